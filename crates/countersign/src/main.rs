@@ -1,0 +1,3 @@
+//! Talks: the command line and what it wires up.
+
+fn main() {}

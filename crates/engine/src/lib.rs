@@ -1,0 +1,1 @@
+//! Acts: git, processes, agents, checks, the loop.

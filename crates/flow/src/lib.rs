@@ -1,0 +1,1 @@
+//! Decides what happens next, and cannot act.
