@@ -5,6 +5,7 @@
 //! [`Claim::Unknown`], never an approval.
 
 mod finding;
+mod lines;
 mod read;
 mod severity;
 
@@ -12,5 +13,6 @@ pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,
 };
+pub use lines::{Known, LineMap, Link, fingerprint, track};
 pub use read::read;
 pub use severity::{Rating, Severity};

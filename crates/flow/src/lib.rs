@@ -1,1 +1,22 @@
 //! Decides what happens next, and cannot act.
+//!
+//! [`advance`] is the whole of it: a ticket, an event and a policy give the next ticket and the
+//! effects that follow, or a refusal that a person understands. There is no I/O here, no clock
+//! (the time is in the event) and no randomness, so replaying a ticket's events gives the ticket.
+
+pub mod advance;
+pub mod brief;
+pub mod event;
+pub mod job;
+pub mod ledger;
+pub mod policy;
+pub mod ticket;
+pub mod usage;
+pub mod verdict;
+
+pub use advance::{Refused, Step, advance, choices, open, replay};
+pub use event::{Actor, Event, Role, What};
+pub use job::{Effect, NewJob, Task};
+pub use policy::Policy;
+pub use ticket::{Stage, Ticket, TicketId, Time};
+pub use usage::Usage;

@@ -1,1 +1,87 @@
 //! Remembers, and cannot decide.
+//!
+//! One trait, two databases. A decision made by `flow` arrives as a [`Change`] and is written
+//! whole or not at all: the ticket, its event, the jobs that follow, the end of the job that was
+//! reported, and the answer to be given again when the call is repeated. The store looks at
+//! versions, fences and keys, never at stages.
+
+mod change;
+mod error;
+mod job;
+mod record;
+
+pub use change::{Artefact, Change, Committed, Remembered};
+pub use error::Error;
+pub use job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
+pub use record::{
+    Agent, Cursor, Epic, EventBody, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause,
+    Removed, Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+};
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flow::{Policy, TicketId, Time, Usage};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Writes a decision, all of it or nothing. Refuses with [`Error::Conflict`] where somebody
+    /// else was faster, and with [`Error::StaleFence`] where the lease is no longer the caller's.
+    async fn commit(&self, change: Change) -> Result<Committed>;
+
+    async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>>;
+    /// 000's `assignment_id`.
+    async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>>;
+    async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>>;
+    /// The tickets that depend on this one.
+    async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>>;
+
+    async fn put_epic(&self, epic: Epic) -> Result<()>;
+    async fn epics(&self) -> Result<Vec<Epic>>;
+
+    /// Adds jobs that belong to no ticket (001's tasks).
+    async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>>;
+    /// Takes up to `ask.most` ready jobs under a lease, by priority, then age.
+    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>>;
+    /// Ends jobs that no ticket decides about, and claims the next ones in the same transaction.
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>>;
+    /// Prolongs a lease that is still the caller's; the new expiry by the database's clock.
+    async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time>;
+    /// Jobs whose lease has run out by the database's clock.
+    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
+    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
+    /// Returns when a job may have become ready in one of the queues, or after `most`.
+    async fn wait(&self, queues: &[String], most: Duration);
+
+    async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>>;
+    /// Notes what changed no ticket: a refusal, a stale result, a start.
+    async fn note(&self, noted: Noted) -> Result<()>;
+    /// The answer that was given to this key, if any.
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>>;
+    async fn policy(&self, id: &str) -> Result<Option<Policy>>;
+    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>>;
+    /// What all tickets together have used since then.
+    async fn spent_since(&self, time: Time) -> Result<Usage>;
+
+    async fn pause(&self, pause: Pause) -> Result<()>;
+    async fn resume(&self, scope: &Scope) -> Result<bool>;
+    async fn pauses(&self) -> Result<Vec<Pause>>;
+
+    async fn send(&self, message: NewMessage) -> Result<i64>;
+    /// Messages to `to` that nobody has processed; `mark_processed` is true once for each.
+    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>>;
+    async fn mark_processed(&self, message: i64, at: Time) -> Result<bool>;
+
+    async fn beat(&self, agent: Agent) -> Result<()>;
+    async fn agents(&self) -> Result<Vec<Agent>>;
+
+    /// Removes what is older than the retention says; never a ticket that is not terminal.
+    async fn retain(&self, retention: &Retention) -> Result<Removed>;
+    /// The database's own clock.
+    async fn now(&self) -> Result<Time>;
+    /// `SQLite 3.53.0 at …` or `PostgreSQL 15.18 at …`, without a password.
+    async fn describe(&self) -> Result<String>;
+}

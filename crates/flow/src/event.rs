@@ -1,0 +1,386 @@
+//! What happens to a ticket: reported by workers, agents, persons, or the house itself.
+
+use std::collections::BTreeSet;
+
+use findings::Review;
+use serde::{Deserialize, Serialize};
+
+use crate::ticket::{CheckResult, Spec, Submission, TicketId, Time};
+use crate::usage::{Budget, Usage};
+
+/// Who may do what. Identity comes from a token, never from an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Builder,
+    Reviewer,
+    Verifier,
+    Human,
+    /// The house itself: checks, merges, watches leases.
+    Service,
+    Admin,
+}
+
+impl Role {
+    pub const ALL: [Self; 6] = [
+        Self::Builder,
+        Self::Reviewer,
+        Self::Verifier,
+        Self::Human,
+        Self::Service,
+        Self::Admin,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Builder => "builder",
+            Self::Reviewer => "reviewer",
+            Self::Verifier => "verifier",
+            Self::Human => "human",
+            Self::Service => "service",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Actor {
+    /// The name that people read.
+    pub agent: String,
+    /// Whom it stands for: two agents of one principal cannot judge each other.
+    pub principal: String,
+    pub role: Role,
+}
+
+impl Actor {
+    /// An actor that stands for itself.
+    pub fn new(name: &str, role: Role) -> Self {
+        Self {
+            agent: name.to_owned(),
+            principal: name.to_owned(),
+            role,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub at: Time,
+    pub by: Actor,
+    /// The version that the caller had seen, where it asks for no lost update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<u64>,
+    pub what: What,
+}
+
+/// A job and the fencing token of the lease it is reported under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lease {
+    pub serial: u32,
+    pub fence: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum What {
+    /// The first event of every ticket.
+    Created {
+        spec: Box<Spec>,
+        /// Those of its dependencies that are met already, and those that have failed.
+        met: BTreeSet<TicketId>,
+        failed: Vec<(TicketId, String)>,
+    },
+    DependencyMet {
+        ticket: TicketId,
+    },
+    DependencyFailed {
+        ticket: TicketId,
+        why: String,
+    },
+    DependencyRepaired {
+        ticket: TicketId,
+    },
+    /// A person points the ticket at other dependencies.
+    DependenciesSet {
+        depends_on: BTreeSet<TicketId>,
+        met: BTreeSet<TicketId>,
+        failed: Vec<(TicketId, String)>,
+        why: String,
+    },
+    /// A worker has claimed a job.
+    Started {
+        lease: Lease,
+    },
+    Submitted {
+        lease: Lease,
+        submission: Box<Submission>,
+        reports: Vec<FindingReport>,
+        session: Option<String>,
+        usage: Usage,
+    },
+    Checked {
+        lease: Lease,
+        commit: String,
+        results: Vec<CheckResult>,
+        usage: Usage,
+    },
+    Reviewed {
+        lease: Lease,
+        commit: String,
+        review: Box<Review>,
+        isolation: String,
+        usage: Usage,
+    },
+    /// The reviewer ended, and what it left cannot be a verdict.
+    ReviewUnusable {
+        lease: Lease,
+        why: String,
+        usage: Usage,
+    },
+    Verified {
+        lease: Lease,
+        commit: String,
+        answers: Vec<Answer>,
+        usage: Usage,
+    },
+    Landed {
+        lease: Lease,
+        /// The approved commit.
+        commit: String,
+        /// What stands on the branch now: the same commit, or one with the same diff.
+        landed: String,
+        diff_id: String,
+        branch: String,
+        tip: Option<String>,
+        usage: Usage,
+    },
+    Conflicted {
+        lease: Lease,
+        files: Vec<String>,
+        evidence: String,
+        usage: Usage,
+    },
+    CombinationRed {
+        lease: Lease,
+        results: Vec<CheckResult>,
+        usage: Usage,
+    },
+    /// The branch has another commit now, or the base moved under the approval.
+    WentStale {
+        submission: Box<Submission>,
+        why: String,
+    },
+    JobFailed {
+        lease: Lease,
+        failure: Failure,
+        message: String,
+        usage: Usage,
+    },
+    LeaseLost {
+        lease: Lease,
+    },
+    HelpRequested {
+        why: String,
+    },
+    /// The day's budget, or one that only the house can see, is used up.
+    BudgetReached {
+        limit: String,
+    },
+    BudgetRaised {
+        budget: Budget,
+        why: String,
+    },
+    Waived {
+        finding: String,
+        why: String,
+    },
+    Settled {
+        choice: Choice,
+        why: String,
+    },
+    /// The person who took over puts a commit forward.
+    Resubmitted {
+        submission: Box<Submission>,
+    },
+    Cancelled {
+        why: String,
+    },
+}
+
+impl What {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "created",
+            Self::DependencyMet { .. } => "dependency_met",
+            Self::DependencyFailed { .. } => "dependency_failed",
+            Self::DependencyRepaired { .. } => "dependency_repaired",
+            Self::DependenciesSet { .. } => "dependencies_set",
+            Self::Started { .. } => "started",
+            Self::Submitted { .. } => "submitted",
+            Self::Checked { .. } => "checked",
+            Self::Reviewed { .. } => "reviewed",
+            Self::ReviewUnusable { .. } => "review_unusable",
+            Self::Verified { .. } => "verified",
+            Self::Landed { .. } => "landed",
+            Self::Conflicted { .. } => "conflicted",
+            Self::CombinationRed { .. } => "combination_red",
+            Self::WentStale { .. } => "went_stale",
+            Self::JobFailed { .. } => "job_failed",
+            Self::LeaseLost { .. } => "lease_lost",
+            Self::HelpRequested { .. } => "help_requested",
+            Self::BudgetReached { .. } => "budget_reached",
+            Self::BudgetRaised { .. } => "budget_raised",
+            Self::Waived { .. } => "waived",
+            Self::Settled { .. } => "settled",
+            Self::Resubmitted { .. } => "resubmitted",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The lease that the event is reported under, if it is a job's report.
+    pub fn lease(&self) -> Option<Lease> {
+        match self {
+            Self::Started { lease }
+            | Self::Submitted { lease, .. }
+            | Self::Checked { lease, .. }
+            | Self::Reviewed { lease, .. }
+            | Self::ReviewUnusable { lease, .. }
+            | Self::Verified { lease, .. }
+            | Self::Landed { lease, .. }
+            | Self::Conflicted { lease, .. }
+            | Self::CombinationRed { lease, .. }
+            | Self::JobFailed { lease, .. }
+            | Self::LeaseLost { lease } => Some(*lease),
+            Self::Created { .. }
+            | Self::DependencyMet { .. }
+            | Self::DependencyFailed { .. }
+            | Self::DependencyRepaired { .. }
+            | Self::DependenciesSet { .. }
+            | Self::WentStale { .. }
+            | Self::HelpRequested { .. }
+            | Self::BudgetReached { .. }
+            | Self::BudgetRaised { .. }
+            | Self::Waived { .. }
+            | Self::Settled { .. }
+            | Self::Resubmitted { .. }
+            | Self::Cancelled { .. } => None,
+        }
+    }
+
+    /// What the reported run used up.
+    pub fn usage(&self) -> Usage {
+        match self {
+            Self::Submitted { usage, .. }
+            | Self::Checked { usage, .. }
+            | Self::Reviewed { usage, .. }
+            | Self::ReviewUnusable { usage, .. }
+            | Self::Verified { usage, .. }
+            | Self::Landed { usage, .. }
+            | Self::Conflicted { usage, .. }
+            | Self::CombinationRed { usage, .. }
+            | Self::JobFailed { usage, .. } => *usage,
+            Self::Created { .. }
+            | Self::DependencyMet { .. }
+            | Self::DependencyFailed { .. }
+            | Self::DependencyRepaired { .. }
+            | Self::DependenciesSet { .. }
+            | Self::Started { .. }
+            | Self::WentStale { .. }
+            | Self::LeaseLost { .. }
+            | Self::HelpRequested { .. }
+            | Self::BudgetReached { .. }
+            | Self::BudgetRaised { .. }
+            | Self::Waived { .. }
+            | Self::Settled { .. }
+            | Self::Resubmitted { .. }
+            | Self::Cancelled { .. } => Usage::default(),
+        }
+    }
+}
+
+/// The builder's word on a finding (004's fixer report).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingReport {
+    pub finding: String,
+    pub outcome: ReportedOutcome,
+    #[serde(default)]
+    pub note: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedOutcome {
+    Fixed,
+    CouldNotFix,
+    Disputed,
+}
+
+/// The verifier's word on a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub finding: String,
+    pub outcome: AnswerOutcome,
+    #[serde(default)]
+    pub evidence: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOutcome {
+    Fixed,
+    Confirmed,
+    Refuted,
+    /// Counts as confirmed.
+    Uncertain,
+}
+
+/// Why a job did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "failure")]
+pub enum Failure {
+    /// Worth another try after a pause.
+    Transient,
+    /// No try will help: authentication, a missing program, a refused submission.
+    Permanent,
+    /// The provider is out of quota until then; no try is counted.
+    Quota { until: Time },
+    /// The run's own budget ended it.
+    Budget,
+}
+
+/// A person's answer to an escalation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "choice")]
+pub enum Choice {
+    /// Done despite what is open.
+    Accept {
+        #[serde(default)]
+        over_red_checks: bool,
+    },
+    /// One more round, or the interrupted step again.
+    Continue,
+    /// The person fixes by hand and resubmits.
+    TakeOver,
+    /// The count starts again.
+    Reset,
+    Reassign {
+        #[serde(default)]
+        builder: Option<String>,
+        #[serde(default)]
+        reviewer: Option<String>,
+    },
+    Reject,
+}
+
+impl Choice {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Accept { .. } => "accept",
+            Self::Continue => "continue",
+            Self::TakeOver => "take-over",
+            Self::Reset => "reset",
+            Self::Reassign { .. } => "reassign",
+            Self::Reject => "reject",
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The ledger: a ticket's findings over all rounds. A must-fix finding leaves it only by proof
+//! (verified fixed), by refutation, or by a named person's waiver; silence closes nothing.
+
+use std::collections::BTreeSet;
+
+use findings::{Finding, Known, LineMap, Severity, fingerprint, track};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Answer, AnswerOutcome, FindingReport, ReportedOutcome};
+use crate::policy::Policy;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ledger {
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Short and stable: `F3`.
+    pub id: String,
+    pub fingerprint: String,
+    /// In the words of whoever reported it last; its lines are those of the newest submission.
+    pub finding: Finding,
+    pub reported_by: BTreeSet<String>,
+    pub first_round: u32,
+    pub last_round: u32,
+    pub status: Status,
+    /// The reviewer said that nothing may land with it (002's blocking issue).
+    pub blocking: bool,
+    /// On lines that the change did not touch.
+    pub untouched: bool,
+    /// What the builder, the verifier or a person said last.
+    pub note: Option<Note>,
+    pub history: Vec<Turn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Open,
+    /// Verified.
+    Fixed,
+    /// The last reviewer did not mention it: still open.
+    NotRepeated,
+    /// It was fixed and is back.
+    Reopened,
+    Refuted,
+    /// The builder disputes it: still open.
+    Disputed,
+    Waived,
+    Duplicate,
+}
+
+impl Status {
+    pub fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Open | Self::NotRepeated | Self::Reopened | Self::Disputed
+        )
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Fixed => "fixed",
+            Self::NotRepeated => "not repeated",
+            Self::Reopened => "reopened",
+            Self::Refuted => "refuted",
+            Self::Disputed => "disputed",
+            Self::Waived => "waived",
+            Self::Duplicate => "duplicate",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub by: String,
+    pub round: u32,
+    pub text: String,
+}
+
+/// One line of an entry's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Turn {
+    pub round: u32,
+    pub status: Status,
+}
+
+impl Entry {
+    pub fn is_must_fix(&self, policy: &Policy) -> bool {
+        self.blocking || (self.finding.actionable && policy.must_fix.contains(&self.severity()))
+    }
+
+    pub fn severity(&self) -> Severity {
+        self.finding.rating.severity
+    }
+
+    pub fn came_back_in(&self, round: u32) -> bool {
+        self.history
+            .iter()
+            .any(|turn| turn.round == round && turn.status == Status::Reopened)
+    }
+
+    /// `src/a.rs:12`, or nothing.
+    pub fn place(&self) -> String {
+        match (&self.finding.file, self.finding.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            (Some(file), None) => file.clone(),
+            (None, _) => String::new(),
+        }
+    }
+
+    fn turn(&mut self, round: u32, status: Status) {
+        if self.status != status {
+            self.history.push(Turn { round, status });
+        }
+        self.status = status;
+    }
+}
+
+/// A finding as it comes in from one review.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    pub finding: &'a Finding,
+    pub blocking: bool,
+}
+
+impl Ledger {
+    /// Whether a ledger id could be one of ours: checked before an agent's word is looked up.
+    pub fn get(&self, id: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    pub fn open_must_fix(&self, policy: &Policy) -> Vec<&Entry> {
+        self.entries
+            .iter()
+            .filter(|e| e.status.is_open() && e.is_must_fix(policy))
+            .collect()
+    }
+
+    /// Open findings that do not hold the ticket up.
+    pub fn follow_ups(&self, policy: &Policy) -> Vec<&Entry> {
+        let kept =
+            |e: &&Entry| e.status.is_open() && e.finding.actionable && !e.is_must_fix(policy);
+        self.entries.iter().filter(kept).collect()
+    }
+
+    /// Moves every finding's lines to where they are in the newest submission.
+    pub fn follow(&mut self, moved: &LineMap) {
+        for entry in &mut self.entries {
+            moved.follow(&mut entry.finding);
+        }
+    }
+
+    /// Takes in what one reviewer reported in `round`; says which entries it spoke of.
+    pub fn absorb(
+        &mut self,
+        round: u32,
+        reviewer: &str,
+        incoming: &[Incoming<'_>],
+        touched: &LineMap,
+    ) -> BTreeSet<String> {
+        let known: Vec<Known> = self
+            .entries
+            .iter()
+            .map(|entry| Known {
+                id: entry.id.clone(),
+                finding: entry.finding.clone(),
+            })
+            .collect();
+        let new: Vec<Finding> = incoming.iter().map(|one| one.finding.clone()).collect();
+        let links = track(&known, &new, &LineMap::default());
+        let mut spoken = BTreeSet::new();
+        for (one, link) in incoming.iter().zip(links) {
+            let index = link
+                .known
+                .and_then(|id| self.entries.iter().position(|entry| entry.id == id))
+                .unwrap_or_else(|| self.begin(round, one, touched));
+            if let Some(entry) = self.entries.get_mut(index) {
+                entry.repeat(round, reviewer, one);
+                spoken.insert(entry.id.clone());
+            }
+        }
+        spoken
+    }
+
+    fn begin(&mut self, round: u32, one: &Incoming<'_>, touched: &LineMap) -> usize {
+        let finding = one.finding.clone();
+        let untouched = match (&finding.file, finding.line) {
+            (Some(file), Some(line)) => !touched.touches(file, line),
+            (Some(_) | None, _) => false,
+        };
+        self.entries.push(Entry {
+            id: format!("F{}", self.entries.len() + 1),
+            fingerprint: fingerprint(&finding),
+            finding,
+            reported_by: BTreeSet::new(),
+            first_round: round,
+            last_round: round,
+            status: Status::Open,
+            blocking: false,
+            untouched,
+            note: None,
+            history: vec![Turn {
+                round,
+                status: Status::Open,
+            }],
+        });
+        self.entries.len() - 1
+    }
+
+    /// The builder's word: a dispute is noted, a claim to have fixed it proves nothing.
+    pub fn hear_builder(&mut self, round: u32, by: &str, report: &FindingReport) {
+        let Some(entry) = self.find_open(&report.finding) else {
+            return;
+        };
+        entry.note = Some(Note {
+            by: by.to_owned(),
+            round,
+            text: report.note.clone(),
+        });
+        if report.outcome == ReportedOutcome::Disputed {
+            entry.turn(round, Status::Disputed);
+        }
+    }
+
+    /// The verifier's word. Uncertain counts as confirmed.
+    pub fn hear_verifier(&mut self, round: u32, by: &str, answer: &Answer) {
+        let Some(entry) = self.find_open(&answer.finding) else {
+            return;
+        };
+        entry.note = Some(Note {
+            by: by.to_owned(),
+            round,
+            text: answer.evidence.clone(),
+        });
+        match answer.outcome {
+            AnswerOutcome::Fixed => entry.turn(round, Status::Fixed),
+            AnswerOutcome::Refuted => entry.turn(round, Status::Refuted),
+            AnswerOutcome::Confirmed | AnswerOutcome::Uncertain => {
+                entry.last_round = round;
+                if entry.status != Status::Reopened {
+                    entry.turn(round, Status::Open);
+                }
+            }
+        }
+    }
+
+    /// A person takes the risk in their own name. False where there is nothing open to waive.
+    pub fn waive(&mut self, round: u32, by: &str, id: &str, why: &str) -> bool {
+        let Some(entry) = self.find_open(id) else {
+            return false;
+        };
+        entry.note = Some(Note {
+            by: by.to_owned(),
+            round,
+            text: why.to_owned(),
+        });
+        entry.turn(round, Status::Waived);
+        true
+    }
+
+    /// Before the verdict: what nobody spoke of in this round is still open, and says so.
+    pub fn end_round(&mut self, round: u32) {
+        for entry in &mut self.entries {
+            if entry.status == Status::Open && entry.last_round < round {
+                entry.turn(round, Status::NotRepeated);
+            }
+        }
+    }
+
+    fn find_open(&mut self, id: &str) -> Option<&mut Entry> {
+        self.entries
+            .iter_mut()
+            .find(|entry| entry.id == id && entry.status.is_open())
+    }
+}
+
+impl Entry {
+    /// Somebody reports it (again).
+    fn repeat(&mut self, round: u32, reviewer: &str, one: &Incoming<'_>) {
+        self.reported_by.insert(reviewer.to_owned());
+        self.last_round = round;
+        self.blocking |= one.blocking;
+        // The graver word wins while several reviewers speak of it in one round.
+        if one.finding.rating.severity < self.finding.rating.severity {
+            self.finding.rating = one.finding.rating.clone();
+        }
+        match self.status {
+            Status::Fixed => self.turn(round, Status::Reopened),
+            Status::NotRepeated => self.turn(round, Status::Open),
+            Status::Open
+            | Status::Reopened
+            | Status::Disputed
+            | Status::Refuted
+            | Status::Waived
+            | Status::Duplicate => {}
+        }
+    }
+}

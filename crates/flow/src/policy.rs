@@ -1,0 +1,491 @@
+//! The numbers and switches that decisions are made by. Every field has a default; every preset
+//! is one of the designs that this project unites.
+
+use std::collections::BTreeMap;
+
+use findings::{Severity, Weight};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::usage::Budget;
+
+/// No ticket has more rounds than this since its last reset, whoever asks.
+pub const ROUNDS_HARD_CAP: u32 = 5;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    pub max_rounds: u32,
+    pub on_exhausted: OnExhausted,
+    pub must_fix: Vec<Severity>,
+    pub minor_only: MinorOnly,
+    pub review: ReviewMode,
+    /// One seat a reviewer.
+    pub reviewers: Vec<SeatSpec>,
+    pub votes: Votes,
+    pub gates: Gates,
+    pub dimensions: BTreeMap<String, Dimension>,
+    pub minimums: Minimums,
+    pub weights: Weights,
+    pub overall_minimum: u8,
+    pub verify: Verify,
+    pub protected: Vec<String>,
+    pub protected_change: ProtectedChange,
+    pub leftovers: Leftovers,
+    pub land: Land,
+    pub dependants_start: DependantsStart,
+    pub red_on_base: RedOnBase,
+    pub limits: Limits,
+    pub budget: Budget,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_rounds: 3,
+            on_exhausted: OnExhausted::Escalate,
+            must_fix: vec![Severity::Critical, Severity::High],
+            minor_only: MinorOnly::Approve,
+            review: ReviewMode::Agents,
+            reviewers: vec![SeatSpec::default()],
+            votes: Votes::All,
+            gates: Gates::default(),
+            dimensions: standard_dimensions(),
+            minimums: Minimums::default(),
+            weights: Weights::default(),
+            overall_minimum: 75,
+            verify: Verify::Disputed,
+            protected: Vec::new(),
+            protected_change: ProtectedChange::Show,
+            leftovers: Leftovers::Commit,
+            land: Land::Merge,
+            dependants_start: DependantsStart::Done,
+            red_on_base: RedOnBase::Escalate,
+            limits: Limits::default(),
+            budget: Budget::default(),
+        }
+    }
+}
+
+/// 002's six dimensions and how much each weighs.
+fn standard_dimensions() -> BTreeMap<String, Dimension> {
+    [
+        ("requirement_adherence", Weight::Critical),
+        ("coordination_compliance", Weight::Critical),
+        ("code_quality", Weight::Important),
+        ("pattern_consistency", Weight::Important),
+        ("test_quality", Weight::Important),
+        ("security_performance", Weight::Moderate),
+    ]
+    .into_iter()
+    .map(|(name, weight)| {
+        (
+            name.to_owned(),
+            Dimension {
+                weight,
+                minimum: None,
+            },
+        )
+    })
+    .collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExhausted {
+    Escalate,
+    Fail,
+}
+
+/// What a rejection comes to that names only minor findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MinorOnly {
+    Approve,
+    Rework,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewMode {
+    Agents,
+    /// Never the default, and always visible on the ticket.
+    None,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeatSpec {
+    pub name: String,
+    /// What this reviewer looks at above all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lens: Option<String>,
+    /// The agent that takes the seat, where one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+impl Default for SeatSpec {
+    fn default() -> Self {
+        Self {
+            name: "reviewer".to_owned(),
+            lens: None,
+            agent: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Votes {
+    All,
+    Majority,
+    Quorum(u32),
+}
+
+/// Each gate can be switched off; none is by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "six independent switches, named as people say them"
+)]
+pub struct Gates {
+    pub reviewer_approves: bool,
+    pub no_open_must_fix: bool,
+    pub no_blocking_issue: bool,
+    pub dimension_minimums: bool,
+    pub overall_score: bool,
+    pub checks_green: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            reviewer_approves: true,
+            no_open_must_fix: true,
+            no_blocking_issue: true,
+            dimension_minimums: true,
+            overall_score: true,
+            checks_green: true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dimension {
+    pub weight: Weight,
+    /// Takes the place of the weight's own minimum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Minimums {
+    pub critical: Option<u8>,
+    pub important: Option<u8>,
+    pub moderate: Option<u8>,
+}
+
+impl Default for Minimums {
+    fn default() -> Self {
+        Self {
+            critical: Some(90),
+            important: Some(70),
+            moderate: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Weights {
+    pub critical: u32,
+    pub important: u32,
+    pub moderate: u32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self {
+            critical: 3,
+            important: 2,
+            moderate: 1,
+        }
+    }
+}
+
+/// Which new findings are put to a verifier before rework is paid for. The disposition of open
+/// must-fix findings runs always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    MustFix,
+    Disputed,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProtectedChange {
+    Show,
+    Forbid,
+}
+
+/// What becomes of changes that the builder left uncommitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leftovers {
+    Commit,
+    Refuse,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Land {
+    /// The proven branch stays where it is.
+    Branch,
+    Merge,
+    Queue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DependantsStart {
+    Done,
+    Approved,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RedOnBase {
+    /// A person decides.
+    Escalate,
+    /// Not held against the change, and said so in the approval.
+    Tolerate,
+}
+
+/// Bounds that are not rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    pub retries_max: u32,
+    pub backoff_secs: u64,
+    pub backoff_secs_max: u64,
+    pub unusable_reviews_max: u32,
+    pub red_checks_max: u32,
+    pub conflicts_max: u32,
+    pub stale_max: u32,
+    pub lease_secs: u64,
+    pub build_secs: u64,
+    pub check_secs: u64,
+    pub review_secs: u64,
+    pub verify_secs: u64,
+    pub merge_secs: u64,
+    pub idle_secs: u64,
+    pub output_bytes_max: u64,
+    /// Findings of one review beyond these are counted, not kept.
+    pub findings_max: u32,
+    pub queue_max: u32,
+    pub heartbeat_secs: u64,
+    pub watchdog_secs: u64,
+    pub poll_secs: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            retries_max: 5,
+            backoff_secs: 2,
+            backoff_secs_max: 300,
+            unusable_reviews_max: 2,
+            red_checks_max: 3,
+            conflicts_max: 3,
+            stale_max: 5,
+            lease_secs: 60,
+            build_secs: 1_800,
+            check_secs: 900,
+            review_secs: 900,
+            verify_secs: 600,
+            merge_secs: 900,
+            idle_secs: 600,
+            output_bytes_max: 64 * 1024 * 1024,
+            findings_max: 200,
+            queue_max: 100,
+            heartbeat_secs: 600,
+            watchdog_secs: 60,
+            poll_secs: 30,
+        }
+    }
+}
+
+impl Policy {
+    /// The names that [`Policy::preset`] knows.
+    pub const PRESETS: [&'static str; 6] = [
+        "standard",
+        "sergeant",
+        "queue",
+        "scored",
+        "supervisor",
+        "story",
+    ];
+
+    /// A named set of limits: `sergeant` is seed 000, `queue` 001, `scored` 002, `supervisor`
+    /// 003 (three reworks, so four reviews), `story` 004.
+    pub fn preset(name: &str) -> Option<Self> {
+        let standard = Self::default();
+        Some(match name {
+            "standard" | "queue" => standard,
+            "sergeant" => Self {
+                minor_only: MinorOnly::Rework,
+                ..standard
+            },
+            "scored" => Self {
+                on_exhausted: OnExhausted::Fail,
+                limits: Limits {
+                    review_secs: 120,
+                    ..standard.limits
+                },
+                ..standard
+            },
+            "supervisor" => Self {
+                max_rounds: 4,
+                ..standard
+            },
+            "story" => Self {
+                land: Land::Branch,
+                ..standard
+            },
+            _ => return None,
+        })
+    }
+
+    /// A short name made of the content: two equal policies have the same one.
+    pub fn id(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        Sha256::digest(text)
+            .iter()
+            .take(6)
+            .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
+    }
+
+    /// How many verdicts a ticket may have had before a person is asked.
+    pub fn rounds_allowed(&self, granted: u32) -> u32 {
+        self.max_rounds.saturating_add(granted).min(ROUNDS_HARD_CAP)
+    }
+
+    pub fn minimum(&self, dimension: &str, weight: Weight) -> Option<u8> {
+        let own = self
+            .dimensions
+            .get(dimension)
+            .and_then(|known| known.minimum);
+        own.or(match weight {
+            Weight::Critical => self.minimums.critical,
+            Weight::Important => self.minimums.important,
+            Weight::Moderate => self.minimums.moderate,
+        })
+    }
+
+    pub fn weight_of(&self, weight: Weight) -> u32 {
+        match weight {
+            Weight::Critical => self.weights.critical,
+            Weight::Important => self.weights.important,
+            Weight::Moderate => self.weights.moderate,
+        }
+    }
+
+    /// What is impossible in it, each with what to write instead.
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut demand = |holds: bool, text: String| {
+            if !holds {
+                found.push(text);
+            }
+        };
+        demand(
+            (1..=ROUNDS_HARD_CAP).contains(&self.max_rounds),
+            format!(
+                "max_rounds = {}: choose 1 to {ROUNDS_HARD_CAP}",
+                self.max_rounds
+            ),
+        );
+        demand(
+            self.review == ReviewMode::None || !self.reviewers.is_empty(),
+            "reviewers is empty: name at least one, or set review = \"none\"".to_owned(),
+        );
+        demand(
+            !self.must_fix.is_empty(),
+            "must_fix is empty: nothing would ever be sent back".to_owned(),
+        );
+        for seat in &self.reviewers {
+            let twins = self
+                .reviewers
+                .iter()
+                .filter(|other| other.name == seat.name)
+                .count();
+            demand(
+                twins == 1,
+                format!(
+                    "two reviewers are called {:?}: give each its own name",
+                    seat.name
+                ),
+            );
+        }
+        if let Votes::Quorum(n) = self.votes {
+            let seats = self.reviewers.len();
+            demand(
+                n >= 1 && n as usize <= seats,
+                format!("votes = quorum {n} with {seats} reviewer(s): choose 1 to {seats}"),
+            );
+        }
+        let percents = [
+            ("overall_minimum", Some(self.overall_minimum)),
+            ("minimums.critical", self.minimums.critical),
+            ("minimums.important", self.minimums.important),
+            ("minimums.moderate", self.minimums.moderate),
+        ];
+        for (name, value) in percents {
+            let value = value.unwrap_or(0);
+            demand(
+                value <= 100,
+                format!("{name} = {value}: a score is 0 to 100"),
+            );
+        }
+        for (name, dimension) in &self.dimensions {
+            let value = dimension.minimum.unwrap_or(0);
+            demand(
+                value <= 100,
+                format!("dimensions.{name}.minimum = {value}: a score is 0 to 100"),
+            );
+        }
+        demand(
+            self.weights.critical + self.weights.important + self.weights.moderate > 0,
+            "weights are all 0: at least one must count".to_owned(),
+        );
+        let secs = [
+            ("lease_secs", self.limits.lease_secs, 86_400),
+            ("build_secs", self.limits.build_secs, 7 * 86_400),
+            ("check_secs", self.limits.check_secs, 7 * 86_400),
+            ("review_secs", self.limits.review_secs, 7 * 86_400),
+            ("verify_secs", self.limits.verify_secs, 7 * 86_400),
+            ("merge_secs", self.limits.merge_secs, 7 * 86_400),
+            ("idle_secs", self.limits.idle_secs, 7 * 86_400),
+        ];
+        for (name, value, most) in secs {
+            demand(
+                (1..=most).contains(&value),
+                format!("limits.{name} = {value}: choose 1 to {most}"),
+            );
+        }
+        demand(
+            self.limits.retries_max <= 100,
+            format!(
+                "limits.retries_max = {}: choose 0 to 100",
+                self.limits.retries_max
+            ),
+        );
+        found
+    }
+}

@@ -1,0 +1,469 @@
+//! The ticket: a wanted change and all that has been decided about it so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use findings::Claim;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::job::OpenJob;
+use crate::ledger::Ledger;
+use crate::usage::{Budget, Usage};
+use crate::verdict::Verdict;
+
+/// Milliseconds since 1970. It always comes in from outside.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Time(pub i64);
+
+impl Time {
+    #[must_use]
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
+    }
+}
+
+/// A ticket's name: the user's own where given, always fit to be part of a git ref.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TicketId(String);
+
+impl TicketId {
+    pub const LENGTH_MAX: usize = 64;
+
+    pub fn new(text: &str) -> Result<Self, BadId> {
+        let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = !text.is_empty()
+            && text.len() <= Self::LENGTH_MAX
+            && text.chars().all(sound)
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && !text.ends_with('.')
+            && !text.contains("..")
+            && !text.to_ascii_lowercase().ends_with(".lock");
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadId(text.to_owned()))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TicketId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for TicketId {
+    type Error = BadId;
+
+    fn try_from(text: String) -> Result<Self, BadId> {
+        Self::new(&text)
+    }
+}
+
+impl From<TicketId> for String {
+    fn from(id: TicketId) -> Self {
+        id.0
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} cannot name a ticket: use up to 64 letters, digits, '-', '_' and '.', starting with a letter or digit"
+)]
+pub struct BadId(pub String);
+
+/// Where a ticket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Waits for tickets that it depends on.
+    Pending,
+    /// Waits for a builder, first round.
+    Queued,
+    Building,
+    Checking,
+    /// Waits for reviewers and verifiers.
+    Reviewing,
+    /// Waits for a builder to answer findings, red checks or a conflict.
+    Rework,
+    Approved,
+    Merging,
+    /// Waits for a person's decision.
+    Escalated,
+    /// Waits for a repaired dependency, or for the person who took over.
+    Blocked,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl Stage {
+    pub const ALL: [Self; 13] = [
+        Self::Pending,
+        Self::Queued,
+        Self::Building,
+        Self::Checking,
+        Self::Reviewing,
+        Self::Rework,
+        Self::Approved,
+        Self::Merging,
+        Self::Escalated,
+        Self::Blocked,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Queued => "queued",
+            Self::Building => "building",
+            Self::Checking => "checking",
+            Self::Reviewing => "reviewing",
+            Self::Rework => "rework",
+            Self::Approved => "approved",
+            Self::Merging => "merging",
+            Self::Escalated => "escalated",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.word())
+    }
+}
+
+/// What is wanted. Written by a person or a program, never changed by an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spec {
+    pub title: String,
+    pub description: String,
+    pub acceptance: Vec<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    pub depends_on: BTreeSet<TicketId>,
+    /// 001's free type: implementation, review, fix, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The epic's failure hangs on this one.
+    pub critical: bool,
+    /// Paths of tests that the change must leave alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
+    pub context: Context,
+}
+
+pub const PRIORITY_DEFAULT: i32 = 50;
+
+/// Where a ticket comes from and belongs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Context {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epic: Option<String>,
+    /// The repository's common git directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_branch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jira_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub github_repo: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pr_number: Option<u64>,
+    /// What the epic demands of every ticket; shown to builder and reviewer alike.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub coordination: Vec<String>,
+    /// Fields of somebody's format that we do not know: kept, and written back.
+    #[serde(flatten)]
+    pub extra: BTreeMap<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    pub id: TicketId,
+    /// How many events made it what it is.
+    pub version: u64,
+    pub stage: Stage,
+    pub spec: Spec,
+    pub created_at: Time,
+    pub updated_at: Time,
+    /// Dependencies that are not met yet.
+    pub waits_for: BTreeSet<TicketId>,
+    /// Dependencies that cannot be met, and why.
+    pub broken: BTreeMap<TicketId, String>,
+    /// Jobs that have been ordered and have not ended.
+    pub jobs: Vec<OpenJob>,
+    pub jobs_ordered: u32,
+    /// The round at work, from 1; it only grows.
+    pub round: u32,
+    pub counts: Counts,
+    pub submission: Option<Submission>,
+    pub checks: Option<Checks>,
+    pub seats: Vec<Seat>,
+    /// The round's new must-fix findings have been put to the verifier.
+    pub verified_new: bool,
+    pub ledger: Ledger,
+    /// What the last round came to, in the builder's eyes: what it has to answer now.
+    pub setback: Option<Setback>,
+    pub rounds: Vec<Round>,
+    pub approval: Option<Approval>,
+    /// Approvals that a new commit voided; an identical tree may use one again.
+    pub approvals_voided: Vec<Approval>,
+    /// Principals that built or committed any part of the range.
+    pub authors: BTreeSet<String>,
+    pub spent: Spent,
+    /// Raised by a person for this ticket; takes the policy's place.
+    pub budget: Option<Budget>,
+    pub assigned: Assigned,
+    pub escalation: Option<Escalation>,
+    pub blocked: Option<Blocked>,
+    pub landed: Option<Landed>,
+    /// Why it failed or was cancelled.
+    pub ended: Option<String>,
+}
+
+/// Everything that may not grow without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Counts {
+    /// Verdicts since the last reset by a person.
+    pub verdicts: u32,
+    /// Rounds that persons granted on top of the policy's maximum since then.
+    pub granted: u32,
+    pub red_checks: u32,
+    pub conflicts: u32,
+    pub stale: u32,
+    pub unusable_reviews: u32,
+    pub failed_builds: u32,
+}
+
+/// An exact commit, put forward by a builder or a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Submission {
+    pub commit: String,
+    pub tree: String,
+    pub branch: String,
+    /// The merge base with the base branch, and its tree.
+    pub base: String,
+    pub base_tree: String,
+    /// A hash of the range's diff: the same change on another base has the same one.
+    pub diff_id: String,
+    /// Principals and committers of the range.
+    pub authors: BTreeSet<String>,
+    pub files: Vec<String>,
+    /// Protected paths and agent configuration that the change touches.
+    pub protected: Vec<String>,
+    /// Where the change put lines, seen from the merge base.
+    pub touched: findings::LineMap,
+    /// Where the lines of the last submission went; empty in the first round.
+    pub moved: findings::LineMap,
+    /// The builder's word on each acceptance criterion.
+    pub claims: Vec<findings::CriterionAnswer>,
+    pub summary: String,
+}
+
+/// The checks' results on one commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checks {
+    pub commit: String,
+    pub results: Vec<CheckResult>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    pub name: String,
+    pub outcome: CheckOutcome,
+    /// The end of its output.
+    #[serde(default)]
+    pub tail: String,
+    #[serde(default)]
+    pub wall_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckOutcome {
+    Passed,
+    /// Passed at the second try on the same commit.
+    Flaky,
+    Failed,
+    TimedOut,
+    /// Fails on the base as well: not of this change's making.
+    RedOnBase,
+}
+
+impl CheckOutcome {
+    pub fn is_green(self) -> bool {
+        matches!(self, Self::Passed | Self::Flaky)
+    }
+}
+
+/// A reviewer's place at the table, for one round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    pub name: String,
+    pub attempts: u32,
+    pub answer: Option<SeatAnswer>,
+}
+
+/// A usable review, without its findings: those are in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeatAnswer {
+    pub reviewer: String,
+    pub claim: Claim,
+    /// Ledger ids of what it reported.
+    pub reported: BTreeSet<String>,
+    pub scores: BTreeMap<String, findings::Score>,
+    pub overall_score: Option<u8>,
+    pub blocking_issues: u32,
+    pub criteria: Vec<findings::CriterionAnswer>,
+    pub notes: Option<String>,
+    /// How the reviewer was kept from writing.
+    pub isolation: String,
+    pub remarks: Vec<String>,
+}
+
+/// What sends a ticket back to its builder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Setback {
+    Findings,
+    RedChecks {
+        results: Vec<CheckResult>,
+    },
+    Conflict {
+        files: Vec<String>,
+        evidence: String,
+    },
+    RedCombination {
+        results: Vec<CheckResult>,
+    },
+}
+
+/// A round that has had its verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    pub number: u32,
+    pub commit: String,
+    pub tree: String,
+    pub decided_at: Time,
+    pub verdict: Verdict,
+    pub seats: Vec<Seat>,
+    pub checks: Vec<CheckResult>,
+    pub usage: Usage,
+}
+
+/// The countersignature: it names the exact commit and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    pub commit: String,
+    pub tree: String,
+    pub base_tree: String,
+    pub diff_id: String,
+    pub policy: String,
+    pub round: u32,
+    pub at: Time,
+    pub by: ApprovedBy,
+    pub checks: Vec<CheckResult>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ApprovedBy {
+    Reviewers {
+        names: Vec<String>,
+    },
+    Person {
+        name: String,
+        why: String,
+        over_red_checks: bool,
+    },
+    /// The same tree on the same base was approved under the same policy before.
+    Earlier {
+        round: u32,
+    },
+    /// The policy asks for no review.
+    NobodyAsPolicySays,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spent {
+    pub round: Usage,
+    pub ticket: Usage,
+}
+
+/// Who shall do it, where a person has said so, and the session to go on in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assigned {
+    pub builder: Option<String>,
+    pub reviewer: Option<String>,
+    pub session: Option<String>,
+}
+
+/// A ticket that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escalation {
+    pub reason: Reason,
+    /// Where it was interrupted.
+    pub from: Stage,
+    pub at: Time,
+    pub evidence: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Reason {
+    RoundsUsedUp { rounds: u32 },
+    NoProgress { open: Vec<u32> },
+    FindingCameBack { findings: Vec<String> },
+    Budget { limit: String },
+    NoUsableReview { attempts: u32 },
+    RedChecks { times: u32 },
+    RedOnBase { checks: Vec<String> },
+    Conflicts { times: u32 },
+    StaleTooOften { times: u32 },
+    RetriesExhausted { task: String, error: String },
+    DependencyFailed { ticket: TicketId },
+    HelpRequested { by: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Blocked {
+    ByDependency,
+    TakenOver { by: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landed {
+    /// The approved commit, or one with the identical diff.
+    pub commit: String,
+    /// The branch it is on.
+    pub branch: String,
+    /// The branch's tip afterwards, where it was merged.
+    pub tip: Option<String>,
+}

@@ -1,0 +1,294 @@
+//! The verdict: computed by policy from findings, scores, votes and checks. What a reviewer
+//! claims is one input and is kept beside it; a disagreement is shown, never followed.
+
+use std::collections::BTreeMap;
+
+use findings::{Claim, Score, Severity, Weight};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::Entry;
+use crate::policy::{MinorOnly, Policy, RedOnBase, Votes};
+use crate::ticket::{CheckOutcome, SeatAnswer, Ticket};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub approved: bool,
+    /// Every gate that was asked, in order, with its reason.
+    pub gates: Vec<Gate>,
+    /// What each reviewer claimed.
+    pub claims: BTreeMap<String, Claim>,
+    /// Where the claims and the verdict part.
+    pub disagreement: Option<String>,
+    pub open_must_fix: u32,
+    /// Ledger ids that are open and hold nothing up.
+    pub follow_ups: Vec<String>,
+    pub overall_score: Option<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    pub name: String,
+    pub passed: bool,
+    pub why: String,
+}
+
+/// The verdict on the round at work.
+pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
+    let answers: Vec<&SeatAnswer> = ticket
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref())
+        .collect();
+    let open = ticket.ledger.open_must_fix(policy);
+    let scores = mean_scores(&answers);
+    let overall = overall_score(&answers, &scores, policy);
+    let on = &policy.gates;
+    let gates: Vec<Gate> = [
+        on.reviewer_approves.then(|| votes_gate(ticket, policy)),
+        must_fix_gate(&open, on.no_open_must_fix),
+        on.no_blocking_issue.then(|| blocking_gate(ticket)),
+        on.dimension_minimums
+            .then(|| minimums_gate(&scores, policy))
+            .flatten(),
+        on.overall_score
+            .then(|| overall_gate(overall, policy))
+            .flatten(),
+        on.checks_green.then(|| checks_gate(ticket, policy)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let approved = !answers.is_empty() && gates.iter().all(|gate| gate.passed);
+    let claims: BTreeMap<String, Claim> = answers
+        .iter()
+        .map(|answer| (answer.reviewer.clone(), answer.claim))
+        .collect();
+    Verdict {
+        approved,
+        disagreement: disagreement(approved, &claims, &gates),
+        open_must_fix: u32::try_from(open.len()).unwrap_or(u32::MAX),
+        follow_ups: ticket
+            .ledger
+            .follow_ups(policy)
+            .iter()
+            .map(|entry| entry.id.clone())
+            .collect(),
+        overall_score: overall,
+        gates,
+        claims,
+    }
+}
+
+/// Whether one seat's answer counts as a yes.
+fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
+    match answer.claim {
+        Claim::Approved => true,
+        Claim::Unknown => false,
+        Claim::ChangesRequested => {
+            policy.minor_only == MinorOnly::Approve
+                && answer.blocking_issues == 0
+                && !answer
+                    .reported
+                    .iter()
+                    .filter_map(|id| ticket.ledger.get(id))
+                    .any(|entry| entry.is_must_fix(policy) && entry.status.is_open())
+        }
+    }
+}
+
+fn votes_gate(ticket: &Ticket, policy: &Policy) -> Gate {
+    let seats = ticket.seats.len();
+    let yes = ticket
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref())
+        .filter(|answer| says_yes(answer, ticket, policy))
+        .count();
+    let needed = match policy.votes {
+        Votes::All => seats,
+        Votes::Majority => seats / 2 + 1,
+        Votes::Quorum(n) => n as usize,
+    };
+    gate(
+        "reviewer approves",
+        yes >= needed && seats > 0,
+        format!("{yes} of {seats} approve, {needed} needed"),
+    )
+}
+
+/// With the gate off, a critical finding blocks all the same until it is verified.
+fn must_fix_gate(open: &[&Entry], on: bool) -> Option<Gate> {
+    let held: Vec<&str> = open
+        .iter()
+        .filter(|entry| on || entry.severity() == Severity::Critical)
+        .map(|entry| entry.id.as_str())
+        .collect();
+    if !on && held.is_empty() {
+        return None;
+    }
+    let why = if held.is_empty() {
+        "none is open".to_owned()
+    } else {
+        format!("open: {}", held.join(", "))
+    };
+    Some(gate("no open must-fix", held.is_empty(), why))
+}
+
+fn blocking_gate(ticket: &Ticket) -> Gate {
+    let open = ticket
+        .ledger
+        .entries
+        .iter()
+        .filter(|entry| entry.blocking && entry.status.is_open())
+        .count();
+    gate("no blocking issue", open == 0, format!("{open} open"))
+}
+
+fn minimums_gate(scores: &BTreeMap<String, Score>, policy: &Policy) -> Option<Gate> {
+    if scores.is_empty() {
+        return None;
+    }
+    let low: Vec<String> = scores
+        .iter()
+        .filter_map(|(name, score)| {
+            let least = policy.minimum(name, weight_of(name, *score, policy))?;
+            (score.score < least).then(|| format!("{name} {} < {least}", score.score))
+        })
+        .collect();
+    let why = if low.is_empty() {
+        "all reached".to_owned()
+    } else {
+        low.join(", ")
+    };
+    Some(gate("dimension minimums", low.is_empty(), why))
+}
+
+fn overall_gate(overall: Option<u8>, policy: &Policy) -> Option<Gate> {
+    let score = overall?;
+    let least = policy.overall_minimum;
+    Some(gate(
+        "overall score",
+        score >= least,
+        format!("{score} of {least} needed"),
+    ))
+}
+
+fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
+    let Some(checks) = &ticket.checks else {
+        return gate(
+            "checks green",
+            false,
+            "no check has run on this commit".to_owned(),
+        );
+    };
+    let of_this_commit = ticket
+        .submission
+        .as_ref()
+        .is_some_and(|put| put.commit == checks.commit);
+    let tolerated = |outcome: CheckOutcome| {
+        outcome == CheckOutcome::RedOnBase && policy.red_on_base == RedOnBase::Tolerate
+    };
+    let red: Vec<&str> = checks
+        .results
+        .iter()
+        .filter(|result| !result.outcome.is_green() && !tolerated(result.outcome))
+        .map(|result| result.name.as_str())
+        .collect();
+    let why = match (of_this_commit, red.is_empty(), checks.results.len()) {
+        (false, _, _) => "the results belong to another commit".to_owned(),
+        (true, false, _) => format!("red: {}", red.join(", ")),
+        (true, true, 0) => "the project names no checks".to_owned(),
+        (true, true, n) => format!("{n} green"),
+    };
+    gate("checks green", of_this_commit && red.is_empty(), why)
+}
+
+/// Several reviewers' scores of one dimension count by their mean, rounded down.
+fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, Score> {
+    let mut sums: BTreeMap<&str, (u32, u32, Option<Weight>)> = BTreeMap::new();
+    for (name, score) in answers.iter().flat_map(|answer| &answer.scores) {
+        let sum = sums.entry(name).or_default();
+        sum.0 += u32::from(score.score.min(100));
+        sum.1 += 1;
+        sum.2 = sum.2.or(score.weight);
+    }
+    let mean = |(total, count, weight): (u32, u32, Option<Weight>)| Score {
+        score: u8::try_from(total / count.max(1)).unwrap_or(100),
+        weight,
+    };
+    sums.into_iter()
+        .map(|(name, sum)| (name.to_owned(), mean(sum)))
+        .collect()
+}
+
+/// The project's word on a dimension's weight goes before the reviewer's.
+fn weight_of(name: &str, score: Score, policy: &Policy) -> Weight {
+    policy
+        .dimensions
+        .get(name)
+        .map_or(score.weight.unwrap_or(Weight::Moderate), |known| {
+            known.weight
+        })
+}
+
+/// The weighted mean of the dimensions; the reviewer's own number only where it gave no dimensions.
+fn overall_score(
+    answers: &[&SeatAnswer],
+    scores: &BTreeMap<String, Score>,
+    policy: &Policy,
+) -> Option<u8> {
+    if scores.is_empty() {
+        return answers
+            .iter()
+            .filter_map(|answer| answer.overall_score)
+            .min();
+    }
+    let (mut total, mut weights) = (0, 0);
+    for (name, score) in scores {
+        let weight = policy.weight_of(weight_of(name, *score, policy));
+        total += u32::from(score.score) * weight;
+        weights += weight;
+    }
+    u8::try_from(total.checked_div(weights)?).ok()
+}
+
+fn disagreement(
+    approved: bool,
+    claims: &BTreeMap<String, Claim>,
+    gates: &[Gate],
+) -> Option<String> {
+    let other = if approved {
+        Claim::ChangesRequested
+    } else {
+        Claim::Approved
+    };
+    let who: Vec<&str> = claims
+        .iter()
+        .filter(|(_, claim)| **claim == other)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if who.is_empty() {
+        return None;
+    }
+    let names = who.join(", ");
+    Some(if approved {
+        format!("{names} asked for changes, but named nothing that must be fixed")
+    } else {
+        let held = gates
+            .iter()
+            .filter(|gate| !gate.passed)
+            .map(|gate| format!("{} ({})", gate.name, gate.why));
+        format!(
+            "{names} approved, but: {}",
+            held.collect::<Vec<_>>().join("; ")
+        )
+    })
+}
+
+fn gate(name: &str, passed: bool, why: String) -> Gate {
+    Gate {
+        name: name.to_owned(),
+        passed,
+        why,
+    }
+}

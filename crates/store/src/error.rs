@@ -1,0 +1,58 @@
+//! What can go wrong in remembering. A variant exists only where the caller acts differently.
+
+use flow::{TicketId, Time};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Read again, decide again.
+    #[error("somebody else changed {what} in the meantime")]
+    Conflict { what: String },
+    #[error(
+        "the lease on job {job} is not yours any more (your token {given}, the job's {current})"
+    )]
+    StaleFence {
+        job: String,
+        given: u64,
+        current: u64,
+    },
+    #[error("ticket {0} exists already; choose another id, or `countersign ticket show {0}`")]
+    Exists(TicketId),
+    #[error("the key {key:?} was used for another request; use a new key for a new request")]
+    KeyReused { key: String },
+    #[error(
+        "queue {queue:?} is full ({size} jobs, the limit is {most}); finish or cancel some, or raise queue_max"
+    )]
+    QueueFull { queue: String, size: u64, most: u64 },
+    #[error("paused{}: {why}", until.map(|t| format!(" until {}", t.0)).unwrap_or_default())]
+    Paused { why: String, until: Option<Time> },
+    #[error(
+        "the database was written by a newer Countersign (schema {found}, this program knows {known}); update the program"
+    )]
+    NewerSchema { found: i64, known: i64 },
+    #[error("the database cannot be written: {0}")]
+    ReadOnly(String),
+    #[error(
+        "the database is busy with somebody else's lock: {0}; try again, or end the program that holds it"
+    )]
+    Locked(String),
+    #[error("the disk is full: {0}; free some space, nothing half-written was kept")]
+    DiskFull(String),
+    /// The server went away; the same call may work later.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(String),
+    /// A commit whose answer was lost: look the key up before doing it again.
+    #[error("whether the change was written is unknown: {0}")]
+    OutcomeUnknown(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Error {
+    /// Worth trying again as it is.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Locked(_) | Self::Unreachable(_) | Self::OutcomeUnknown(_)
+        )
+    }
+}

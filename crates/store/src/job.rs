@@ -1,0 +1,123 @@
+//! Jobs, as the queue knows them.
+
+use std::time::Duration;
+
+use flow::{Task, TicketId, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub i64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Its time has not come.
+    Waiting,
+    Ready,
+    Leased,
+    Done,
+    /// No longer wanted.
+    Dropped,
+    /// Failed for good; kept with its history.
+    Dead,
+}
+
+/// A job that belongs to no ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeJob {
+    pub queue: String,
+    pub kind: String,
+    pub body: Value,
+    pub priority: i32,
+    pub not_before: Option<Time>,
+    pub agent: Option<String>,
+    /// The same key twice is one job; another body under it is refused.
+    pub key: Option<String>,
+    pub queue_max: Option<u64>,
+}
+
+/// What a worker asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub queues: Vec<String>,
+    /// Jobs for a named agent are given to it alone.
+    pub agent: String,
+    pub provider: Option<String>,
+    /// Only this ticket's jobs, where a worker serves one ticket.
+    pub ticket: Option<TicketId>,
+    pub lease: Duration,
+    pub most: u32,
+}
+
+/// A job under a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leased {
+    pub id: JobId,
+    pub queue: String,
+    pub ticket: Option<TicketId>,
+    pub serial: Option<u32>,
+    pub work: Work,
+    pub fence: u64,
+    pub holder: String,
+    pub until: Time,
+    pub attempts: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    Task(Task),
+    Free { kind: String, body: Value },
+}
+
+/// How a job that no ticket decides about came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub job: JobId,
+    pub fence: u64,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done {
+        result: Value,
+    },
+    /// Back into the queue, not before then.
+    Retry {
+        error: String,
+        not_before: Time,
+    },
+    Dead {
+        error: String,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobQuery {
+    pub queue: Option<String>,
+    pub state: Option<JobState>,
+    pub ticket: Option<TicketId>,
+}
+
+/// A job, for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: JobId,
+    pub queue: String,
+    pub state: JobState,
+    pub ticket: Option<TicketId>,
+    pub serial: Option<u32>,
+    pub work: Work,
+    pub priority: i32,
+    pub created_at: Time,
+    pub not_before: Time,
+    pub attempts: u32,
+    pub fence: u64,
+    pub holder: Option<String>,
+    pub lease_until: Option<Time>,
+    pub last_error: Option<String>,
+    pub result: Option<Value>,
+}
