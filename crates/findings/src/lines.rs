@@ -28,6 +28,3 @@ pub fn track(known: &[Known], new: &[Finding], _lines: &LineMap) -> Vec<Link> {
         })
         .collect()
 }
-pub fn fingerprint(finding: &Finding) -> String {
-    finding.title.clone()
-}
