@@ -1,11 +1,9 @@
 //! What a rule is and how it is seen: by a pattern in one layer of the sources, or by a look at the
 //! whole tree.
 
-use std::path::Path;
-
 use regex::Regex;
 
-use super::tree::{Layer, Scope, Tree, is_in_room, line_of, test_module_starts};
+use super::tree::{Layer, Scope, Tree, is_in_room, is_rust, line_of};
 
 pub struct Rule {
     pub fact: &'static str,
@@ -146,9 +144,6 @@ pub fn names_of_files(tree: &Tree) -> Vec<Breach> {
 pub fn long_files(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for source in tree.sources() {
-        let is_rust = Path::new(&source.path)
-            .extension()
-            .is_some_and(|end| end == "rs");
         // The flags have one more than the file has lines, for an empty last one.
         let lines = source
             .in_test
@@ -156,7 +151,7 @@ pub fn long_files(tree: &Tree) -> Vec<Breach> {
             .filter(|in_test| !**in_test)
             .count()
             .saturating_sub(1);
-        if is_rust && lines > FILE_LINES_MAX {
+        if is_rust(&source.path) && lines > FILE_LINES_MAX {
             breaches.push(Breach::new(
                 &source.path,
                 FILE_LINES_MAX,
@@ -173,14 +168,16 @@ pub fn test_hooks(tree: &Tree) -> Vec<Breach> {
         Regex::new(r"#?!?\[?\bcfg(?:_attr)?!?\s*\([^\]{]*\btest\b").expect("a fixed pattern");
     let mut breaches = Vec::new();
     for source in tree.sources() {
-        let code = &source.layers.code;
-        let modules: Vec<_> = test_module_starts(code)
-            .iter()
-            .map(|module| module.start)
-            .collect();
+        let code = source.layer(Layer::Code);
+        let is_module = |at| {
+            source
+                .test_modules()
+                .iter()
+                .any(|module| module.start == at)
+        };
         for found in mention
             .find_iter(code)
-            .filter(|found| !modules.contains(&found.start()))
+            .filter(|found| !is_module(found.start()))
         {
             breaches.push(Breach::new(
                 &source.path,

@@ -323,12 +323,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         fact: "the clock and ids are passed in",
-        instead: "take the time or the id as a parameter; engine::clock reads the time, and a deadline is tokio::time::Instant, spelled in full",
+        instead: "take the time or the id as a parameter; engine::clock reads the time, and a deadline is a tokio::time::Instant, which a test can pause",
         checks: &[code(
             Scope::Production,
             CRATES,
             &["crates/engine/src/clock"],
-            r"(?x) \b(?:SystemTime|Timestamp|Zoned|Utc|Local)::now\b | (?:^|[^:\w]|std::time::)Instant::now\b
+            r"(?x) \b(?:SystemTime|Timestamp|Zoned|Utc|Local)::now\b | \bstd::time::(?:\{[^}]*\b)?Instant\b
                      | \bUuid::new_v | \bthread_rng\s*\( | \brand::(?:rng|random)\b | \bfastrand:: | \bgetrandom\b",
         )],
         planted: &[
@@ -338,7 +338,7 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/engine/src/planted.rs",
-                "fn f() { let t = Instant::now(); }",
+                "use std::time::{Duration, Instant};",
             ),
             (
                 "crates/store/src/planted.rs",
@@ -352,7 +352,7 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/engine/src/planted.rs",
-                "fn f() { let until = tokio::time::Instant::now() + wait; }",
+                "use tokio::time::Instant;\nfn f() { let until = Instant::now() + wait; }",
             ),
         ],
     },

@@ -4,20 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
-use super::layers;
+use super::layers::{self, Layers};
 
 /// Directories that hold no text of ours: built things, and what others wrote for tests to read.
 const NOT_OURS: [&str; 5] = ["target", "node_modules", "fixtures", "corpus", "snapshots"];
 /// The rules and their planted breaches are full of breaches.
 const OF_TIDY: &str = "crates/countersign/tests/it/tidy";
 
+/// Cheap to copy, so that every planted breach gets a tree of its own.
 #[derive(Clone)]
 pub struct Tree {
-    files: BTreeMap<String, String>,
+    files: BTreeMap<String, Arc<File>>,
+}
+
+struct File {
+    text: String,
+    layers: Layers,
+    modules: Vec<TestModule>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,12 +41,33 @@ pub enum Scope {
     Everything,
 }
 
-/// A text file that is written by hand and run: Rust in layers, anything else as one comment.
+/// A text file that is written by hand and read by a machine.
 pub struct Source {
     pub path: String,
-    pub layers: layers::Layers,
+    file: Arc<File>,
     /// One flag a line: is it test code?
     pub in_test: Vec<bool>,
+}
+
+impl File {
+    /// Rust comes in layers; anything else counts as comment and as quotation.
+    fn new(path: &str, text: String) -> Self {
+        let layers = if is_rust(path) {
+            layers::split(&text)
+        } else {
+            Layers {
+                code: String::new(),
+                comments: text.clone(),
+                quoted: text.clone(),
+            }
+        };
+        let modules = test_modules(&layers.code);
+        Self {
+            text,
+            layers,
+            modules,
+        }
+    }
 }
 
 impl Tree {
@@ -51,7 +79,8 @@ impl Tree {
 
     pub fn with(&self, path: &str, text: &str) -> Self {
         let mut planted = self.clone();
-        planted.files.insert(path.to_owned(), text.to_owned());
+        let file = File::new(path, text.to_owned());
+        planted.files.insert(path.to_owned(), Arc::new(file));
         planted
     }
 
@@ -60,15 +89,15 @@ impl Tree {
     }
 
     pub fn text(&self, path: &str) -> Option<&str> {
-        self.files.get(path).map(String::as_str)
+        self.files.get(path).map(|file| file.text.as_str())
     }
 
     /// Files by the end of their name.
     pub fn named(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
+        let files = self.files.iter();
+        files
             .filter(move |(path, _)| path.ends_with(end))
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .map(|(path, file)| (path.as_str(), file.text.as_str()))
     }
 
     pub fn holds(&self, path: &str) -> bool {
@@ -79,68 +108,57 @@ impl Tree {
     }
 
     pub fn sources(&self) -> Vec<Source> {
-        let test_files = self.test_modules();
-        let is_source = |path: &str| {
-            let script =
-                path == "check" || path.starts_with("scripts/") || path.starts_with(".ci/");
-            script
-                || [".rs", ".sql", ".toml"]
-                    .iter()
-                    .any(|end| path.ends_with(end))
-        };
-        self.files
-            .iter()
-            .filter(|(path, _)| is_source(path))
-            .map(|(path, text)| Source::new(path, text, is_test_file(path, &test_files)))
+        let declared = self.declared_for_tests();
+        let files = self.files.iter().filter(|(path, _)| is_source(path));
+        files
+            .map(|(path, file)| Source::new(path, file, is_test_file(path, &declared)))
             .collect()
     }
 
     /// Where the modules live that are declared as `#[cfg(test)] mod name;`.
-    fn test_modules(&self) -> BTreeSet<String> {
+    fn declared_for_tests(&self) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
-        for (path, text) in self.named(".rs") {
-            for module in test_module_starts(&layers::split(text).code) {
-                if let Some(name) = module.in_its_own_file {
-                    places.insert(format!("{}{name}", children_of(path)));
-                }
-            }
+        for (path, file) in &self.files {
+            let names = file
+                .modules
+                .iter()
+                .filter_map(|m| m.in_its_own_file.as_ref());
+            places.extend(names.map(|name| format!("{}{name}", children_of(path))));
         }
         places
     }
 }
 
 impl Source {
-    fn new(path: &str, text: &str, all_test: bool) -> Self {
-        let is_rust = Path::new(path).extension().is_some_and(|end| end == "rs");
-        let layers = if is_rust {
-            layers::split(text)
-        } else {
-            layers::Layers {
-                code: String::new(),
-                comments: text.to_owned(),
-                quoted: text.to_owned(),
-            }
-        };
-        let mut in_test = vec![all_test; text.lines().count() + 1];
-        for module in test_module_starts(&layers.code) {
-            let first = line_of(&layers.code, module.start);
-            let last = line_of(&layers.code, module.end);
+    fn new(path: &str, file: &Arc<File>, all_test: bool) -> Self {
+        let mut in_test = vec![all_test; file.text.lines().count() + 1];
+        for module in &file.modules {
+            let first = line_of(&file.layers.code, module.start);
+            let last = line_of(&file.layers.code, module.end);
             in_test[first - 1..last].fill(true);
         }
         Self {
             path: path.to_owned(),
-            layers,
+            file: Arc::clone(file),
             in_test,
         }
     }
 
+    pub fn layer(&self, layer: Layer) -> &str {
+        match layer {
+            Layer::Code => &self.file.layers.code,
+            Layer::Comments => &self.file.layers.comments,
+            Layer::Quoted => &self.file.layers.quoted,
+        }
+    }
+
+    pub fn test_modules(&self) -> &[TestModule] {
+        &self.file.modules
+    }
+
     /// The lines, counted from 1, where the pattern begins to match.
     pub fn find(&self, layer: Layer, scope: Scope, pattern: &Regex) -> Vec<usize> {
-        let text = match layer {
-            Layer::Code => &self.layers.code,
-            Layer::Comments => &self.layers.comments,
-            Layer::Quoted => &self.layers.quoted,
-        };
+        let text = self.layer(layer);
         let in_scope = |line: &usize| match scope {
             Scope::Everything => true,
             Scope::Tests => self.in_test[line - 1],
@@ -154,6 +172,18 @@ impl Source {
     }
 }
 
+pub fn is_rust(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|end| end == "rs")
+}
+
+fn is_source(path: &str) -> bool {
+    let is_script = path == "check" || path.starts_with("scripts/") || path.starts_with(".ci/");
+    is_script
+        || [".rs", ".sql", ".toml"]
+            .iter()
+            .any(|end| path.ends_with(end))
+}
+
 pub struct TestModule {
     pub start: usize,
     end: usize,
@@ -161,7 +191,7 @@ pub struct TestModule {
 }
 
 /// The test modules of one file's code, from their attribute to their closing brace.
-pub fn test_module_starts(code: &str) -> Vec<TestModule> {
+fn test_modules(code: &str) -> Vec<TestModule> {
     static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
         let text =
             r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])";
@@ -226,7 +256,7 @@ pub fn is_in_room(path: &str, place: &str) -> bool {
     })
 }
 
-fn read_into(directory: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
+fn read_into(directory: &Path, prefix: &str, files: &mut BTreeMap<String, Arc<File>>) {
     for entry in fs::read_dir(directory).expect("the project's directory can be read") {
         let entry = entry.expect("an entry of a readable directory");
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -239,7 +269,8 @@ fn read_into(directory: &Path, prefix: &str, files: &mut BTreeMap<String, String
             read_into(&entry.path(), &format!("{path}/"), files);
         } else {
             let bytes = fs::read(entry.path()).expect("a file of the project can be read");
-            files.insert(path, String::from_utf8_lossy(&bytes).into_owned());
+            let file = File::new(&path, String::from_utf8_lossy(&bytes).into_owned());
+            files.insert(path, Arc::new(file));
         }
     }
 }
