@@ -7,6 +7,7 @@
 pub mod advance;
 pub mod brief;
 pub mod event;
+pub mod graph;
 pub mod job;
 pub mod ledger;
 pub mod policy;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::job::OpenJob;
 use crate::ledger::Ledger;
+use crate::policy::{DependantsStart, Policy};
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
 
@@ -244,6 +245,71 @@ pub struct Ticket {
     pub landed: Option<Landed>,
     /// Why it failed or was cancelled.
     pub ended: Option<String>,
+}
+
+impl Ticket {
+    /// What this ticket is to those that depend on it: met, impossible (and why), or not yet.
+    pub fn as_dependency(&self, policy: &Policy) -> Option<Result<(), String>> {
+        let early = policy.dependants_start == DependantsStart::Approved;
+        match self.stage {
+            Stage::Done => Some(Ok(())),
+            Stage::Approved | Stage::Merging if early => Some(Ok(())),
+            Stage::Failed | Stage::Cancelled => {
+                let why = self.ended.clone().unwrap_or_default();
+                Some(Err(format!("{} {}: {why}", self.id, self.stage)))
+            }
+            Stage::Blocked if self.blocked == Some(Blocked::ByDependency) => {
+                let why = self.broken.values().next().cloned().unwrap_or_default();
+                Some(Err(format!("{} is blocked: {why}", self.id)))
+            }
+            Stage::Pending
+            | Stage::Queued
+            | Stage::Building
+            | Stage::Checking
+            | Stage::Reviewing
+            | Stage::Rework
+            | Stage::Approved
+            | Stage::Merging
+            | Stage::Escalated
+            | Stage::Blocked => None,
+        }
+    }
+
+    /// Whom or what it waits for, in words.
+    pub fn waits(&self) -> String {
+        match self.stage {
+            Stage::Pending => {
+                let names: Vec<&str> = self.waits_for.iter().map(TicketId::as_str).collect();
+                format!("for {}", names.join(", "))
+            }
+            Stage::Escalated => "for a person's decision".to_owned(),
+            Stage::Blocked => match &self.blocked {
+                Some(Blocked::TakenOver { by }) => format!("for {by}, who took over"),
+                Some(Blocked::ByDependency) | None => {
+                    format!("for a repaired dependency ({})", self.broken.values().cloned().collect::<Vec<_>>().join("; "))
+                }
+            },
+            Stage::Done | Stage::Failed | Stage::Cancelled => String::new(),
+            Stage::Queued
+            | Stage::Building
+            | Stage::Checking
+            | Stage::Reviewing
+            | Stage::Rework
+            | Stage::Approved
+            | Stage::Merging => {
+                let jobs = self.jobs.iter().map(|job| match &job.holder {
+                    Some(holder) => format!("{} by {holder}", job.task.queue()),
+                    None => format!("{} (nobody has it)", job.task.queue()),
+                });
+                format!("for {}", jobs.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// Nothing goes on until a person does something.
+    pub fn needs_person(&self) -> bool {
+        matches!(self.stage, Stage::Escalated) || self.blocked.is_some()
+    }
 }
 
 /// Everything that may not grow without end.
