@@ -10,6 +10,7 @@ pub mod event;
 pub mod graph;
 pub mod job;
 pub mod ledger;
+pub mod narrate;
 pub mod policy;
 pub mod ticket;
 pub mod usage;

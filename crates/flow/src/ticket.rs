@@ -434,6 +434,8 @@ pub enum Setback {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     pub number: u32,
+    /// How many rounds there could have been when it was decided (000's `max_cycles`).
+    pub allowed: u32,
     pub commit: String,
     pub tree: String,
     pub decided_at: Time,

@@ -358,6 +358,7 @@ impl Draft<'_> {
         let submission = self.ticket.submission.clone().unwrap_or_default();
         self.ticket.rounds.push(Round {
             number: self.ticket.round,
+            allowed: self.policy.rounds_allowed(self.ticket.counts.granted),
             commit: submission.commit,
             tree: submission.tree,
             decided_at: self.event.at,
