@@ -6,6 +6,7 @@
 
 pub mod advance;
 pub mod brief;
+pub mod dialect;
 pub mod event;
 pub mod graph;
 pub mod job;

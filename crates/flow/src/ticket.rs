@@ -128,6 +128,11 @@ impl Stage {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
+    /// A job of it waits for a worker, or is in one's hands.
+    pub fn is_at_work(self) -> bool {
+        !self.is_terminal() && !matches!(self, Self::Pending | Self::Escalated | Self::Blocked)
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -225,6 +230,7 @@ pub struct Ticket {
     pub submission: Option<Submission>,
     pub checks: Option<Checks>,
     pub seats: Vec<Seat>,
+    pub review_started_at: Time,
     /// The round's new must-fix findings have been put to the verifier.
     pub verified_new: bool,
     pub ledger: Ledger,
@@ -438,6 +444,7 @@ pub struct Round {
     pub allowed: u32,
     pub commit: String,
     pub tree: String,
+    pub review_started_at: Time,
     pub decided_at: Time,
     pub verdict: Verdict,
     pub seats: Vec<Seat>,

@@ -42,6 +42,7 @@ impl Draft<'_> {
         };
         let round = self.ticket.round;
         self.ticket.stage = Stage::Reviewing;
+        self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
         self.ticket.seats = Vec::new();
         for seat in &self.policy.reviewers {
@@ -361,6 +362,7 @@ impl Draft<'_> {
             allowed: self.policy.rounds_allowed(self.ticket.counts.granted),
             commit: submission.commit,
             tree: submission.tree,
+            review_started_at: self.ticket.review_started_at,
             decided_at: self.event.at,
             verdict: verdict.clone(),
             seats: self.ticket.seats.clone(),
