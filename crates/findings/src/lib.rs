@@ -9,6 +9,7 @@ mod finding;
 mod fingerprint;
 mod read;
 mod severity;
+mod track;
 pub mod write;
 
 pub use clean::{clean, confine, confine_to, one_line, shorten};
@@ -19,3 +20,4 @@ pub use finding::{
 pub use fingerprint::fingerprint;
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
+pub use track::{How, Known, LineMap, Link, Mapped, track};
