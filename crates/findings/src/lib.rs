@@ -10,6 +10,7 @@ mod fingerprint;
 mod lines;
 mod read;
 mod severity;
+mod track;
 pub mod write;
 
 pub use clean::{clean, confine, confine_to, one_line, shorten};
@@ -21,3 +22,4 @@ pub use fingerprint::fingerprint;
 pub use lines::{Known, LineMap, Link, track};
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
+pub use track::{How, Known, LineMap, Link, Mapped, track};
