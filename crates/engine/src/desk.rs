@@ -20,7 +20,10 @@ pub enum Error {
     #[error("there is no ticket {0}; `countersign ticket list` shows those there are")]
     NoSuchTicket(TicketId),
     #[error("{ticket} depends on {dependency}, and there is no such ticket; add that one first")]
-    NoSuchDependency { ticket: TicketId, dependency: TicketId },
+    NoSuchDependency {
+        ticket: TicketId,
+        dependency: TicketId,
+    },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
     #[error(transparent)]
@@ -32,8 +35,9 @@ impl Error {
     pub fn is_stale(&self) -> bool {
         matches!(
             self,
-            Self::Refused(Refused::StaleFence { .. } | Refused::NoSuchJob { .. } | Refused::NotHolder { .. })
-                | Self::Store(store::Error::StaleFence { .. })
+            Self::Refused(
+                Refused::StaleFence { .. } | Refused::NoSuchJob { .. } | Refused::NotHolder { .. }
+            ) | Self::Store(store::Error::StaleFence { .. })
         )
     }
 }
@@ -55,13 +59,21 @@ pub struct Report {
 
 impl Report {
     pub fn new(by: Actor, what: What) -> Self {
-        Self { by, what, expects: None, artefacts: Vec::new() }
+        Self {
+            by,
+            what,
+            expects: None,
+            artefacts: Vec::new(),
+        }
     }
 }
 
 impl Desk {
     pub async fn ticket(&self, id: &TicketId) -> Result<Stored, Error> {
-        self.store.ticket(id).await?.ok_or_else(|| Error::NoSuchTicket(id.clone()))
+        self.store
+            .ticket(id)
+            .await?
+            .ok_or_else(|| Error::NoSuchTicket(id.clone()))
     }
 
     /// The policy that the ticket's last decision was made under.
@@ -79,9 +91,17 @@ impl Desk {
     ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (what, reads) = self.created(id, &spec).await?;
-            let event = Event { at: (self.clock)(), by: by.clone(), expects: None, what };
+            let event = Event {
+                at: (self.clock)(),
+                by: by.clone(),
+                expects: None,
+                what,
+            };
             let step = flow::open(id, &event, policy)?;
-            let change = Change { reads, ..change(step, None, event, policy) };
+            let change = Change {
+                reads,
+                ..change(step, None, event, policy)
+            };
             match self.store.commit(change.clone()).await {
                 Ok(_) => return Ok(change.ticket),
                 Err(store::Error::Conflict { .. }) => {}
@@ -92,9 +112,17 @@ impl Desk {
     }
 
     /// The first event, with what is known of the dependencies, and their versions as read.
-    async fn created(&self, id: &TicketId, spec: &Spec) -> Result<(What, Vec<(TicketId, u64)>), Error> {
+    async fn created(
+        &self,
+        id: &TicketId,
+        spec: &Spec,
+    ) -> Result<(What, Vec<(TicketId, u64)>), Error> {
         let (mut met, mut failed, mut reads) = (BTreeSet::new(), Vec::new(), Vec::new());
-        for dependency in spec.depends_on.iter().filter(|dependency| *dependency != id) {
+        for dependency in spec
+            .depends_on
+            .iter()
+            .filter(|dependency| *dependency != id)
+        {
             let Some(stored) = self.store.ticket(dependency).await? else {
                 let (ticket, dependency) = (id.clone(), dependency.clone());
                 return Err(Error::NoSuchDependency { ticket, dependency });
@@ -109,11 +137,23 @@ impl Desk {
                 None => {}
             }
         }
-        Ok((What::Created { spec: Box::new(spec.clone()), met, failed }, reads))
+        Ok((
+            What::Created {
+                spec: Box::new(spec.clone()),
+                met,
+                failed,
+            },
+            reads,
+        ))
     }
 
     /// Lets `flow` decide on a report and writes what it decided.
-    pub async fn decide(&self, id: &TicketId, policy: &Policy, report: Report) -> Result<Ticket, Error> {
+    pub async fn decide(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        report: Report,
+    ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.ticket(id).await?;
             let event = Event {
@@ -135,7 +175,9 @@ impl Desk {
             match self.store.commit(change).await {
                 Ok(Committed::Written { .. } | Committed::Again(_)) => return Ok(ticket),
                 Err(store::Error::Conflict { .. }) => {}
-                Err(store::Error::OutcomeUnknown(why)) => return self.look_up(id, &event, why).await,
+                Err(store::Error::OutcomeUnknown(why)) => {
+                    return self.look_up(id, &event, why).await;
+                }
                 Err(error @ store::Error::StaleFence { .. }) => {
                     self.note(id, &event, &error.to_string()).await?;
                     return Err(error.into());
@@ -147,7 +189,12 @@ impl Desk {
     }
 
     /// Nothing is refused silently: the log says who tried what.
-    async fn refuse(&self, id: &TicketId, event: &Event, refused: Refused) -> Result<Ticket, Error> {
+    async fn refuse(
+        &self,
+        id: &TicketId,
+        event: &Event,
+        refused: Refused,
+    ) -> Result<Ticket, Error> {
         self.note(id, event, &refused.to_string()).await?;
         Err(refused.into())
     }

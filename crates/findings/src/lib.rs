@@ -7,7 +7,6 @@
 mod clean;
 mod finding;
 mod fingerprint;
-mod lines;
 mod read;
 mod severity;
 mod track;
@@ -19,7 +18,6 @@ pub use finding::{
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use lines::{Known, LineMap, Link, track};
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
 pub use track::{How, Known, LineMap, Link, Mapped, track};

@@ -22,7 +22,9 @@ pub fn order(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>) -> Result<Vec<Ticke
     let mut sorted = Vec::with_capacity(graph.len());
     while sorted.len() < graph.len() {
         let ready = |needs: &BTreeSet<TicketId>| {
-            needs.iter().all(|need| done.contains(need) || !graph.contains_key(need))
+            needs
+                .iter()
+                .all(|need| done.contains(need) || !graph.contains_key(need))
         };
         let next: Vec<&TicketId> = graph
             .iter()
@@ -49,7 +51,9 @@ fn cycle(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>, done: &BTreeSet<&Ticket
         walk.push(id.clone());
         let needs = graph.get(id);
         at = needs.and_then(|needs| {
-            needs.iter().find(|need| graph.contains_key(need) && !done.contains(need))
+            needs
+                .iter()
+                .find(|need| graph.contains_key(need) && !done.contains(need))
         });
     }
     Cycle(walk)
@@ -61,12 +65,20 @@ mod tests {
 
     fn graph(edges: &[(&str, &[&str])]) -> BTreeMap<TicketId, BTreeSet<TicketId>> {
         let id = |name: &&str| TicketId::new(name).unwrap();
-        edges.iter().map(|(name, needs)| (id(name), needs.iter().map(id).collect())).collect()
+        edges
+            .iter()
+            .map(|(name, needs)| (id(name), needs.iter().map(id).collect()))
+            .collect()
     }
 
     #[test]
     fn every_ticket_comes_after_what_it_needs() {
-        let sorted = order(&graph(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &["elsewhere"])])).unwrap();
+        let sorted = order(&graph(&[
+            ("a", &["b", "c"]),
+            ("b", &["c"]),
+            ("c", &["elsewhere"]),
+        ]))
+        .unwrap();
         let names: Vec<&str> = sorted.iter().map(TicketId::as_str).collect();
         assert_eq!(names, ["c", "b", "a"]);
     }

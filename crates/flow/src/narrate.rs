@@ -35,7 +35,8 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
     if after.rounds.len() > rounds_before {
         story.extend(verdict(after));
     }
-    let newly = |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
+    let newly =
+        |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
     if newly(Stage::Escalated) {
         story.extend(escalation(after));
     }
@@ -43,10 +44,16 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
         story.push(done(after));
     }
     if newly(Stage::Failed) {
-        story.push(bad("failed", format!("failed: {}", after.ended.clone().unwrap_or_default())));
+        story.push(bad(
+            "failed",
+            format!("failed: {}", after.ended.clone().unwrap_or_default()),
+        ));
     }
     if newly(Stage::Blocked) {
-        story.push(urgent("blocked", format!("blocked: waits {}", after.waits())));
+        story.push(urgent(
+            "blocked",
+            format!("blocked: waits {}", after.waits()),
+        ));
     }
     story
 }
@@ -56,22 +63,39 @@ fn event_itself(event: &Event, after: &Ticket) -> Sentence {
     let round = after.round;
     match &event.what {
         What::Created { spec, .. } => plain("created", format!("{}: {}", after.stage, spec.title)),
-        What::DependencyMet { ticket } => plain("dependency_met", format!("{ticket} is done; {}", after.stage)),
-        What::DependencyFailed { ticket, why } => bad("dependency_failed", format!("depends on {ticket}: {why}")),
-        What::DependencyRepaired { ticket } => plain("dependency_repaired", format!("{ticket} is on its way again")),
-        What::DependenciesSet { why, .. } => plain("dependencies_set", format!("{who} set its dependencies: {why}")),
+        What::DependencyMet { ticket } => plain(
+            "dependency_met",
+            format!("{ticket} is done; {}", after.stage),
+        ),
+        What::DependencyFailed { ticket, why } => {
+            bad("dependency_failed", format!("depends on {ticket}: {why}"))
+        }
+        What::DependencyRepaired { ticket } => plain(
+            "dependency_repaired",
+            format!("{ticket} is on its way again"),
+        ),
+        What::DependenciesSet { why, .. } => plain(
+            "dependencies_set",
+            format!("{who} set its dependencies: {why}"),
+        ),
         What::Started { lease } => {
             let task = after.jobs.iter().find(|job| job.serial == lease.serial);
             let task = task.map_or("job", |job| job.task.queue());
             plain("started", format!("round {round}: {task} started by {who}"))
         }
-        What::Submitted { submission, usage, .. } => plain(
+        What::Submitted {
+            submission, usage, ..
+        } => plain(
             "submitted",
             format!(
                 "round {round}: {who} submitted {} ({}{})",
                 short(&submission.commit),
                 counted(submission.files.len(), "file"),
-                if usage.usd_micros > 0 { format!(", {}", dollars(usage.usd_micros)) } else { String::new() }
+                if usage.usd_micros > 0 {
+                    format!(", {}", dollars(usage.usd_micros))
+                } else {
+                    String::new()
+                }
             ),
         ),
         What::Checked { results, .. } => checks(results),
@@ -83,32 +107,65 @@ fn event_itself(event: &Event, after: &Ticket) -> Sentence {
                 findings::Claim::ChangesRequested => "asks for changes",
                 findings::Claim::Unknown => "states no verdict",
             };
-            plain("submitted_review_result", format!("round {round}: {who} {claim}, {count}"))
+            plain(
+                "submitted_review_result",
+                format!("round {round}: {who} {claim}, {count}"),
+            )
         }
-        What::ReviewUnusable { why, .. } => bad("review_unusable", format!("{who}'s review is no review: {why}")),
+        What::ReviewUnusable { why, .. } => bad(
+            "review_unusable",
+            format!("{who}'s review is no review: {why}"),
+        ),
         What::Verified { answers, .. } => {
             let said: Vec<String> = answers
                 .iter()
-                .map(|answer| format!("{} {}", findings::one_line(&answer.finding), outcome(answer.outcome)))
+                .map(|answer| {
+                    format!(
+                        "{} {}",
+                        findings::one_line(&answer.finding),
+                        outcome(answer.outcome)
+                    )
+                })
                 .collect();
             plain("verified", format!("{who} verified: {}", said.join(", ")))
         }
-        What::Landed { branch, landed, .. } => good("landed", format!("{} is on {branch}", short(landed))),
-        What::Conflicted { files, .. } => bad("conflicted", format!("conflicts with the base: {}", files.join(", "))),
+        What::Landed { branch, landed, .. } => {
+            good("landed", format!("{} is on {branch}", short(landed)))
+        }
+        What::Conflicted { files, .. } => bad(
+            "conflicted",
+            format!("conflicts with the base: {}", files.join(", ")),
+        ),
         What::CombinationRed { results, .. } => checks(results),
-        What::WentStale { why, submission } => {
-            bad("went_stale", format!("the approval is void ({why}); checking {}", short(&submission.commit)))
-        }
+        What::WentStale { why, submission } => bad(
+            "went_stale",
+            format!(
+                "the approval is void ({why}); checking {}",
+                short(&submission.commit)
+            ),
+        ),
         What::JobFailed { message, .. } => bad("job_failed", findings::one_line(message)),
-        What::LeaseLost { lease } => bad("lease_lost", format!("job {} lost its worker and goes back", lease.serial)),
-        What::HelpRequested { why } => urgent("help_requested", format!("{who} asks for help: {}", findings::one_line(why))),
+        What::LeaseLost { lease } => bad(
+            "lease_lost",
+            format!("job {} lost its worker and goes back", lease.serial),
+        ),
+        What::HelpRequested { why } => urgent(
+            "help_requested",
+            format!("{who} asks for help: {}", findings::one_line(why)),
+        ),
         What::BudgetReached { limit } => urgent("budget_reached", limit.clone()),
-        What::BudgetRaised { why, .. } => plain("budget_raised", format!("{who} raised the budget: {why}")),
-        What::Waived { finding, why } => plain("waived", format!("{who} waived {finding}: {why}")),
-        What::Settled { choice, why } => plain("settled", format!("{who} decided: {} ({why})", choice.word())),
-        What::Resubmitted { submission } => {
-            plain("resubmitted", format!("{who} put {} forward", short(&submission.commit)))
+        What::BudgetRaised { why, .. } => {
+            plain("budget_raised", format!("{who} raised the budget: {why}"))
         }
+        What::Waived { finding, why } => plain("waived", format!("{who} waived {finding}: {why}")),
+        What::Settled { choice, why } => plain(
+            "settled",
+            format!("{who} decided: {} ({why})", choice.word()),
+        ),
+        What::Resubmitted { submission } => plain(
+            "resubmitted",
+            format!("{who} put {} forward", short(&submission.commit)),
+        ),
         What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
     }
 }
@@ -131,7 +188,11 @@ fn checks(results: &[CheckResult]) -> Sentence {
         })
         .collect();
     let text = format!("checks: {}", said.join(", "));
-    if results.iter().all(|result| result.outcome.is_green()) { good("checked", text) } else { bad("checked", text) }
+    if results.iter().all(|result| result.outcome.is_green()) {
+        good("checked", text)
+    } else {
+        bad("checked", text)
+    }
 }
 
 fn outcome(outcome: AnswerOutcome) -> &'static str {
@@ -144,12 +205,17 @@ fn outcome(outcome: AnswerOutcome) -> &'static str {
 }
 
 fn verdict(after: &Ticket) -> Vec<Sentence> {
-    let Some(round) = after.rounds.last() else { return Vec::new() };
+    let Some(round) = after.rounds.last() else {
+        return Vec::new();
+    };
     let attempt = format!("attempt {}/{}", after.counts.verdicts, round.allowed);
     let mut story = vec![if round.verdict.approved {
         good(
             "verdict",
-            format!("[REVIEW-APPROVED] {attempt}: {} is countersigned", short(&round.commit)),
+            format!(
+                "[REVIEW-APPROVED] {attempt}: {} is countersigned",
+                short(&round.commit)
+            ),
         )
     } else {
         let held: Vec<String> = round
@@ -159,7 +225,10 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             .filter(|gate| !gate.passed)
             .map(|gate| format!("{} ({})", gate.name, gate.why))
             .collect();
-        bad("verdict", format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")))
+        bad(
+            "verdict",
+            format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")),
+        )
     }];
     if let Some(text) = &round.verdict.disagreement {
         story.push(plain("disagreement", format!("disagreement: {text}")));
@@ -169,20 +238,38 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
 
 fn escalation(after: &Ticket) -> Option<Sentence> {
     let escalation = after.escalation.as_ref()?;
-    let text = format!("[REVIEW-ESCALATION] {}: a person decides", reason(&escalation.reason));
+    let text = format!(
+        "[REVIEW-ESCALATION] {}: a person decides",
+        reason(&escalation.reason)
+    );
     Some(urgent("escalated_for_human_review", text))
 }
 
 fn done(after: &Ticket) -> Sentence {
-    let by = after.approval.as_ref().map(|approval| approved_by(&approval.by)).unwrap_or_default();
-    good("done", format!("done: {by}, {}", dollars(after.spent.ticket.usd_micros)))
+    let by = after
+        .approval
+        .as_ref()
+        .map(|approval| approved_by(&approval.by))
+        .unwrap_or_default();
+    good(
+        "done",
+        format!("done: {by}, {}", dollars(after.spent.ticket.usd_micros)),
+    )
 }
 
 pub fn approved_by(by: &ApprovedBy) -> String {
     match by {
         ApprovedBy::Reviewers { names } => format!("countersigned by {}", names.join(", ")),
-        ApprovedBy::Person { name, why, over_red_checks } => {
-            let over = if *over_red_checks { ", over red checks" } else { "" };
+        ApprovedBy::Person {
+            name,
+            why,
+            over_red_checks,
+        } => {
+            let over = if *over_red_checks {
+                ", over red checks"
+            } else {
+                ""
+            };
             format!("accepted by {name}{over} ({why})")
         }
         ApprovedBy::Earlier { round } => format!("countersigned in round {round}, the same tree"),
@@ -192,12 +279,16 @@ pub fn approved_by(by: &ApprovedBy) -> String {
 
 pub fn reason(reason: &Reason) -> String {
     match reason {
-        Reason::RoundsUsedUp { rounds } => format!("after {rounds} rounds, must-fix findings remain"),
+        Reason::RoundsUsedUp { rounds } => {
+            format!("after {rounds} rounds, must-fix findings remain")
+        }
         Reason::NoProgress { open } => {
             let counts: Vec<String> = open.iter().map(ToString::to_string).collect();
             format!("no progress: open must-fix findings {}", counts.join(" → "))
         }
-        Reason::FindingCameBack { findings } => format!("fixed before and back again: {}", findings.join(", ")),
+        Reason::FindingCameBack { findings } => {
+            format!("fixed before and back again: {}", findings.join(", "))
+        }
         Reason::Budget { limit } => format!("the budget is used up ({limit})"),
         Reason::NoUsableReview { attempts } => format!("no usable review in {attempts} attempts"),
         Reason::RedChecks { times } => format!("checks red {times} times in one round"),
@@ -213,21 +304,41 @@ pub fn reason(reason: &Reason) -> String {
 }
 
 fn counted(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
 }
 
 fn plain(activity: &'static str, text: String) -> Sentence {
-    Sentence { activity, mood: Mood::Plain, text }
+    Sentence {
+        activity,
+        mood: Mood::Plain,
+        text,
+    }
 }
 
 fn good(activity: &'static str, text: String) -> Sentence {
-    Sentence { activity, mood: Mood::Good, text }
+    Sentence {
+        activity,
+        mood: Mood::Good,
+        text,
+    }
 }
 
 fn bad(activity: &'static str, text: String) -> Sentence {
-    Sentence { activity, mood: Mood::Bad, text }
+    Sentence {
+        activity,
+        mood: Mood::Bad,
+        text,
+    }
 }
 
 fn urgent(activity: &'static str, text: String) -> Sentence {
-    Sentence { activity, mood: Mood::Urgent, text }
+    Sentence {
+        activity,
+        mood: Mood::Urgent,
+        text,
+    }
 }

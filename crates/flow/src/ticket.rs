@@ -292,7 +292,10 @@ impl Ticket {
             Stage::Blocked => match &self.blocked {
                 Some(Blocked::TakenOver { by }) => format!("for {by}, who took over"),
                 Some(Blocked::ByDependency) | None => {
-                    format!("for a repaired dependency ({})", self.broken.values().cloned().collect::<Vec<_>>().join("; "))
+                    format!(
+                        "for a repaired dependency ({})",
+                        self.broken.values().cloned().collect::<Vec<_>>().join("; ")
+                    )
                 }
             },
             Stage::Done | Stage::Failed | Stage::Cancelled => String::new(),

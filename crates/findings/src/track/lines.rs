@@ -1,28 +1,51 @@
 //! Where a line of the old commit is in the new one, read from `git diff -U0 -M`.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::clean::confine;
+use crate::finding::Finding;
 
 /// The changes between two commits, file by file. Empty means that nothing changed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct LineMap {
-    files: HashMap<String, FileChange>,
+    files: BTreeMap<String, FileChange>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct FileChange {
     /// `None` when the file was deleted.
     new_path: Option<String>,
     hunks: Vec<Hunk>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Written as four numbers: a change has many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u32; 4]", into = "[u32; 4]")]
 struct Hunk {
     old_start: u32,
     old_len: u32,
     new_start: u32,
     new_len: u32,
+}
+
+impl From<[u32; 4]> for Hunk {
+    fn from([old_start, old_len, new_start, new_len]: [u32; 4]) -> Self {
+        Self {
+            old_start,
+            old_len,
+            new_start,
+            new_len,
+        }
+    }
+}
+
+impl From<Hunk> for [u32; 4] {
+    fn from(hunk: Hunk) -> Self {
+        [hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len]
+    }
 }
 
 /// Where an old line went.
@@ -91,6 +114,32 @@ impl LineMap {
             .filter(|(path, _)| ends_with_path(path, file) || ends_with_path(file, path));
         let first = fits.next().map(|(_, change)| change);
         if fits.next().is_some() { None } else { first }
+    }
+
+    /// Whether the change put any of these lines of the new commit there.
+    pub fn wrote(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
+        let end = end_line.unwrap_or(line).max(line);
+        let of_file = self
+            .files
+            .values()
+            .filter(|change| change.new_path.as_deref() == Some(file));
+        of_file.flat_map(|change| &change.hunks).any(|hunk| {
+            hunk.new_len > 0 && hunk.new_start <= end && line < hunk.new_start + hunk.new_len
+        })
+    }
+
+    /// Moves a finding of the old commit to where its lines are in the new one.
+    pub fn follow(&self, finding: &mut Finding) {
+        let Some(file) = &finding.file else { return };
+        let start = self.map(file, finding.line);
+        let end = finding
+            .end_line
+            .and_then(|end| self.map(file, Some(end)).line);
+        finding.end_line = end.filter(|end| start.line.is_some_and(|line| *end >= line));
+        finding.line = start.line;
+        if let Some(file) = start.file {
+            finding.file = Some(file);
+        }
     }
 
     /// Whether the change between the two commits touches any of the lines.
