@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flow::event::Lease;
+use flow::narrate::{Sentence, narrate};
 use flow::ticket::Spec;
 use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::json;
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
+use tokio::sync::mpsc;
 
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
@@ -46,6 +48,15 @@ impl Error {
 pub struct Desk {
     pub store: Arc<dyn Store>,
     pub clock: fn() -> Time,
+    /// Hears the story as it is decided, where somebody listens.
+    pub witness: Option<mpsc::UnboundedSender<Told>>,
+}
+
+/// A part of a ticket's story.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub ticket: TicketId,
+    pub story: Vec<Sentence>,
 }
 
 /// An event on its way to a decision.
@@ -103,7 +114,10 @@ impl Desk {
                 ..change(step, None, event, policy)
             };
             match self.store.commit(change.clone()).await {
-                Ok(_) => return Ok(change.ticket),
+                Ok(_) => {
+                    self.tell(None, &change.event, &change.ticket);
+                    return Ok(change.ticket);
+                }
                 Err(store::Error::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -173,7 +187,11 @@ impl Desk {
             };
             let ticket = change.ticket.clone();
             match self.store.commit(change).await {
-                Ok(Committed::Written { .. } | Committed::Again(_)) => return Ok(ticket),
+                Ok(Committed::Written { .. }) => {
+                    self.tell(Some(&stored.ticket), &event, &ticket);
+                    return Ok(ticket);
+                }
+                Ok(Committed::Again(_)) => return Ok(ticket),
                 Err(store::Error::Conflict { .. }) => {}
                 Err(store::Error::OutcomeUnknown(why)) => {
                     return self.look_up(id, &event, why).await;
@@ -186,6 +204,14 @@ impl Desk {
             }
         }
         Err(Error::TooBusy(id.clone()))
+    }
+
+    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
+        if let Some(witness) = &self.witness {
+            let told = Told { ticket: after.id.clone(), story: narrate(before, event, after) };
+            // Nobody has to listen to the end.
+            let _ = witness.send(told);
+        }
     }
 
     /// Nothing is refused silently: the log says who tried what.

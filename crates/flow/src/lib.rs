@@ -8,6 +8,7 @@ pub mod advance;
 pub mod brief;
 pub mod dialect;
 pub mod event;
+pub mod export;
 pub mod graph;
 pub mod job;
 pub mod ledger;
