@@ -153,7 +153,7 @@ impl fmt::Display for Stage {
 }
 
 /// What is wanted. Written by a person or a program, never changed by an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spec {
     pub title: String,
@@ -174,6 +174,22 @@ pub struct Spec {
 }
 
 pub const PRIORITY_DEFAULT: i32 = 50;
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            description: String::new(),
+            acceptance: Vec::new(),
+            priority: PRIORITY_DEFAULT,
+            depends_on: BTreeSet::new(),
+            kind: None,
+            critical: false,
+            protected: Vec::new(),
+            context: Context::default(),
+        }
+    }
+}
 
 /// Where a ticket comes from and belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
