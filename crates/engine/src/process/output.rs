@@ -1,6 +1,7 @@
 //! Our own short commands: started, fed, read to a cap, and over.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Call {
     pub wall: Duration,
     /// Kept of stdout and of stderr, each; the rest is read and dropped.
     pub output_bytes: usize,
+    /// Where stdout goes instead, whole; nothing of it is then kept in memory.
+    pub stdout_file: Option<PathBuf>,
     pub launcher: Option<Launcher>,
 }
 
@@ -62,12 +65,18 @@ pub async fn output(call: &Call) -> Result<Output, Error> {
         cwd: &call.cwd,
         launcher: call.launcher.as_ref(),
     };
-    let mut known = spawn(recipe.command())
-        .await
-        .map_err(|source| Error::Spawn {
-            program: program(),
+    let mut command = recipe.command();
+    if let Some(path) = &call.stdout_file {
+        let file = File::create(path).map_err(|source| Error::File {
+            path: path.clone(),
             source,
         })?;
+        command.stdout(file);
+    }
+    let mut known = spawn(command).await.map_err(|source| Error::Spawn {
+        program: program(),
+        source,
+    })?;
     let mut group = Group(Pid::from_raw(known.pid));
     let finished = tokio::time::timeout(call.wall, converse(&mut known, call)).await;
     let (exit, stdout, stderr) = match finished {
