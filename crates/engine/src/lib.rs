@@ -1,5 +1,10 @@
 //! Acts: git, processes, agents, checks, the loop.
 
+pub mod agent;
+pub mod check;
 pub mod clock;
 pub mod desk;
+pub mod git;
 pub mod hash;
+pub mod manifest;
+pub mod process;
