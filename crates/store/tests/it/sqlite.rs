@@ -1,0 +1,1 @@
+//! What only SQLite has: files, processes that share one, and disks.
