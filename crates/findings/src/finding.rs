@@ -159,3 +159,89 @@ pub enum Way {
     /// Nothing that is a review was found.
     Nothing,
 }
+
+impl Category {
+    pub const ALL: [Self; 9] = [
+        Self::Security,
+        Self::Correctness,
+        Self::Performance,
+        Self::Readability,
+        Self::Testing,
+        Self::Requirements,
+        Self::Coordination,
+        Self::Patterns,
+        Self::BestPractices,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Security => "security",
+            Self::Correctness => "correctness",
+            Self::Performance => "performance",
+            Self::Readability => "readability",
+            Self::Testing => "testing",
+            Self::Requirements => "requirements",
+            Self::Coordination => "coordination",
+            Self::Patterns => "patterns",
+            Self::BestPractices => "best_practices",
+        }
+    }
+
+    /// The category that a reviewer's own label belongs to, by the words in it.
+    pub fn of(label: &str) -> Option<Self> {
+        let label = label.to_lowercase();
+        let words: Vec<&str> = label.split(|c: char| !c.is_alphanumeric()).collect();
+        CATEGORY_WORDS
+            .iter()
+            .find(|(stem, _)| words.iter().any(|word| word.starts_with(stem)))
+            .map(|&(_, category)| category)
+    }
+}
+
+/// Word beginnings, the telling ones first: "test correctness" is about tests.
+const CATEGORY_WORDS: [(&str, Category); 44] = [
+    ("secur", Category::Security),
+    ("vulnerab", Category::Security),
+    ("injection", Category::Security),
+    ("auth", Category::Security),
+    ("secret", Category::Security),
+    ("privacy", Category::Security),
+    ("test", Category::Testing),
+    ("coverage", Category::Testing),
+    ("perf", Category::Performance),
+    ("efficien", Category::Performance),
+    ("latency", Category::Performance),
+    ("scalab", Category::Performance),
+    ("memory", Category::Performance),
+    ("requirement", Category::Requirements),
+    ("acceptance", Category::Requirements),
+    ("scope", Category::Requirements),
+    ("spec", Category::Requirements),
+    ("coordination", Category::Coordination),
+    ("interface", Category::Coordination),
+    ("contract", Category::Coordination),
+    ("compat", Category::Coordination),
+    ("pattern", Category::Patterns),
+    ("architect", Category::Patterns),
+    ("design", Category::Patterns),
+    ("consisten", Category::Patterns),
+    ("correct", Category::Correctness),
+    ("bug", Category::Correctness),
+    ("logic", Category::Correctness),
+    ("functional", Category::Correctness),
+    ("behavio", Category::Correctness),
+    ("race", Category::Correctness),
+    ("concurren", Category::Correctness),
+    ("data", Category::Correctness),
+    ("error", Category::Correctness),
+    ("crash", Category::Correctness),
+    ("reliab", Category::Correctness),
+    ("readab", Category::Readability),
+    ("style", Category::Readability),
+    ("naming", Category::Readability),
+    ("doc", Category::Readability),
+    ("clarity", Category::Readability),
+    ("maintain", Category::Readability),
+    ("best", Category::BestPractices),
+    ("quality", Category::BestPractices),
+];

@@ -4,15 +4,20 @@
 //! text out. There is no file, no clock, no process. What cannot be understood is
 //! [`Claim::Unknown`], never an approval.
 
+mod clean;
 mod finding;
-mod lines;
+mod fingerprint;
 mod read;
 mod severity;
+mod track;
+pub mod write;
 
+pub use clean::{clean, confine, confine_to, one_line, shorten};
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,
 };
-pub use lines::{Known, LineMap, Link, fingerprint, track};
-pub use read::read;
+pub use fingerprint::fingerprint;
+pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
+pub use track::{How, Known, LineMap, Link, Mapped, track};

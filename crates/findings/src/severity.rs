@@ -44,3 +44,193 @@ pub struct Rating {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown_word: bool,
 }
+
+impl Severity {
+    /// Critical and high: what 004 calls must-fix.
+    pub fn is_must_fix(self) -> bool {
+        self <= Self::High
+    }
+
+    /// What a reviewer's word means on our scale; `None` where it is no severity that we know.
+    ///
+    /// The first known word of a phrase counts, so `Critical Issues (Must Fix)`, `[P1]` and
+    /// `🟡 Medium` are all understood.
+    pub fn of(word: &str) -> Option<Self> {
+        let lower = word.to_lowercase();
+        first_word(&lower)
+            .or_else(|| lower.chars().find_map(known_sign))
+            .or_else(|| {
+                UNSPACED
+                    .iter()
+                    .find(|(part, _)| lower.contains(part))
+                    .map(|&(_, severity)| severity)
+            })
+    }
+}
+
+impl Rating {
+    /// Rates a finding by the reviewer's own word. An unknown word counts as high and is flagged;
+    /// none at all is high where the reviewer does not approve, else medium.
+    pub fn of(word: Option<&str>, approves: bool) -> Self {
+        let raw = word
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned);
+        let Some(word) = raw.as_deref() else {
+            let severity = if approves {
+                Severity::Medium
+            } else {
+                Severity::High
+            };
+            return Self {
+                severity,
+                raw: None,
+                unknown_word: false,
+            };
+        };
+        let known = Severity::of(word);
+        Self {
+            severity: known.unwrap_or(Severity::High),
+            unknown_word: known.is_none(),
+            raw,
+        }
+    }
+}
+
+/// The earliest known phrase or word; a phrase covers the words it is made of.
+fn first_word(lower: &str) -> Option<Severity> {
+    let phrase = PHRASES
+        .iter()
+        .filter_map(|&(phrase, severity)| Some((find_whole(lower, phrase)?, severity)))
+        .min_by_key(|&(at, _)| at);
+    let word = words(lower).find_map(|(at, word)| Some((at, known_word(word)?)));
+    match (phrase, word) {
+        (Some((at, severity)), Some((word_at, _))) if at <= word_at => Some(severity),
+        (_, Some((_, severity))) | (Some((_, severity)), None) => Some(severity),
+        (None, None) => None,
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let start = text.as_ptr() as usize;
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(move |word| (word.as_ptr() as usize - start, word))
+}
+
+fn find_whole(text: &str, phrase: &str) -> Option<usize> {
+    text.match_indices(phrase).map(|(at, _)| at).find(|&at| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + phrase.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+/// Phrases whose single words would mislead.
+const PHRASES: [(&str, Severity); 18] = [
+    ("non-blocking", Severity::Low),
+    ("nonblocking", Severity::Low),
+    ("non blocking", Severity::Low),
+    ("not blocking", Severity::Low),
+    ("non-critical", Severity::Low),
+    ("not critical", Severity::Low),
+    ("nice to have", Severity::Suggestion),
+    ("nice-to-have", Severity::Suggestion),
+    ("must fix", Severity::High),
+    ("must-fix", Severity::High),
+    ("must_fix", Severity::High),
+    ("should fix", Severity::Medium),
+    ("should-fix", Severity::Medium),
+    ("should_fix", Severity::Medium),
+    ("could fix", Severity::Low),
+    ("very high", Severity::Critical),
+    ("very low", Severity::Suggestion),
+    ("code smell", Severity::Low),
+];
+
+fn known_word(word: &str) -> Option<Severity> {
+    let severity = match word {
+        "critical"
+        | "crit"
+        | "blocker"
+        | "blockers"
+        | "blocking"
+        | "block"
+        | "fatal"
+        | "catastrophic"
+        | "severe"
+        | "showstopper"
+        | "emergency"
+        | "urgent"
+        | "p0"
+        | "s0"
+        | "sev0"
+        | "critico"
+        | "crítico"
+        | "crítica"
+        | "críticos"
+        | "críticas"
+        | "critica"
+        | "kritisch"
+        | "critique"
+        | "critiques"
+        | "критический"
+        | "критично" => Severity::Critical,
+        "high" | "major" | "important" | "error" | "errors" | "serious" | "significant"
+        | "must" | "required" | "bug" | "danger" | "p1" | "s1" | "sev1" | "alto" | "alta"
+        | "altos" | "altas" | "hoch" | "élevé" | "élevée" | "haute" | "mayor" | "majeur"
+        | "wichtig" | "importante" | "высокий" | "cao" => Severity::High,
+        "medium" | "med" | "moderate" | "warning" | "warnings" | "warn" | "normal" | "average"
+        | "should" | "caution" | "p2" | "s2" | "sev2" | "medio" | "media" | "médio" | "média"
+        | "medios" | "medias" | "mittel" | "moyen" | "moyenne" | "средний" | "concern"
+        | "concerns" | "risk" => Severity::Medium,
+        "low" | "minor" | "note" | "notice" | "convention" | "refactor" | "weak" | "could"
+        | "p3" | "s3" | "sev3" | "bajo" | "baja" | "baixo" | "baixa" | "niedrig" | "gering"
+        | "faible" | "mineur" | "menor" | "низкий" | "observation" | "advisory" | "p4" | "thấp" => {
+            Severity::Low
+        }
+        "suggestion" | "suggestions" | "suggest" | "info" | "informational" | "information"
+        | "nit" | "nits" | "nitpick" | "nitpicks" | "trivial" | "style" | "cosmetic"
+        | "optional" | "hint" | "help" | "question" | "improvement" | "improvements"
+        | "enhancement" | "nice" | "consider" | "idea" | "polish" | "praise" | "sugerencia"
+        | "sugestão" | "none" | "p5" | "minimal" | "negligible" | "fyi" => Severity::Suggestion,
+        _ => return None,
+    };
+    Some(severity)
+}
+
+/// The colours and signs that reviewers use as a scale.
+fn known_sign(sign: char) -> Option<Severity> {
+    let severity = match sign {
+        '🔴' | '⛔' | '🛑' | '🚨' | '🚫' | '🟥' => Severity::Critical,
+        '🟠' | '❌' | '❗' | '🟧' | '🔥' | '🐛' => Severity::High,
+        '🟡' | '⚠' | '🟨' => Severity::Medium,
+        '🔵' | '🟢' | '⚪' | '🟦' | '🟩' | '🧹' => Severity::Low,
+        '💡' | 'ℹ' | '💭' | '📝' | '✨' | '🎨' => Severity::Suggestion,
+        _ => return None,
+    };
+    Some(severity)
+}
+
+/// Scales of languages that do not put spaces between words.
+const UNSPACED: [(&str, Severity); 16] = [
+    ("致命", Severity::Critical),
+    ("严重", Severity::Critical),
+    ("嚴重", Severity::Critical),
+    ("阻塞", Severity::Critical),
+    ("阻断", Severity::Critical),
+    ("緊急", Severity::Critical),
+    ("重大", Severity::Critical),
+    ("重要", Severity::High),
+    ("高", Severity::High),
+    ("中", Severity::Medium),
+    ("警告", Severity::Medium),
+    ("低", Severity::Low),
+    ("轻微", Severity::Low),
+    ("軽微", Severity::Low),
+    ("建议", Severity::Suggestion),
+    ("提案", Severity::Suggestion),
+];
+
+#[cfg(test)]
+mod tests;

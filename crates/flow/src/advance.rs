@@ -1,18 +1,268 @@
-//! stub
-use crate::{Effect, Event, Policy, Ticket};
+//! The table of transitions. What an event may do, in which stage, by whose hand, stands in
+//! three short tables; how it is done stands in the files beside this one, an area each.
+
+mod build;
+mod dependency;
+mod draft;
+mod job;
+mod land;
+mod person;
+mod review;
+mod table;
+
+use std::fmt;
+
+pub use person::choices;
+pub use table::{roles, stages};
+
+use crate::event::{Event, Role, What};
+use crate::job::Effect;
+use crate::policy::Policy;
+use crate::ticket::{Stage, Ticket, TicketId};
+use draft::Draft;
+
+/// What follows from an event: the ticket as it is now, and what is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub ticket: Ticket,
     pub effects: Vec<Effect>,
 }
+
+/// Why an event is not accepted. A refusal changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refused")]
-pub struct Refused;
-pub fn advance(_: &Ticket, _: &Event, _: &Policy) -> Result<Step, Refused> {
-    Err(Refused)
+pub enum Refused {
+    #[error(
+        "{event} is not possible while the ticket is {stage}{}",
+        possible_in(stages)
+    )]
+    NotNow {
+        event: &'static str,
+        stage: Stage,
+        stages: &'static [Stage],
+    },
+    #[error("a {} may not report {event}; it takes a {}", role.word(), words(roles))]
+    WrongRole {
+        event: &'static str,
+        role: Role,
+        roles: &'static [Role],
+    },
+    #[error(
+        "the ticket has changed since you looked (you saw version {seen}, it is {current}); look again"
+    )]
+    StaleVersion { seen: u64, current: u64 },
+    #[error(
+        "job {serial} is not held under this lease any more (your token {given}, the job's {current}); the work has gone to somebody else"
+    )]
+    StaleFence {
+        serial: u32,
+        given: u64,
+        current: u64,
+    },
+    #[error("the ticket waits for no job {serial}; it has ended or is no longer wanted")]
+    NoSuchJob { serial: u32 },
+    #[error("job {serial} is a {task} job and cannot report {event}")]
+    WrongJob {
+        serial: u32,
+        task: &'static str,
+        event: &'static str,
+    },
+    #[error("job {serial} is held by {holder}, not by {given}")]
+    NotHolder {
+        serial: u32,
+        holder: String,
+        given: String,
+    },
+    #[error("{principal} built part of this change and cannot judge it")]
+    OwnWork { principal: String },
+    #[error("this is about commit {given}, but the ticket stands at {current}")]
+    OtherCommit { given: String, current: String },
+    #[error("the change is empty: there is nothing to review")]
+    EmptyChange,
+    #[error("say why: the decision is recorded with your name and your reason")]
+    NoReason,
+    #[error("there is no open finding {id}; `countersign ticket show` lists them")]
+    NoSuchFinding { id: String },
+    #[error(
+        "{verdicts} rounds are the most a ticket can have; accept, take over, reset, reassign or reject it"
+    )]
+    HardCap { verdicts: u32 },
+    #[error("the budget is still used up ({limit}); raise it first")]
+    BudgetUsedUp { limit: String },
+    #[error("there is no commit to accept yet; continue, reassign or reject the ticket")]
+    NothingToAccept,
+    #[error(
+        "checks are not green on this commit; accept it over red checks explicitly, or not at all"
+    )]
+    RedChecks,
+    #[error("name the builder or the reviewer that shall have it")]
+    NobodyNamed,
+    #[error("a ticket cannot depend on itself")]
+    DependsOnItself,
+    #[error("{ticket} is not among the dependencies that this ticket waits for")]
+    NotADependency { ticket: TicketId },
+    #[error("a ticket begins with `created`, once")]
+    NotTheBeginning,
+    #[error("a ticket needs a title")]
+    NoTitle,
 }
-pub fn open(_: &crate::TicketId, _: &Event, _: &Policy) -> Result<Step, Refused> {
-    Err(Refused)
+
+fn possible_in(stages: &[Stage]) -> String {
+    if stages.is_empty() {
+        String::new()
+    } else {
+        format!("; it is possible in {}", words(stages))
+    }
 }
-pub fn replay() {}
-pub fn choices() {}
+
+fn words<T: fmt::Debug>(items: &[T]) -> String {
+    items
+        .iter()
+        .map(|item| format!("{item:?}").to_lowercase())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Decides what an event does to a ticket.
+pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, Refused> {
+    admit(ticket, event)?;
+    let mut draft = Draft::new(ticket, event, policy);
+    draft.spend(event.what.usage());
+    apply(&mut draft, &event.what)?;
+    Ok(draft.into_step())
+}
+
+/// What every event is asked before it is looked at.
+fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+    let what = &event.what;
+    if let Some(seen) = event.expects.filter(|seen| *seen != ticket.version) {
+        return Err(Refused::StaleVersion {
+            seen,
+            current: ticket.version,
+        });
+    }
+    let stages = stages(what);
+    if !stages.contains(&ticket.stage) {
+        return Err(Refused::NotNow {
+            event: what.name(),
+            stage: ticket.stage,
+            stages,
+        });
+    }
+    job::admit(ticket, event)?;
+    let roles = roles(what, job::task(ticket, what));
+    if !roles.contains(&event.by.role) {
+        return Err(Refused::WrongRole {
+            event: what.name(),
+            role: event.by.role,
+            roles,
+        });
+    }
+    Ok(())
+}
+
+fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
+    match what {
+        What::Created { .. } => Err(Refused::NotTheBeginning),
+        What::DependencyMet { ticket } => draft.dependency_met(ticket),
+        What::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why),
+        What::DependencyRepaired { ticket } => draft.dependency_repaired(ticket),
+        What::DependenciesSet {
+            depends_on,
+            met,
+            failed,
+            why,
+        } => draft.dependencies_set(depends_on, met, failed, why),
+        What::Started { lease } => draft.started(*lease),
+        What::Submitted {
+            lease,
+            submission,
+            reports,
+            session,
+            ..
+        } => draft.submitted(*lease, submission, reports, session.as_deref()),
+        What::Checked {
+            lease,
+            commit,
+            results,
+            ..
+        } => draft.checked(*lease, commit, results),
+        What::Reviewed {
+            lease,
+            commit,
+            review,
+            isolation,
+            ..
+        } => draft.reviewed(*lease, commit, review, isolation),
+        What::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why),
+        What::Verified {
+            lease,
+            commit,
+            answers,
+            ..
+        } => draft.verified(*lease, commit, answers),
+        What::Landed {
+            lease,
+            commit,
+            landed,
+            diff_id,
+            branch,
+            tip,
+            ..
+        } => draft.landed(*lease, commit, (landed, diff_id), branch, tip.as_deref()),
+        What::Conflicted {
+            lease,
+            files,
+            evidence,
+            ..
+        } => draft.conflicted(*lease, files, evidence),
+        What::CombinationRed { lease, results, .. } => draft.combination_red(*lease, results),
+        What::WentStale { submission, .. } => draft.went_stale(submission),
+        What::JobFailed {
+            lease,
+            failure,
+            message,
+            ..
+        } => draft.job_failed(*lease, *failure, message),
+        What::LeaseLost { lease } => draft.lease_lost(*lease),
+        What::HelpRequested { why } => draft.help_requested(why),
+        What::BudgetReached { limit } => draft.budget_reached(limit),
+        What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why),
+        What::Waived { finding, why } => draft.waived(finding, why),
+        What::Settled { choice, why } => draft.settled(choice, why),
+        What::Resubmitted { submission } => draft.resubmitted(submission),
+        What::Cancelled { why } => draft.cancelled(why),
+    }
+}
+
+/// The first step of a ticket's life.
+pub fn open(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refused> {
+    let What::Created { spec, met, failed } = &event.what else {
+        return Err(Refused::NotTheBeginning);
+    };
+    if spec.title.trim().is_empty() {
+        return Err(Refused::NoTitle);
+    }
+    if spec.depends_on.contains(id) {
+        return Err(Refused::DependsOnItself);
+    }
+    let blank = draft::blank(id, spec, event.at);
+    let mut draft = Draft::new(&blank, event, policy);
+    draft.arrange_dependencies(&spec.depends_on, met, failed);
+    Ok(draft.into_step())
+}
+
+/// A ticket made again from its log: each event with the policy it was decided under.
+pub fn replay<'a>(
+    id: &TicketId,
+    log: impl IntoIterator<Item = (&'a Event, &'a Policy)>,
+) -> Result<Option<Ticket>, Refused> {
+    let mut ticket = None;
+    for (event, policy) in log {
+        let step = match &ticket {
+            None => open(id, event, policy)?,
+            Some(known) => advance(known, event, policy)?,
+        };
+        ticket = Some(step.ticket);
+    }
+    Ok(ticket)
+}

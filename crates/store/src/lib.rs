@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flow::{Policy, TicketId, Time, Usage};
+use flow::{Policy, Stage, TicketId, Time, Usage};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -55,6 +55,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// 000's `assignment_id`.
     async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>>;
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>>;
+    /// How many tickets stand in each stage that has any.
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>>;
     /// The tickets that depend on this one.
     async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>>;
 

@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct Stored {
     pub number: i64,
     pub ticket: Ticket,
+    /// The policy of its last decision.
+    pub policy: String,
 }
 
 /// A line of a list: no ledger, no rounds.

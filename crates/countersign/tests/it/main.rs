@@ -1,1 +1,3 @@
 //! Stories told through the binary.
+
+mod tidy;

@@ -1,0 +1,644 @@
+//! The table of rules. Adding one means adding a row: what holds, what to do instead, how it is
+//! seen, a breach that must be found and something alike that must pass.
+
+use super::rules::{
+    Check, FILE_LINES_MAX, Rule, code, comments, long_files, mod_files, names_of_files, quoted,
+    sql_files_outside_store, test_hooks,
+};
+use super::tree::Scope;
+use super::{manifests, prose};
+
+const CRATES: &[&str] = &["crates/", "benches/", "examples/"];
+const EVERYWHERE: &[&str] = &[
+    "crates/",
+    "benches/",
+    "examples/",
+    "scripts/",
+    ".ci/",
+    "check",
+];
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        fact: "only `flow` matches on a stage together with an event",
+        instead: "report the event and let flow::advance decide",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/flow/"],
+            r"(?x)
+                \bmatch\b [^{;]* \bstage\b [^{;]* \b(?:what|event)\b [^{;]* \{
+              | \bmatch\b [^{;]* \b(?:what|event)\b [^{;]* \bstage\b [^{;]* \{
+              | \( [^();]* \bStage::\w+ [^;=]* \bWhat::\w+ [^;=]* =>
+              | \( [^();]* \bWhat::\w+ [^;=]* \bStage::\w+ [^;=]* =>",
+        )],
+        planted: &[
+            (
+                "crates/engine/src/perform/planted.rs",
+                "fn f() { match (ticket.stage, &event.what) { _ => {} } }",
+            ),
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn f() { match pair { (Stage::Reviewing, What::Reviewed { .. }) => 1, _ => 2 } }",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn colour(stage: Stage) -> Colour { match stage { Stage::Done => GREEN, _ => GREY } }",
+            ),
+            (
+                "crates/flow/src/planted.rs",
+                "fn f() { match (ticket.stage, &event.what) { (Stage::Done, What::Started { .. }) => {} } }",
+            ),
+        ],
+    },
+    Rule {
+        fact: "`store` and `engine` branch on no stage",
+        instead: "ask a method of flow::Stage, or let the job say what is to be done",
+        checks: &[code(
+            Scope::Production,
+            &["crates/store/", "crates/engine/"],
+            &[],
+            r"\bStage::\w+\s*(?:=>|\||\bif\b)|\bmatches!\([^;]*\bStage::|\blet\s+Stage::",
+        )],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { match ticket.stage { Stage::Merging => land(), other => wait(other) } }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() -> bool { matches!(ticket.stage, Stage::Done | Stage::Failed) }",
+            ),
+        ],
+        fine: &[(
+            "crates/store/src/planted.rs",
+            "fn f() -> Stage { Stage::parse(row.get(0)) }\n#[cfg(test)]\nmod tests {\n    fn g() { assert!(matches!(s, Stage::Done)); }\n}",
+        )],
+    },
+    Rule {
+        fact: "`cli`, `mcp` and `web` know no rule about tickets",
+        instead: "translate to a call of `operations`",
+        checks: &[code(
+            Scope::Production,
+            &[
+                "crates/countersign/src/cli",
+                "crates/countersign/src/mcp",
+                "crates/countersign/src/web",
+            ],
+            &[],
+            r"\badvance\s*\(|\bstore::",
+        )],
+        planted: &[
+            (
+                "crates/countersign/src/web/planted.rs",
+                "fn f() { flow::advance(&t, e, &p); }",
+            ),
+            ("crates/countersign/src/cli.rs", "use store::Store;"),
+        ],
+        fine: &[("crates/countersign/src/operations.rs", "use store::Store;")],
+    },
+    Rule {
+        fact: "`git` knows no tickets",
+        instead: "take paths and refs",
+        checks: &[code(
+            Scope::Production,
+            &["crates/engine/src/git"],
+            &[],
+            r"\b(?:flow|store|findings)::|\bTicket(?:Id)?\b",
+        )],
+        planted: &[(
+            "crates/engine/src/git/planted.rs",
+            "fn branch(of: &flow::Ticket) {}",
+        )],
+        fine: &[(
+            "crates/engine/src/git/planted.rs",
+            "/// A Ticket's branch is the caller's matter.",
+        )],
+    },
+    Rule {
+        fact: "`agent` knows no stages",
+        instead: "take a brief and a directory",
+        checks: &[code(
+            Scope::Production,
+            &["crates/engine/src/agent"],
+            &[],
+            r"\bStage\b|\bstore::|\badvance\s*\(",
+        )],
+        planted: &[(
+            "crates/engine/src/agent/planted.rs",
+            "fn f(stage: flow::Stage) {}",
+        )],
+        fine: &[(
+            "crates/engine/src/agent/planted.rs",
+            "fn f(brief: &str, directory: &Path) {}",
+        )],
+    },
+    Rule {
+        fact: "only `store` has SQL",
+        instead: "add a verb to store::Store",
+        checks: &[
+            quoted(
+                Scope::Everything,
+                CRATES,
+                &["crates/store/"],
+                r"(?x)
+                    \bSELECT\s (?s:.)*? \sFROM\s | \bUPDATE\s+\w+\s+SET\b | \bPRAGMA\s+\w
+                  | (?i: \bselect\s+[\w\s,.*()]+\s+from\s+\w+\s+(?:where|order\s+by|group\s+by|limit|join)\b
+                       | \bselect\s+(?:\*|count\() | \binsert\s+(?:or\s+\w+\s+)?into\s+\w+\s*(?:\(|values|select)
+                       | \bdelete\s+from\s+\w+\s*(?:where\b|;|\x22) | \bupdate\s+\w+\s+set\s+\w+\s*=
+                       | \b(?:create|alter|drop)\s+(?:unique\s+)?(?:table|index|view|schema|database)\b
+                       | \bbegin\s+(?:immediate|exclusive|transaction)\b )",
+            ),
+            code(
+                Scope::Everything,
+                CRATES,
+                &["crates/store/"],
+                r"\b(?:rusqlite|tokio_postgres|deadpool_postgres|sqlx)::",
+            ),
+            Check::Whole(sql_files_outside_store),
+        ],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "const Q: &str = \"SELECT id\n  FROM jobs\n  WHERE ready\";",
+            ),
+            (
+                "crates/countersign/src/web/planted.rs",
+                "const Q: &str = \"delete from jobs where id = 1\";",
+            ),
+            (
+                "crates/flow/src/planted.rs",
+                "const Q: &str = r#\"insert into t (a) values (1)\"#;",
+            ),
+            (
+                "crates/countersign/tests/it/planted.rs",
+                "fn f() { rusqlite::Connection::open(p); }",
+            ),
+            ("crates/engine/migrations/0001.sql", "-- nothing yet\n"),
+        ],
+        fine: &[
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "const HELP: &str = \"select a ticket from the list\";",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "// SELECT 1 FROM t\nconst A: &str = \"update the base\";",
+            ),
+        ],
+    },
+    Rule {
+        fact: "only `engine::process` spawns",
+        instead: "use engine::process: it limits time, silence and output, and reaps the group",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/engine/src/process"],
+            r"(?x) \bprocess::(?:\{[^}]*\b)?Command\b | (?:^|[^:\w])Command::new\s*\(
+                     | \bprocess::CommandExt\b | \b(?:fork|execve?|posix_spawn)\s*\(",
+        )],
+        planted: &[
+            (
+                "crates/engine/src/git/planted.rs",
+                "use std::process::{Command, Stdio};",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { tokio::process::Command::new(\"git\"); }",
+            ),
+            (
+                "crates/countersign/src/operations/planted.rs",
+                "fn f() { Command::new(\"git\").output(); }",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/engine/src/process/planted.rs",
+                "fn f() { tokio::process::Command::new(\"git\"); }",
+            ),
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn f() { clap::Command::new(\"x\"); tokio::spawn(y); }",
+            ),
+            (
+                "crates/countersign/tests/it/planted.rs",
+                "fn f() { std::process::Command::new(BIN); }",
+            ),
+        ],
+    },
+    Rule {
+        fact: "only `settings` reads the environment and configuration files",
+        instead: "take the value as a parameter; settings reads it once",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/countersign/src/settings"],
+            r"(?x) \benv::(?:vars?|vars?_os|home_dir|set_var|remove_var)\b
+                     | \benv::\{[^}]*\b(?:vars?|vars?_os)\b | \btoml::",
+        )],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { std::env::var(\"HOME\"); }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "use std::env::{self, var_os};",
+            ),
+            (
+                "crates/countersign/src/operations.rs",
+                "fn f() { toml::from_str::<Policy>(text); }",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/countersign/src/settings/planted.rs",
+                "fn f() { std::env::var(\"HOME\"); }",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "const V: &str = env!(\"CARGO_PKG_VERSION\");",
+            ),
+        ],
+    },
+    Rule {
+        fact: "only `cli` prints",
+        instead: "return the text, or send an event; cli shows it",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/countersign/src/cli"],
+            r"\be?print(?:ln)?!|\bdbg!|\bio::(?:\{[^}]*\b)?std(?:out|err)\b|\bstd(?:out|err)\(\)",
+        )],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { println!(\"hi\"); }",
+            ),
+            (
+                "crates/countersign/src/main.rs",
+                "fn main() { eprintln!(\"no\"); }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { std::io::stderr().write_all(b\"x\"); }",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn f() { println!(\"hi\"); }",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { command.stdout(pipe); let stdout = child.stdout.take(); }",
+            ),
+        ],
+    },
+    Rule {
+        fact: "only `main` exits",
+        instead: "return an exit code through main",
+        checks: &[code(
+            Scope::Everything,
+            CRATES,
+            &["crates/countersign/src/main.rs"],
+            r"\bprocess::(?:exit|abort)\b|\bprocess::\{[^}]*\b(?:exit|abort)\b",
+        )],
+        planted: &[
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn f() { std::process::exit(3); }",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "use std::process::{self, abort};",
+            ),
+        ],
+        fine: &[(
+            "crates/engine/src/planted.rs",
+            "fn f() -> process::Exit { run().exit(3) }",
+        )],
+    },
+    Rule {
+        fact: "the clock and ids are passed in",
+        instead: "take the time or the id as a parameter; engine::clock reads the time, and a deadline is a tokio::time::Instant, which a test can pause",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/engine/src/clock"],
+            r"(?x) \b(?:SystemTime|Timestamp|Zoned|Utc|Local)::now\b | \bstd::time::(?:\{[^}]*\b)?Instant\b
+                     | \bUuid::new_v | \bthread_rng\s*\( | \brand::(?:rng|random)\b | \bfastrand:: | \bgetrandom\b",
+        )],
+        planted: &[
+            (
+                "crates/flow/src/planted.rs",
+                "fn f() { std::time::SystemTime::now(); }",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "use std::time::{Duration, Instant};",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { let id = Uuid::new_v4(); }",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/engine/src/clock.rs",
+                "fn now() { jiff::Timestamp::now(); }",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "use tokio::time::Instant;\nfn f() { let until = Instant::now() + wait; }",
+            ),
+        ],
+    },
+    Rule {
+        fact: "nothing sleeps: no thread, and no test",
+        instead: "wait for the thing itself, or pause the clock and advance it",
+        checks: &[
+            code(
+                Scope::Everything,
+                CRATES,
+                &[],
+                r"\bthread::(?:\{[^}]*\b)?sleep\b",
+            ),
+            code(Scope::Tests, CRATES, &[], r"\bsleep(?:_until)?\s*\("),
+        ],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "fn f() { std::thread::sleep(a_while); }",
+            ),
+            (
+                "crates/countersign/tests/it/planted.rs",
+                "async fn f() { tokio::time::sleep(a_while).await; }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "#[cfg(test)]\nmod tests {\n    async fn f() { sleep(a_while).await; }\n}",
+            ),
+        ],
+        fine: &[
+            (
+                "crates/engine/src/planted.rs",
+                "async fn f() { tokio::time::sleep(backoff).await; }",
+            ),
+            (
+                "crates/engine/src/agent/tests.rs",
+                "const SLOW: &str = \"sleep 60\";",
+            ),
+        ],
+    },
+    Rule {
+        fact: "no lint is allowed away",
+        instead: "#[expect(…, reason = \"…\")], which speaks up when it is no longer needed",
+        checks: &[code(
+            Scope::Everything,
+            CRATES,
+            &[],
+            r"#!?\s*\[\s*allow\s*\(|\bcfg_attr\s*\([^\]]*\ballow\s*\(",
+        )],
+        planted: &[
+            (
+                "crates/flow/src/planted.rs",
+                "#[allow(dead_code)]\nfn f() {}",
+            ),
+            (
+                "crates/engine/src/planted.rs",
+                "#![allow(clippy::pedantic)]",
+            ),
+            (
+                "crates/countersign/tests/it/planted.rs",
+                "#[cfg_attr(test, allow(unused))]\nfn f() {}",
+            ),
+        ],
+        fine: &[(
+            "crates/flow/src/planted.rs",
+            "#[expect(dead_code, reason = \"x\")]\nfn allow() {}",
+        )],
+    },
+    Rule {
+        fact: "#[cfg(test)] stands on test modules only",
+        instead: "make the production path testable by what is passed in",
+        checks: &[Check::Whole(test_hooks)],
+        planted: &[
+            (
+                "crates/engine/src/planted.rs",
+                "#[cfg(test)]\npub fn crash_here() {}",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { if cfg!(test) { return; } }",
+            ),
+            ("crates/flow/src/planted.rs", "#[cfg(not(test))]\nfn f() {}"),
+        ],
+        fine: &[(
+            "crates/engine/src/planted.rs",
+            "#[cfg(test)]\n#[expect(clippy::unwrap_used, reason = \"x\")]\nmod tests;\n#[cfg(unix)]\nfn f() {}",
+        )],
+    },
+    Rule {
+        fact: "nothing unfinished is left: no todo, no ignored test",
+        instead: "finish it, or open an issue",
+        checks: &[
+            code(
+                Scope::Everything,
+                CRATES,
+                &[],
+                r"\b(?:todo|unimplemented)!|#\[ignore\b",
+            ),
+            comments(
+                Scope::Everything,
+                EVERYWHERE,
+                &[],
+                r"\b(?:TODO|FIXME|XXX|HACK)\b",
+            ),
+        ],
+        planted: &[
+            ("crates/flow/src/planted.rs", "fn f() { todo!() }"),
+            ("crates/flow/src/planted.rs", "// TODO: later\nfn f() {}"),
+            (
+                "crates/engine/tests/planted.rs",
+                "#[test]\n#[ignore = \"slow\"]\nfn f() {}",
+            ),
+            ("scripts/planted", "#!/bin/sh\n# FIXME\n"),
+        ],
+        fine: &[(
+            "crates/findings/src/planted.rs",
+            "const WORDS: [&str; 2] = [\"TODO\", \"FIXME\"];",
+        )],
+    },
+    Rule {
+        fact: "no `mod.rs`",
+        instead: "foo.rs beside foo/",
+        checks: &[Check::Whole(mod_files)],
+        planted: &[
+            ("crates/engine/src/git/mod.rs", ""),
+            ("crates/countersign/tests/it/support/mod.rs", ""),
+        ],
+        fine: &[("crates/engine/src/git.rs", "mod merge;")],
+    },
+    Rule {
+        fact: "no crate, module or type has a name that says nothing",
+        instead: "a noun one can say aloud, for what it is",
+        checks: &[
+            Check::Whole(names_of_files),
+            code(
+                Scope::Everything,
+                CRATES,
+                &[],
+                r"(?x) \b(?:struct|enum|trait|type)\s+\w*(?:Manager|Helpers?|Utils?|Processor|Handler|Service)\b
+                         | \bmod\s+(?:core|common|utils?|types|helpers?|misc|managers?|processors?|handlers?|imp)\b",
+            ),
+        ],
+        planted: &[
+            ("crates/engine/src/utils.rs", ""),
+            ("crates/countersign/src/web/helpers/time.rs", ""),
+            ("crates/common/Cargo.toml", ""),
+            ("crates/engine/src/planted.rs", "pub struct LeaseManager;"),
+            ("crates/engine/src/planted.rs", "mod types {\n}"),
+        ],
+        fine: &[(
+            "crates/engine/src/planted.rs",
+            "impl rmcp::ServerHandler for Tools {}\nuse core::fmt;",
+        )],
+    },
+    Rule {
+        fact: "no file is over 600 lines without its tests",
+        instead: "find the noun that wants out into a file of its own",
+        checks: &[Check::Whole(long_files)],
+        planted: &[("crates/engine/src/planted.rs", LONG)],
+        fine: &[("crates/engine/src/planted/tests.rs", LONG)],
+    },
+    Rule {
+        fact: "each crate depends on what its sentence allows",
+        instead: "move the code to the crate that may have it",
+        checks: &[Check::Whole(manifests::directions)],
+        planted: &[
+            (
+                "crates/findings/Cargo.toml",
+                "[dependencies]\nflow.workspace = true\n",
+            ),
+            (
+                "crates/flow/Cargo.toml",
+                "[dependencies]\nstore.workspace = true\n",
+            ),
+            (
+                "crates/flow/Cargo.toml",
+                "[dependencies]\ntokio.workspace = true\n",
+            ),
+            (
+                "crates/flow/Cargo.toml",
+                "[dependencies]\njiff.workspace = true\n",
+            ),
+            (
+                "crates/findings/Cargo.toml",
+                "[dependencies]\nrusqlite.workspace = true\n",
+            ),
+            (
+                "crates/store/Cargo.toml",
+                "[dependencies]\nengine.workspace = true\n",
+            ),
+            (
+                "crates/engine/Cargo.toml",
+                "[dependencies]\ncountersign.workspace = true\n",
+            ),
+            (
+                "crates/engine/Cargo.toml",
+                "[dependencies]\nclap.workspace = true\n",
+            ),
+            (
+                "crates/engine/Cargo.toml",
+                "[dependencies]\naxum.workspace = true\n",
+            ),
+            (
+                "crates/countersign/Cargo.toml",
+                "[dependencies]\nrusqlite.workspace = true\n",
+            ),
+            (
+                "crates/engine/Cargo.toml",
+                "[target.'cfg(unix)'.dependencies]\ntokio-postgres.workspace = true\n",
+            ),
+            ("crates/sixth/Cargo.toml", "[dependencies]\n"),
+        ],
+        fine: &[(
+            "crates/store/Cargo.toml",
+            "[dependencies]\nflow.workspace = true\nfindings.workspace = true\nrusqlite.workspace = true\n",
+        )],
+    },
+    Rule {
+        fact: "every dependency and lint is named once, in the workspace",
+        instead: "name.workspace = true, and the version and features in the root manifest",
+        checks: &[Check::Whole(manifests::named_once)],
+        planted: &[
+            (
+                "crates/flow/Cargo.toml",
+                "[lints]\nworkspace = true\n[dependencies]\nserde = \"1\"\n",
+            ),
+            (
+                "crates/flow/Cargo.toml",
+                "[lints]\nworkspace = true\n[dependencies]\nserde = { workspace = true, features = [\"rc\"] }\n",
+            ),
+            ("crates/flow/Cargo.toml", "[dependencies]\n"),
+            (
+                "Cargo.toml",
+                "[workspace.dependencies]\nnobody-uses-it = \"1\"\n",
+            ),
+        ],
+        fine: &[(
+            "crates/flow/Cargo.toml",
+            "[lints]\nworkspace = true\n[dependencies]\nserde.workspace = true\n",
+        )],
+    },
+    Rule {
+        fact: "every method that clippy refuses names its replacement",
+        instead: "reason = \"use …\"",
+        checks: &[Check::Whole(manifests::replacements)],
+        planted: &[
+            ("clippy.toml", "disallowed-methods = [\"std::env::var\"]\n"),
+            (
+                "clippy.toml",
+                "disallowed-types = [{ path = \"std::sync::Mutex\" }]\n",
+            ),
+        ],
+        fine: &[(
+            "clippy.toml",
+            "disallowed-methods = [{ path = \"a::b\", reason = \"use c::d, which is limited\" }]\n",
+        )],
+    },
+    Rule {
+        fact: "links between our documents are alive",
+        instead: "point to what is there",
+        checks: &[Check::Whole(prose::dead_links)],
+        planted: &[
+            ("docs/planted.md", "See [the map](nowhere.md).\n"),
+            ("docs/planted.md", "# Here\n[there](#there)\n"),
+            ("planted.md", "[a decision](docs/decisions/9999-none.md)\n"),
+        ],
+        fine: &[(
+            "docs/planted.md",
+            "# The `one` word\n[up](../Cargo.toml) [here](#the-one-word) [away](https://example.org/x)\n```\n[not](a-link.md)\n```\n",
+        )],
+    },
+];
+
+/// A file that is one line too long.
+const LONG: &str = {
+    const LINES: [u8; (FILE_LINES_MAX + 1) * 3] = {
+        let mut lines = [b'/'; (FILE_LINES_MAX + 1) * 3];
+        let mut at = 2;
+        while at < lines.len() {
+            lines[at] = b'\n';
+            at += 3;
+        }
+        lines
+    };
+    match str::from_utf8(&LINES) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};

@@ -1,0 +1,273 @@
+//! Makes text that came from an agent safe to show, store and compare.
+//!
+//! A reviewer's words may carry terminal escapes, direction overrides or characters that nobody
+//! sees. They are taken out once, here; cleaning twice is cleaning once. Paths are made relative
+//! to the repository and cannot leave it.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+/// The longest title that is kept, in characters.
+pub const TITLE_CHARS_MAX: usize = 240;
+/// The longest text of one field that is kept, in characters.
+pub const FIELD_CHARS_MAX: usize = 16_000;
+/// The most findings that are taken from one document.
+pub const FINDINGS_MAX: usize = 10_000;
+
+const ESCAPE: char = '\u{1b}';
+const CSI: char = '\u{9b}';
+const OSC: char = '\u{9d}';
+const BELL: char = '\u{7}';
+
+/// Takes out control and escape sequences, bidi controls and invisible characters.
+/// Line ends become `\n`; tabs stay.
+pub fn clean(text: &str) -> String {
+    if !text.chars().any(is_suspect) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            ESCAPE | CSI | OSC => skip_sequence(text, at, c, &mut chars),
+            '\r' => {
+                if chars.peek().is_none_or(|&(_, next)| next != '\n') {
+                    out.push('\n');
+                }
+            }
+            '\u{2028}' | '\u{2029}' => out.push('\n'),
+            c if is_suspect(c) => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Cleans and folds all white space, so that the result is one line.
+pub fn one_line(text: &str) -> String {
+    let cleaned = clean(text);
+    let mut out = String::with_capacity(cleaned.len());
+    for word in cleaned.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// Cuts at a character boundary, at a space where there is one near, and marks the cut.
+pub fn shorten(text: &str, chars_max: usize) -> String {
+    let Some((cut, _)) = text.char_indices().nth(chars_max) else {
+        return text.to_owned();
+    };
+    let head = &text[..cut];
+    let end = head
+        .rfind(' ')
+        .filter(|&space| space * 4 > cut * 3)
+        .unwrap_or(cut);
+    format!("{}…", head[..end].trim_end())
+}
+
+fn is_suspect(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0e}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        c => c.is_control(),
+    }
+}
+
+/// Skips what follows an escape character. A sequence that never ends hides nothing: only its
+/// introducer goes. The search stops at the next escape, which keeps the whole pass linear.
+fn skip_sequence(text: &str, at: usize, introducer: char, chars: &mut Peekable<CharIndices<'_>>) {
+    let kind = if introducer == ESCAPE {
+        match chars.peek() {
+            Some(&(_, c)) if ('\u{20}'..='\u{7e}').contains(&c) => {
+                chars.next();
+                c
+            }
+            _ => return,
+        }
+    } else if introducer == CSI {
+        '['
+    } else {
+        ']'
+    };
+    let end = match kind {
+        '[' => end_of_csi(text, at),
+        ']' | 'P' | 'X' | '^' | '_' => end_of_string(text, at),
+        '('..='/' => chars.peek().map(|&(at, c)| at + c.len_utf8()),
+        _ => None,
+    };
+    if let Some(end) = end {
+        while chars.next_if(|&(at, _)| at < end).is_some() {}
+    }
+}
+
+fn end_of_csi(text: &str, at: usize) -> Option<usize> {
+    let rest = text[at..].char_indices().skip(1);
+    for (offset, c) in rest.take(64) {
+        match c {
+            '[' if offset == 1 => {}
+            '\u{20}'..='\u{3f}' => {}
+            '\u{40}'..='\u{7e}' => return Some(at + offset + c.len_utf8()),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn end_of_string(text: &str, at: usize) -> Option<usize> {
+    let mut rest = text[at..].char_indices().skip(1).peekable();
+    while let Some((offset, c)) = rest.next() {
+        match c {
+            BELL | '\u{9c}' => return Some(at + offset + c.len_utf8()),
+            ESCAPE => {
+                return rest
+                    .next()
+                    .filter(|&(_, c)| c == '\\')
+                    .map(|(offset, _)| at + offset + 1);
+            }
+            '\n' | CSI | OSC => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Makes a path relative to the repository and keeps it inside: no root, no drive, no `..`.
+/// `None` for what is no path at all.
+pub fn confine(path: &str) -> Option<String> {
+    let mut path = one_line(path).replace('\\', "/");
+    // What is taken off may lay bare more of the same; a few turns settle it.
+    for _ in 0..8 {
+        let inside = relative(&path);
+        if inside == path {
+            return (!path.is_empty() && path.len() <= 1024).then_some(path);
+        }
+        path = inside;
+    }
+    None
+}
+
+fn relative(path: &str) -> String {
+    let bare = strip_scheme(path.trim_matches([' ', '`', '"', '\'', '<', '>', '*']));
+    let mut parts: Vec<&str> = Vec::new();
+    for part in bare.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn strip_scheme(path: &str) -> &str {
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    let path = path.strip_prefix("%SRCROOT%").unwrap_or(path);
+    let mut chars = path.chars();
+    let drive = chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && chars.next() == Some(':')
+        && chars.next() == Some('/');
+    if drive { &path[3..] } else { path }
+}
+
+/// [`confine`], with the repository's own directory taken off the front where the path has it.
+pub fn confine_to(root: &str, path: &str) -> Option<String> {
+    let path = confine(path)?;
+    let Some(root) = confine(root) else {
+        return Some(path);
+    };
+    match path
+        .strip_prefix(&root)
+        .and_then(|rest| rest.strip_prefix('/'))
+    {
+        Some(inside) if !inside.is_empty() => Some(inside.to_owned()),
+        _ => Some(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_bidi_and_invisible_characters_are_taken_out() {
+        assert_eq!(clean("a\u{1b}[31mred\u{1b}[0m b"), "ared b");
+        assert_eq!(clean("x\u{1b}]0;title\u{7}y"), "xy");
+        assert_eq!(clean("x\u{1b}]8;;u\u{1b}\\y"), "xy");
+        assert_eq!(
+            clean("if \u{202e}nimda\u{2066} \u{200b}ok\u{feff}\u{e0041}"),
+            "if nimda ok"
+        );
+        assert_eq!(clean("a\0b\u{8}c\u{9b}2Jd"), "abcd");
+        assert_eq!(
+            clean("one\r\ntwo\rthree\u{2028}four\tfive"),
+            "one\ntwo\nthree\nfour\tfive"
+        );
+    }
+
+    #[test]
+    fn a_sequence_that_never_ends_hides_no_text() {
+        assert_eq!(clean("x\u{1b}]0;still here"), "x0;still here");
+        assert_eq!(clean("\u{1b}[\n1"), "\n1");
+    }
+
+    #[test]
+    fn paths_cannot_leave_the_repository() {
+        assert_eq!(confine("../../etc/passwd").as_deref(), Some("etc/passwd"));
+        assert_eq!(confine("/srv/x/./a//b.rs").as_deref(), Some("srv/x/a/b.rs"));
+        assert_eq!(confine("C:\\work\\a.rs").as_deref(), Some("work/a.rs"));
+        assert_eq!(confine("file:///w/a%20b.rs").as_deref(), Some("w/a%20b.rs"));
+        assert_eq!(confine("src/../../x.rs").as_deref(), Some("x.rs"));
+        assert_eq!(confine("../.."), None);
+        assert_eq!(
+            confine_to("/srv/x", "/srv/x/src/a.rs").as_deref(),
+            Some("src/a.rs")
+        );
+        assert_eq!(
+            confine_to("/srv/x", "src/a.rs").as_deref(),
+            Some("src/a.rs")
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn cleaning_twice_is_cleaning_once(text in ".*") {
+            let once = clean(&text);
+            proptest::prop_assert_eq!(clean(&once), once);
+        }
+
+        #[test]
+        fn escapes_are_gone_whatever_follows_them(parts in proptest::collection::vec("\u{1b}[\\[\\]P(]?[0-9;]{0,3}[a-z\u{7}\u{9b}\u{202e}\r\n]?", 0..20)) {
+            let once = clean(&parts.concat());
+            proptest::prop_assert!(!once.chars().any(is_suspect));
+            proptest::prop_assert_eq!(clean(&once), once);
+        }
+
+        #[test]
+        fn confined_paths_stay_confined(path in ".{0,60}") {
+            if let Some(inside) = confine(&path) {
+                proptest::prop_assert!(!inside.starts_with('/'));
+                proptest::prop_assert!(inside.split('/').all(|part| part != ".." && !part.is_empty()));
+                proptest::prop_assert_eq!(confine(&inside), Some(inside));
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Finds the JSON in a text: the whole of it, in fences, bare in prose, one value a line.
+
+use serde_json::Value;
+
+use super::lenient;
+
+/// One JSON value that a text holds.
+pub(super) struct Found {
+    pub value: Value,
+    /// Where it stands in the text, fences included.
+    pub span: (usize, usize),
+    pub repaired: bool,
+    pub cut_off: bool,
+}
+
+/// The text as one JSON value, or one a line.
+pub(super) fn whole(text: &str) -> Option<Found> {
+    let trimmed = text.trim_start_matches('\u{feff}').trim();
+    if !trimmed.starts_with(['{', '[']) {
+        return None;
+    }
+    if let Ok(value) = serde_json::from_str(trimmed) {
+        return Some(found(value, text, false, false));
+    }
+    if let Some(values) = one_a_line(trimmed) {
+        return Some(found(Value::Array(values), text, false, false));
+    }
+    if !looks_like_json(trimmed) {
+        return None;
+    }
+    let lenient = lenient::parse(trimmed)?;
+    let rest = trimmed[lenient.taken..].trim();
+    rest.is_empty()
+        .then(|| found(lenient.value, text, true, lenient.cut_off))
+}
+
+fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> Found {
+    Found {
+        value,
+        span: (0, text.len()),
+        repaired,
+        cut_off,
+    }
+}
+
+/// JSON lines: every line a value, or all but a few of them.
+fn one_a_line(text: &str) -> Option<Vec<Value>> {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let opened = lines
+        .iter()
+        .filter(|line| line.starts_with('{') && line.ends_with('}'))
+        .count();
+    if lines.len() < 2 || opened * 10 < lines.len() * 8 {
+        return None;
+    }
+    let values: Vec<Value> = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    (values.len() * 10 >= lines.len() * 8).then_some(values)
+}
+
+/// Every JSON object or array inside prose, in order.
+pub(super) fn inside(text: &str) -> Vec<Found> {
+    let mut values = Vec::new();
+    let mut covered = Vec::new();
+    for (start, end, body) in fences(text) {
+        let inner = text[body..end].trim();
+        if !inner.starts_with(['{', '[']) || !looks_like_json(inner) {
+            continue;
+        }
+        let close = text[end..].find('\n').map_or(text.len(), |at| end + at);
+        if let Some(mut value) = whole(inner).or_else(|| prefix(inner)) {
+            value.span = (start, close);
+            covered.push((start, close));
+            values.push(value);
+        }
+    }
+    values.extend(bare(text, &covered));
+    values.sort_by_key(|value| value.span.0);
+    values
+}
+
+fn prefix(text: &str) -> Option<Found> {
+    let lenient = lenient::parse(text)?;
+    Some(Found {
+        value: lenient.value,
+        span: (0, lenient.taken),
+        repaired: true,
+        cut_off: lenient.cut_off,
+    })
+}
+
+/// Fenced blocks as (start of the fence, end of the body, start of the body). A fence that is
+/// never closed runs to the end.
+pub(super) fn fences(text: &str) -> Vec<(usize, usize, usize)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, usize, char, usize)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_start_matches([' ', '\t', '>']).trim_end();
+        let mark = bare.chars().next().filter(|&c| c == '`' || c == '~');
+        let width = mark.map_or(0, |mark| bare.chars().take_while(|&c| c == mark).count());
+        match open {
+            None if width >= 3 => open = Some((at, at + line.len(), mark.unwrap_or('`'), width)),
+            Some((start, body, kind, wide))
+                if width >= wide && mark == Some(kind) && bare.len() == width =>
+            {
+                blocks.push((start, at, body));
+                open = None;
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    if let Some((start, body, _, _)) = open {
+        blocks.push((start, text.len(), body));
+    }
+    blocks
+}
+
+/// Objects and arrays that stand in the prose without a fence. The number of failed attempts is
+/// bounded, so a page of braces costs no more than a page of words.
+fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<Found> {
+    let mut values = Vec::new();
+    let mut at = 0;
+    let mut failures = 0;
+    while let Some(offset) = text[at..].find(['{', '[']) {
+        let start = at + offset;
+        if let Some(&(_, end)) = covered
+            .iter()
+            .find(|(from, to)| (*from..*to).contains(&start))
+        {
+            at = end.max(start + 1);
+            continue;
+        }
+        at = start + 1;
+        if failures > 32 || !begins_json(&text[start..]) {
+            continue;
+        }
+        match strict_prefix(&text[start..]).or_else(|| repaired_prefix(text, start)) {
+            Some(mut found) => {
+                at = start + found.span.1;
+                found.span = (start, at);
+                values.push(found);
+            }
+            None => failures += 1,
+        }
+    }
+    values
+}
+
+fn strict_prefix(text: &str) -> Option<Found> {
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = stream.next()?.ok()?;
+    Some(Found {
+        value,
+        span: (0, stream.byte_offset()),
+        repaired: false,
+        cut_off: false,
+    })
+}
+
+/// Repair is tried only where a line begins with JSON: prose has too many brackets.
+fn repaired_prefix(text: &str, start: usize) -> Option<Found> {
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let alone = text[line_start..start].trim().is_empty();
+    if alone && looks_like_json(&text[start..]) {
+        prefix(&text[start..])
+    } else {
+        None
+    }
+}
+
+/// An object with a quoted key, or an array of such.
+fn begins_json(text: &str) -> bool {
+    let mut rest = text.chars().take(200).filter(|c| !c.is_whitespace());
+    match (rest.next(), rest.next()) {
+        (Some('{'), Some('"' | '\'')) | (Some('['), Some('{')) => true,
+        (Some('{'), Some(c)) => {
+            c.is_alphabetic()
+                && text[1..]
+                    .trim_start()
+                    .split([':', '\n'])
+                    .next()
+                    .is_some_and(|key| {
+                        key.len() < 40 && key.chars().all(|c| c.is_alphanumeric() || c == '_')
+                    })
+        }
+        _ => false,
+    }
+}
+
+fn looks_like_json(text: &str) -> bool {
+    let head: String = text.chars().take(4000).collect();
+    begins_json(&head) && head.contains(':')
+}

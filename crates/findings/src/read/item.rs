@@ -1,0 +1,415 @@
+//! One finding out of one JSON object or one line of a JSON list.
+
+use serde_json::{Map, Value};
+
+use crate::severity::Severity;
+
+use super::draft::Draft;
+use super::keys;
+use super::place::{self, Place};
+
+/// A finding says something, and says where or how bad it is. In a list that is named as one of
+/// findings, saying something is enough.
+pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Draft> {
+    let (title_key, title) = title(object)?;
+    let place = place_of(object, 0);
+    let severity = severity(object);
+    let telling = place.file.is_some() || severity.is_some();
+    let holds_list = object.iter().any(|(key, value)| {
+        value
+            .as_array()
+            .is_some_and(|items| items.iter().any(Value::is_object))
+            && !matches!(
+                keys::fold(key).as_str(),
+                "locations"
+                    | "files"
+                    | "references"
+                    | "suggestions"
+                    | "evidence"
+                    | "fixes"
+                    | "related"
+                    | "relatedlocations"
+                    | "children"
+                    | "spans"
+            )
+    });
+    if holds_list || !(telling || listed) || is_envelope(object) {
+        return None;
+    }
+    let rest: Map<String, Value> = object
+        .iter()
+        .filter(|(key, _)| **key != title_key)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let settled = keys::text(&rest, &["status", "state", "disposition", "resolution"])
+        .is_some_and(|status| is_settled(&status));
+    let no_action = keys::text(&rest, &["action", "actionrequired"])
+        .is_some_and(|action| is_no_action(&action));
+    Some(Draft {
+        title: title.clone(),
+        problem: problem(&rest, &title),
+        impact: keys::text(&rest, keys::IMPACT)
+            .filter(|text| Severity::of(text).is_none() || text.len() > 24),
+        fix: keys::text(&rest, keys::FIX).filter(|text| !is_no_action(text)),
+        file: place.file,
+        line: place.line,
+        end_line: place.end_line,
+        severity,
+        category: keys::text(&rest, keys::CATEGORY),
+        dimension: keys::text(&rest, &["dimension"]),
+        confidence: keys::get(&rest, keys::CONFIDENCE).and_then(confidence),
+        rule: keys::get(&rest, keys::RULE).and_then(rule),
+        anchor: keys::text(&rest, keys::ANCHOR).or_else(|| place_anchor(&rest)),
+        idle: settled || no_action,
+    })
+}
+
+/// A report or a message that carries a verdict is not itself a finding.
+fn is_envelope(object: &Map<String, Value>) -> bool {
+    [
+        "verdict",
+        "approved",
+        "decision",
+        "feedback",
+        "overallscore",
+        "findings",
+        "issues",
+    ]
+    .iter()
+    .any(|name| keys::get(object, &[name]).is_some())
+        || keys::get(object, &["findings", "issues"]).is_some()
+}
+
+/// A finding that a list holds as a plain sentence.
+pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> Draft {
+    let (label, body) = super::label::leading_severity(text);
+    let place = place::place(body);
+    Draft {
+        title: body.trim().to_owned(),
+        file: place.file.or_else(|| file.map(str::to_owned)),
+        line: place.line,
+        end_line: place.end_line,
+        severity: label.or_else(|| severity.map(str::to_owned)),
+        ..Draft::default()
+    }
+}
+
+fn title(object: &Map<String, Value>) -> Option<(String, String)> {
+    if let Some(Value::Object(extra)) = object
+        .get("extra")
+        .or_else(|| object.get("message").filter(|message| message.is_object()))
+        && let Some(message) = keys::text(extra, &["message", "text"])
+    {
+        return Some((String::new(), message));
+    }
+    keys::TITLE.iter().find_map(|name| {
+        let (key, value) = keys::find(object, &[name])?;
+        let text = keys::as_text(value)?;
+        Some((key.to_owned(), text))
+    })
+}
+
+/// All the longer texts that were not taken as the title, so that nothing the reviewer wrote is lost.
+fn problem(rest: &Map<String, Value>, title: &str) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for name in keys::PROBLEM {
+        if let Some(text) = keys::text(rest, &[name])
+            && text != title
+            && !parts.contains(&text)
+        {
+            parts.push(text);
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// The reviewer's own word: a `severity` field first, then `priority`, `level` and their kin.
+pub(super) fn severity(object: &Map<String, Value>) -> Option<String> {
+    let direct = keys::SEVERITY
+        .iter()
+        .find_map(|name| keys::get(object, &[name]).and_then(|value| severity_word(name, value)));
+    direct
+        .or_else(|| {
+            object
+                .get("extra")
+                .and_then(Value::as_object)
+                .and_then(severity)
+        })
+        .or_else(|| {
+            object
+                .get("message")
+                .and_then(Value::as_object)
+                .and_then(severity)
+        })
+        .or_else(|| {
+            keys::text(object, &["type", "kind", "category"])
+                .filter(|word| Severity::of(word).is_some() && word.len() < 16)
+        })
+        .or_else(|| {
+            keys::get(object, &["blocking", "isblocking", "mustfix"])
+                .and_then(Value::as_bool)
+                .filter(|yes| *yes)
+                .map(|_| "blocking".to_owned())
+        })
+}
+
+fn severity_word(name: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if name == "severity" || name == "issueseverity" => {
+            Some(text.trim().to_owned())
+        }
+        Value::String(text) if Severity::of(text).is_some() => Some(text.trim().to_owned()),
+        Value::Number(number)
+            if name == "priority" && number.as_u64().is_some_and(|priority| priority <= 3) =>
+        {
+            Some(format!("P{number}"))
+        }
+        Value::Number(number) if name == "severity" => Some(match number.as_u64() {
+            Some(1) => "warning".to_owned(),
+            Some(2) => "error".to_owned(),
+            _ => number.to_string(),
+        }),
+        Value::Object(inner) => keys::text(inner, &["level", "name", "value", "label"]),
+        Value::String(_) | Value::Number(_) | Value::Null | Value::Bool(_) | Value::Array(_) => {
+            None
+        }
+    }
+}
+
+/// Follows `location`, `where`, `range`, `start` and the like down to a path and a line.
+pub(super) fn place_of(object: &Map<String, Value>, depth: usize) -> Place {
+    let mut place = file_field(object);
+    if place.line.is_none() {
+        (place.line, place.end_line) = line_fields(object);
+    }
+    if depth > 4 {
+        return place;
+    }
+    for name in keys::PLACE.iter().chain(&[
+        "physicallocation",
+        "artifactlocation",
+        "region",
+        "spans",
+        "begin",
+        "start",
+        "linerange",
+    ]) {
+        if place.file.is_some() && place.line.is_some() {
+            break;
+        }
+        let Some(value) = keys::get(object, &[name]) else {
+            continue;
+        };
+        let inner = match value {
+            Value::Object(inner) => place_of(inner, depth + 1),
+            Value::Array(items) => items
+                .iter()
+                .find_map(|item| first_place(name, item, depth))
+                .unwrap_or_default(),
+            Value::String(text)
+                if !matches!(*name, "source" | "references" | "reference" | "at") =>
+            {
+                place::place_field(text)
+            }
+            Value::String(text) => place::place(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Place::default(),
+        };
+        place.file = place.file.or(inner.file);
+        if place.line.is_none() {
+            (place.line, place.end_line) = (inner.line, inner.end_line);
+        }
+    }
+    place
+}
+
+fn first_place(name: &str, item: &Value, depth: usize) -> Option<Place> {
+    let place = match item {
+        Value::Object(inner) => place_of(inner, depth + 1),
+        Value::String(text) if name.starts_with("ref") => place::place(text),
+        Value::String(text) => place::place_field(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Place::default(),
+    };
+    place.file.is_some().then_some(place)
+}
+
+fn file_field(object: &Map<String, Value>) -> Place {
+    let Some(text) = keys::text(object, keys::FILE) else {
+        return Place::default();
+    };
+    let first = text.lines().next().unwrap_or_default();
+    let first = first.split(", ").next().unwrap_or(first);
+    let place = place::place_field(first);
+    match (&place.file, place.line) {
+        (Some(_), Some(_)) => place,
+        _ => Place {
+            file: Some(first.to_owned()).filter(|file| !is_nowhere(file)),
+            ..Place::default()
+        },
+    }
+}
+
+fn is_nowhere(file: &str) -> bool {
+    matches!(
+        file.trim().to_lowercase().as_str(),
+        "" | "n/a"
+            | "na"
+            | "none"
+            | "-"
+            | "general"
+            | "multiple"
+            | "various"
+            | "unknown"
+            | "(none)"
+            | "global"
+            | "overall"
+    )
+}
+
+fn line_fields(object: &Map<String, Value>) -> (Option<u32>, Option<u32>) {
+    if let Some((line, end)) = keys::get(object, keys::LINE).and_then(range_of)
+        && line.is_some()
+    {
+        let end = end
+            .or_else(|| keys::get(object, keys::END_LINE).and_then(line_number))
+            .or_else(|| end_object(object));
+        return (line, end.filter(|end| line.is_some_and(|line| line < *end)));
+    }
+    for name in keys::LINE_RANGE {
+        if let Some((line, end)) = keys::get(object, &[name]).and_then(range_of)
+            && line.is_some()
+        {
+            return (
+                line,
+                end.or_else(|| end_object(object))
+                    .filter(|end| line.is_some_and(|line| line < *end)),
+            );
+        }
+    }
+    (None, None)
+}
+
+fn end_object(object: &Map<String, Value>) -> Option<u32> {
+    let end = keys::get(object, &["end", "endlocation"])?;
+    line_number(end).or_else(|| keys::get(end.as_object()?, keys::LINE).and_then(line_number))
+}
+
+fn range_of(value: &Value) -> Option<(Option<u32>, Option<u32>)> {
+    match value {
+        Value::Number(_) => Some((line_number(value), None)),
+        Value::String(text) if text.len() < 60 => Some(place::range(text)),
+        Value::Array(items) => Some((
+            items.first().and_then(line_number),
+            items.get(1).and_then(line_number),
+        )),
+        Value::Object(inner) => {
+            let start = keys::get(
+                inner,
+                &["start", "begin", "from", "line", "startline", "row"],
+            );
+            let line = start.and_then(|start| {
+                line_number(start)
+                    .or_else(|| keys::get(start.as_object()?, keys::LINE).and_then(line_number))
+            });
+            let end = keys::get(inner, &["end", "to", "endline", "last"]);
+            let end = end.and_then(|end| {
+                line_number(end)
+                    .or_else(|| keys::get(end.as_object()?, keys::LINE).and_then(line_number))
+            });
+            Some((line, end))
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) => None,
+    }
+}
+
+fn line_number(value: &Value) -> Option<u32> {
+    match value {
+        Value::Number(number) => number
+            .as_u64()
+            .and_then(|line| u32::try_from(line).ok())
+            .filter(|&line| line > 0),
+        Value::String(text) => place::range(text).0,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn rule(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if text.len() < 120 && !text.contains('\n') => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Object(inner) => keys::get(inner, &["code", "value", "id"]).and_then(rule),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) => None,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=100 first"
+)]
+fn confidence(value: &Value) -> Option<u8> {
+    if let Value::String(word) = value {
+        match word.to_lowercase().as_str() {
+            "high" | "certain" => return Some(90),
+            "medium" => return Some(60),
+            "low" => return Some(30),
+            _ => {}
+        }
+    }
+    let number = keys::number(value).filter(|number| number.is_finite())?;
+    let scaled = if number <= 1.0 {
+        number * 100.0
+    } else {
+        number
+    };
+    Some(scaled.clamp(0.0, 100.0).round() as u8)
+}
+
+fn place_anchor(object: &Map<String, Value>) -> Option<String> {
+    ["where", "location"].iter().find_map(|name| {
+        keys::get(object, &[name])?
+            .as_object()
+            .and_then(|inner| keys::text(inner, keys::ANCHOR))
+    })
+}
+
+/// A status that says there is nothing left to do.
+pub(super) fn is_settled(status: &str) -> bool {
+    matches!(
+        keys::fold(status).as_str(),
+        "falsepositive"
+            | "fixed"
+            | "resolved"
+            | "closed"
+            | "done"
+            | "invalid"
+            | "wontfix"
+            | "dismissed"
+            | "suppressed"
+            | "refuted"
+            | "rejected"
+            | "duplicate"
+            | "verified"
+            | "addressed"
+            | "notabug"
+            | "ignored"
+            | "mitigated"
+            | "verifiedfixed"
+    )
+}
+
+fn is_no_action(action: &str) -> bool {
+    matches!(
+        keys::fold(action).as_str(),
+        "noop"
+            | "none"
+            | "noaction"
+            | "noactionrequired"
+            | "noactionneeded"
+            | "nofixneeded"
+            | "nofixrequired"
+            | "na"
+            | "ignore"
+            | "nochange"
+            | "nochangerequired"
+    )
+}

@@ -1,0 +1,276 @@
+//! Where a finding points: paths and lines as people and tools write them.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub end_line: Option<u32>,
+}
+
+/// A path and, right behind it, its lines in one of the usual spellings.
+static LOCATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)
+        (?P<path>
+            (?:[A-Za-z]:)?[/\\]?(?:[A-Za-z0-9_.@~$+%\-\[\](){}*]+[/\\])+[A-Za-z0-9_.@~$+%\-\[\]{}*]*[A-Za-z0-9_\]}*]
+          | [A-Za-z0-9_.@~$+%\-\[\]]*[A-Za-z0-9_\]]\.[A-Za-z][A-Za-z0-9]{0,11}
+          | \.[a-z][A-Za-z0-9_.\-]+
+          | \b(?:Makefile|Dockerfile|Containerfile|Jenkinsfile|Justfile|justfile|Gemfile|Rakefile|Procfile|LICENSE|CODEOWNERS|Vagrantfile|Brewfile|BUILD|WORKSPACE)\b
+        )
+        (?:
+            [`*]{0,3}(?::|\#|@)L?(?P<l1>\d{1,7})(?::\d+)?(?:[-–—]L?(?P<e1>\d{1,7})(?::\d+)?)?
+          | [`*]{0,3}\#L(?P<l2>\d{1,7})(?:C\d+)?(?:-L?(?P<e2>\d{1,7}))?
+          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—+,/&]|to|and)\s{0,2}L?(?P<e3>\d{1,7}))?
+          | \((?P<l4>\d{1,7})(?:[-–,]\d{1,7})?\)
+        )?",
+    )
+    .ok()
+});
+
+/// Lines without a path: `line 12`, `lines 3-9`, `L12`, `12行`.
+static LINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)
+        (?i:\b(?:lines?|ln|líneas?|linhas?|zeilen?|lignes?|строк[аи])[\s.:~\#]{0,3}[`*]{0,2}~?L?)(?P<l1>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e1>\d{1,7}))?
+      | (?:^|[\s(\[`,])L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
+      | (?P<l3>\d{1,7})(?:[-–—](?P<e3>\d{1,7}))?\s?行
+      | (?:^|[\s(\[`])[:](?P<l4>\d{1,7})(?:[-–—](?P<e4>\d{1,7}))?\b",
+    )
+    .ok()
+});
+
+const EXTENSIONS: &str = " rs ts tsx js jsx mjs cjs mts cts py pyi ipynb go java kt kts scala clj cljs ex exs erl hs ml mli fs fsx cs vb c h cc cpp cxx hh hpp hxx m mm swift rb erb php pl pm lua r jl dart zig nim v sv vhd sol move cairo sh bash zsh fish ps1 psm1 bat cmd sql psql prisma graphql gql proto thrift avsc html htm css scss sass less vue svelte astro hbs ejs pug j2 jinja tmpl tpl md mdx rst adoc txt tex json jsonc json5 jsonl ndjson yaml yml toml ini cfg conf config env properties xml xsd xsl plist gradle cmake mk bazel bzl nix tf tfvars hcl dockerfile lock sum mod work csv tsv snap svg wasm wat asm s diff patch log service socket timer desktop csproj sln vcxproj xcodeproj pbxproj gemspec podspec cabal editorconfig gitignore gitattributes dockerignore npmrc nvmrc eslintrc prettierrc babelrc example sample template lst storyboard xib strings resx razor cshtml lean coq agda el lisp scm rkt groovy pro qml ui f90 f pas d cr elm res resi re rei http rest mdc sarif bicep cue rego feature spec robot ";
+
+fn known_extension(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        (!stem.is_empty() || extension.len() > 2)
+            && EXTENSIONS.contains(&format!(" {} ", extension.to_ascii_lowercase()))
+    })
+}
+
+fn any_extension(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, extension)| {
+        (1..=12).contains(&extension.len())
+            && extension.starts_with(|c: char| c.is_ascii_alphabetic())
+    })
+}
+
+/// Whether the text around a match makes it an address of the web rather than a path.
+fn is_address(text: &str, start: usize, path: &str) -> bool {
+    let before = text[..start].trim_end_matches('/');
+    before.ends_with("http:")
+        || before.ends_with("https:")
+        || before.ends_with('@')
+        || path.starts_with("www.")
+        || path.contains("http:")
+        || path.contains("https:")
+}
+
+fn number(captures: &Captures<'_>, names: &[&str]) -> Option<u32> {
+    names
+        .iter()
+        .find_map(|name| captures.name(name))
+        .and_then(|found| found.as_str().parse().ok())
+        .filter(|&line| line > 0)
+}
+
+fn is_path(path: &str, has_line: bool) -> bool {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    if path.contains(['/', '\\']) {
+        let numeric = path
+            .chars()
+            .all(|c| c.is_ascii_digit() || c == '/' || c == '.');
+        return !numeric
+            && (has_line
+                || known_extension(name)
+                || (any_extension(name) && path.matches('/').count() > 1)
+                || (name.starts_with('.') && name.len() > 2));
+    }
+    match name.split_once('.') {
+        None => true,
+        Some(("", _)) => known_extension(name) || (has_line && name.len() > 3),
+        Some(_) => known_extension(name),
+    }
+}
+
+/// Every place that the text names, in order, as byte offset and place.
+pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
+    let Some(pattern) = LOCATION.as_ref() else {
+        return Vec::new();
+    };
+    pattern
+        .captures_iter(text)
+        .filter_map(|captures| {
+            let found = captures.name("path")?;
+            let line = number(&captures, &["l1", "l2", "l3", "l4"]);
+            let path = tidy(found.as_str());
+            (is_path(path, line.is_some()) && !is_address(text, found.start(), path)).then(|| {
+                let end_line = number(&captures, &["e1", "e2", "e3"])
+                    .filter(|end| line.is_some_and(|line| line < *end));
+                (
+                    found.start(),
+                    Place {
+                        file: Some(path.to_owned()),
+                        line,
+                        end_line,
+                    },
+                )
+            })
+        })
+        .take(2000)
+        .collect()
+}
+
+/// The place that a text is about: the first path with a line, else the first path, with a line
+/// named elsewhere in the text where the path has none of its own.
+pub(super) fn place(text: &str) -> Place {
+    let all = places(text);
+    let chosen = all
+        .iter()
+        .find(|(_, place)| place.line.is_some())
+        .or_else(|| all.first())
+        .map(|(_, place)| place.clone());
+    match chosen {
+        Some(place) if place.line.is_some() => place,
+        chosen => {
+            let (line, end_line) = lines(text);
+            Place {
+                file: chosen.and_then(|place| place.file),
+                line,
+                end_line,
+            }
+        }
+    }
+}
+
+/// A field that holds nothing but a location: here any name is a path.
+pub(super) fn place_field(text: &str) -> Place {
+    let trimmed = text.trim().trim_matches(['`', '*', '"', '\'', ' ']);
+    let found = place(trimmed);
+    if found.file.is_some() {
+        return found;
+    }
+    let name = trimmed
+        .split([' ', ':', '(', ','])
+        .next()
+        .unwrap_or_default();
+    let plausible = !name.is_empty()
+        && name.len() < 300
+        && (name.contains(['/', '.', '_', '\\']) && !name.contains("://"));
+    if !plausible {
+        return found;
+    }
+    let line = found.line.or_else(|| {
+        trimmed[name.len()..]
+            .trim_start_matches([':', ' ', '('])
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .and_then(|digits| digits.parse().ok())
+    });
+    Place {
+        file: Some(name.trim_matches('`').to_owned()),
+        line,
+        end_line: found.end_line,
+    }
+}
+
+/// Lines that the text names without a path.
+pub(super) fn lines(text: &str) -> (Option<u32>, Option<u32>) {
+    let Some(captures) = LINES.as_ref().and_then(|pattern| pattern.captures(text)) else {
+        return (None, None);
+    };
+    let line = number(&captures, &["l1", "l2", "l3", "l4"]);
+    let end = number(&captures, &["e1", "e2", "e3", "e4"])
+        .filter(|end| line.is_some_and(|line| line < *end));
+    (line, end)
+}
+
+/// A range alone, as a field of its own holds it: `7`, `7-8`, `L7–L9`, `7:3`, `7, 12`.
+pub(super) fn range(text: &str) -> (Option<u32>, Option<u32>) {
+    let mut numbers = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|digits| !digits.is_empty() && digits.len() < 8)
+        .filter_map(|digits| digits.parse().ok())
+        .filter(|&line| line > 0);
+    let line: Option<u32> = numbers.next();
+    let spans = text.contains(['-', '–', '—', '.']) || text.contains("to");
+    let end = numbers
+        .next()
+        .filter(|end| spans && line.is_some_and(|line| line < *end));
+    (line, end)
+}
+
+/// Takes off the sentence's punctuation and unbalanced brackets.
+fn tidy(path: &str) -> &str {
+    let mut path = path
+        .trim_end_matches(['.', ',', '*'])
+        .trim_start_matches('*');
+    for (open, close) in [('(', ')'), ('[', ']'), ('{', '}')] {
+        if path.starts_with(open) && !path.contains(close) {
+            path = &path[1..];
+        }
+        if path.ends_with(close) && !path.contains(open) {
+            path = &path[..path.len() - 1];
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> (Option<String>, Option<u32>, Option<u32>) {
+        let place = place(text);
+        (place.file, place.line, place.end_line)
+    }
+
+    fn here(file: &str, line: u32, end: u32) -> (Option<String>, Option<u32>, Option<u32>) {
+        (
+            Some(file.to_owned()),
+            (line > 0).then_some(line),
+            (end > 0).then_some(end),
+        )
+    }
+
+    #[test]
+    fn the_usual_spellings_of_a_location_are_read() {
+        assert_eq!(at("see src/a.rs:12."), here("src/a.rs", 12, 0));
+        assert_eq!(at("`src/a.rs:12-20`"), here("src/a.rs", 12, 20));
+        assert_eq!(at("src/a.rs:12:5: error"), here("src/a.rs", 12, 0));
+        assert_eq!(at("(src/a.rs#L12-L20)"), here("src/a.rs", 12, 20));
+        assert_eq!(at("`a.rs` lines 3–9"), here("a.rs", 3, 9));
+        assert_eq!(at("`src/a.rs` (line 7)"), here("src/a.rs", 7, 0));
+        assert_eq!(at("**`src/a.rs`**:7"), here("src/a.rs", 7, 0));
+        assert_eq!(
+            at("src/app/[id]/page.tsx L44"),
+            here("src/app/[id]/page.tsx", 44, 0)
+        );
+        assert_eq!(
+            at("a/media.$type.$id.tsx:22"),
+            here("a/media.$type.$id.tsx", 22, 0)
+        );
+        assert_eq!(at("on line 9 of main.go"), here("main.go", 9, 0));
+        assert_eq!(at("修改 src/lib.rs:88 中"), here("src/lib.rs", 88, 0));
+    }
+
+    #[test]
+    fn words_with_slashes_and_addresses_are_no_paths() {
+        for text in [
+            "and/or",
+            "read/write path",
+            "https://example.com/a.html",
+            "e.g. this",
+            "v1.2.3",
+            "score 7/10",
+            "obj.method()",
+            "127.0.0.1:80",
+        ] {
+            assert_eq!(place(text).file, None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The seeds' shapes. Everything else has its tests beside its reader.
+
+use super::*;
+use crate::Severity;
+
+#[test]
+fn the_arguments_of_a_review_tool_are_read() {
+    let review = read(
+        r#"{"assignment_id": 4, "approved": false, "feedback": "The cache is never cleared."}"#,
+    );
+    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.notes.as_deref(), Some("The cache is never cleared."));
+    assert_eq!(review.way, Way::Json);
+}
+
+#[test]
+fn a_fenced_list_of_findings_is_read() {
+    let review = read(
+        "I looked at it.\n\n```json\n[{\"file\": \"lib/cart.py\", \"line_number\": 9, \"severity\": \"MAJOR\", \"description\": \"Totals are summed as floats\", \"suggested_fix\": \"Use Decimal\", \"category\": \"correctness\"}]\n```\n",
+    );
+    assert_eq!(review.way, Way::JsonInProse);
+    let finding = &review.findings[0];
+    assert_eq!(
+        (finding.file.as_deref(), finding.line),
+        (Some("lib/cart.py"), Some(9))
+    );
+    assert_eq!(finding.rating.severity, Severity::High);
+    assert_eq!(finding.rating.raw.as_deref(), Some("MAJOR"));
+    assert_eq!(finding.fix.as_deref(), Some("Use Decimal"));
+    assert_eq!(finding.category, Some(crate::Category::Correctness));
+}
+
+#[test]
+fn a_review_report_is_read_with_its_scores_and_blocking_issues() {
+    let review = read(
+        r#"{"ticket_id": "t", "status": "fail", "overall_score": 61, "dimension_scores": {"test_quality": {"score": 55, "weight": "important"}},
+        "findings": [{"dimension": "test_quality", "severity": "warning", "file": "a/b.py", "line": 4, "message": "No test for the empty list", "suggestion": "Add one"}],
+        "blocking_issues": [{"dimension": "code_quality", "message": "Two parsers", "required_action": "Keep one"}],
+        "revision_notes": "Add the tests", "approved": false, "pass_criteria_met": {"no_blocking_issues": false}}"#,
+    );
+    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.overall_score, Some(61));
+    assert_eq!(review.scores["test_quality"].score, 55);
+    assert_eq!(review.findings.len(), 1);
+    assert_eq!(review.findings[0].rating.severity, Severity::Medium);
+    assert_eq!(
+        review.findings[0].dimension.as_deref(),
+        Some("test_quality")
+    );
+    assert_eq!(
+        review.blocking_issues[0].required_action.as_deref(),
+        Some("Keep one")
+    );
+    assert_eq!(review.notes.as_deref(), Some("Add the tests"));
+}
+
+#[test]
+fn a_message_of_the_third_seed_is_read() {
+    let review = read(
+        r#"{"to": "developer", "type": "changes_requested", "content": "Fix the lock order."}"#,
+    );
+    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.notes.as_deref(), Some("Fix the lock order."));
+}
+
+#[test]
+fn fields_that_contradict_each_other_never_approve() {
+    let review = read(r#"{"status": "fail", "approved": true, "findings": []}"#);
+    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert!(!review.remarks.is_empty());
+}
+
+#[test]
+fn json_that_approves_with_a_critical_finding_says_so() {
+    let review = read(
+        r#"{"verdict": "approve", "findings": [{"severity": "critical", "title": "Key in the log", "file": "a.go"}]}"#,
+    );
+    assert_eq!(review.claim, Claim::Approved);
+    assert!(
+        review
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("must-fix"))
+    );
+}
+
+#[test]
+fn an_approval_that_is_cut_off_is_no_approval() {
+    let review = read(r#"{"approved": true, "findings": [{"severity": "low", "title": "Typ"#);
+    assert_eq!(review.claim, Claim::Unknown);
+    assert_eq!(review.way, Way::RepairedJson);
+}
+
+#[test]
+fn nothing_is_unknown() {
+    for text in ["", "   \n", "{}", "[]", "{\"a\": 1}", "\u{feff}"] {
+        assert_eq!(read(text).claim, Claim::Unknown, "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! From the builder's submission to the checks' word on it.
+
+use std::collections::BTreeSet;
+
+use super::Refused;
+use super::draft::Draft;
+use crate::event::{FindingReport, Lease};
+use crate::job::Task;
+use crate::policy::{ProtectedChange, RedOnBase};
+use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, Setback, Stage, Submission};
+
+impl Draft<'_> {
+    pub(super) fn submitted(
+        &mut self,
+        lease: Lease,
+        submission: &Submission,
+        reports: &[FindingReport],
+        session: Option<&str>,
+    ) -> Result<(), Refused> {
+        if submission.commit.is_empty() || submission.files.is_empty() {
+            return Err(Refused::EmptyChange);
+        }
+        self.finish(lease.serial);
+        self.ticket.assigned.session = session.map(str::to_owned);
+        self.put_forward(submission);
+        let (round, by) = (self.ticket.round, self.event.by.agent.clone());
+        for report in reports {
+            self.ticket.ledger.hear_builder(round, &by, report);
+        }
+        if self.policy.protected_change == ProtectedChange::Forbid
+            && !submission.protected.is_empty()
+        {
+            self.send_back_red(vec![forbidden(&submission.protected)]);
+            return Ok(());
+        }
+        self.order_check();
+        Ok(())
+    }
+
+    /// A commit takes the place of the one before; whatever was approved no longer is.
+    pub(super) fn put_forward(&mut self, submission: &Submission) {
+        self.void_approval();
+        self.ticket.ledger.follow(&submission.moved);
+        self.ticket.authors.insert(self.event.by.principal.clone());
+        self.ticket
+            .authors
+            .extend(submission.authors.iter().cloned());
+        self.ticket.submission = Some(submission.clone());
+        self.ticket.checks = None;
+        self.ticket.seats = Vec::new();
+    }
+
+    pub(super) fn void_approval(&mut self) {
+        if let Some(approval) = self.ticket.approval.take() {
+            self.ticket.approvals_voided.push(approval);
+        }
+    }
+
+    pub(super) fn order_check(&mut self) {
+        let Some(commit) = self.commit() else {
+            return self.order_build();
+        };
+        self.ticket.stage = Stage::Checking;
+        self.order(Task::Check { commit }, None);
+    }
+
+    /// The commit that stands at present.
+    pub(super) fn commit(&self) -> Option<String> {
+        self.ticket
+            .submission
+            .as_ref()
+            .map(|submission| submission.commit.clone())
+    }
+
+    pub(super) fn must_be_current(&self, given: &str) -> Result<(), Refused> {
+        let current = self.commit().unwrap_or_default();
+        if given == current {
+            return Ok(());
+        }
+        Err(Refused::OtherCommit {
+            given: given.to_owned(),
+            current,
+        })
+    }
+
+    pub(super) fn checked(
+        &mut self,
+        lease: Lease,
+        commit: &str,
+        results: &[CheckResult],
+    ) -> Result<(), Refused> {
+        self.must_be_current(commit)?;
+        self.finish(lease.serial);
+        self.ticket.checks = Some(Checks {
+            commit: commit.to_owned(),
+            results: results.to_vec(),
+        });
+        if !self.policy.gates.checks_green {
+            self.to_review();
+            return Ok(());
+        }
+        let red = with_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
+        let red_on_base = with_outcome(results, &[CheckOutcome::RedOnBase]);
+        if !red.is_empty() {
+            self.send_back_red(red);
+        } else if !red_on_base.is_empty() && self.policy.red_on_base == RedOnBase::Escalate {
+            let checks: Vec<String> = red_on_base.into_iter().map(|result| result.name).collect();
+            let evidence = format!("red before the change as well: {}", checks.join(", "));
+            self.escalate(Reason::RedOnBase { checks }, Stage::Checking, &evidence);
+        } else {
+            self.to_review();
+        }
+        Ok(())
+    }
+
+    /// Red checks cost no round, but they have a bound of their own.
+    fn send_back_red(&mut self, results: Vec<CheckResult>) {
+        self.ticket.counts.red_checks += 1;
+        let times = self.ticket.counts.red_checks;
+        if times > self.policy.limits.red_checks_max {
+            let evidence = results
+                .iter()
+                .map(|r| format!("{}:\n{}", r.name, r.tail))
+                .collect::<Vec<_>>();
+            self.ticket.setback = Some(Setback::RedChecks { results });
+            self.escalate(
+                Reason::RedChecks { times },
+                Stage::Rework,
+                &evidence.join("\n\n"),
+            );
+            return;
+        }
+        self.rework(Setback::RedChecks { results });
+    }
+}
+
+fn with_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<CheckResult> {
+    results
+        .iter()
+        .filter(|result| outcomes.contains(&result.outcome))
+        .cloned()
+        .collect()
+}
+
+fn forbidden(paths: &[String]) -> CheckResult {
+    let unique: BTreeSet<&String> = paths.iter().collect();
+    let list = unique
+        .into_iter()
+        .map(|path| format!("- {path}"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    CheckResult {
+        name: "protected paths".to_owned(),
+        outcome: CheckOutcome::Failed,
+        tail: format!("The project forbids changes to these paths; restore them:\n{list}"),
+        wall_ms: 0,
+    }
+}

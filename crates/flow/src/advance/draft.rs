@@ -1,0 +1,246 @@
+//! A decision in the making: the ticket as it will be, and the effects so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Step;
+use crate::event::Event;
+use crate::job::{Effect, NewJob, News, OpenJob, Task};
+use crate::ledger::Ledger;
+use crate::policy::{DependantsStart, Policy};
+use crate::ticket::{
+    Assigned, Counts, Escalation, Reason, Setback, Spec, Spent, Stage, Ticket, TicketId, Time,
+};
+use crate::usage::Usage;
+
+#[derive(Debug)]
+pub struct Draft<'a> {
+    pub ticket: Ticket,
+    pub effects: Vec<Effect>,
+    pub event: &'a Event,
+    pub policy: &'a Policy,
+}
+
+/// A ticket to which nothing has happened.
+pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
+    Ticket {
+        id: id.clone(),
+        version: 0,
+        stage: Stage::Pending,
+        spec: spec.clone(),
+        created_at: at,
+        updated_at: at,
+        waits_for: BTreeSet::new(),
+        broken: BTreeMap::new(),
+        jobs: Vec::new(),
+        jobs_ordered: 0,
+        round: 1,
+        counts: Counts::default(),
+        submission: None,
+        checks: None,
+        seats: Vec::new(),
+        review_started_at: at,
+        verified_new: false,
+        ledger: Ledger::default(),
+        setback: None,
+        rounds: Vec::new(),
+        approval: None,
+        approvals_voided: Vec::new(),
+        authors: BTreeSet::new(),
+        spent: Spent::default(),
+        budget: None,
+        assigned: Assigned::default(),
+        escalation: None,
+        blocked: None,
+        landed: None,
+        ended: None,
+    }
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(ticket: &Ticket, event: &'a Event, policy: &'a Policy) -> Self {
+        let mut ticket = ticket.clone();
+        ticket.version += 1;
+        ticket.updated_at = event.at;
+        Self {
+            ticket,
+            effects: Vec::new(),
+            event,
+            policy,
+        }
+    }
+
+    pub fn into_step(self) -> Step {
+        Step {
+            ticket: self.ticket,
+            effects: self.effects,
+        }
+    }
+
+    pub fn spend(&mut self, usage: Usage) {
+        self.ticket.spent.round = self.ticket.spent.round.plus(usage);
+        self.ticket.spent.ticket = self.ticket.spent.ticket.plus(usage);
+    }
+
+    /// The limit that is reached, if one is.
+    pub fn over_budget(&self) -> Option<String> {
+        let budget = self.ticket.budget.unwrap_or(self.policy.budget);
+        let round = budget.round.reached_by(self.ticket.spent.round);
+        let ticket = budget.ticket.reached_by(self.ticket.spent.ticket);
+        round
+            .map(|text| format!("this round: {text}"))
+            .or_else(|| ticket.map(|text| format!("this ticket: {text}")))
+    }
+
+    /// True where paid work may go on; else the ticket now waits for a person.
+    pub fn affords(&mut self, from: Stage) -> bool {
+        let Some(limit) = self.over_budget() else {
+            return true;
+        };
+        self.escalate(
+            Reason::Budget {
+                limit: limit.clone(),
+            },
+            from,
+            &limit,
+        );
+        false
+    }
+
+    pub fn order(&mut self, task: Task, agent: Option<String>) {
+        self.ticket.jobs_ordered += 1;
+        let serial = self.ticket.jobs_ordered;
+        self.ticket.jobs.push(OpenJob {
+            serial,
+            task: task.clone(),
+            attempts: 0,
+            fence: 0,
+            holder: None,
+        });
+        self.enqueue(serial, task, agent);
+    }
+
+    /// Brings the news to the tickets that depend on this one; nobody waits for that job's end.
+    pub fn tell(&mut self, news: News) {
+        self.ticket.jobs_ordered += 1;
+        self.enqueue(self.ticket.jobs_ordered, Task::Tell { news }, None);
+    }
+
+    fn enqueue(&mut self, serial: u32, task: Task, agent: Option<String>) {
+        let (priority, not_before) = (self.ticket.spec.priority, self.event.at);
+        self.effects.push(Effect::Enqueue(NewJob {
+            serial,
+            task,
+            priority,
+            not_before,
+            agent,
+        }));
+    }
+
+    pub fn job_mut(&mut self, serial: u32) -> Option<&mut OpenJob> {
+        self.ticket.jobs.iter_mut().find(|job| job.serial == serial)
+    }
+
+    /// The reported job has been done.
+    pub fn finish(&mut self, serial: u32) {
+        self.ticket.jobs.retain(|job| job.serial != serial);
+        self.effects.push(Effect::Finish { serial });
+    }
+
+    /// No open job is wanted any more.
+    pub fn drop_jobs(&mut self, why: &str) {
+        for job in std::mem::take(&mut self.ticket.jobs) {
+            self.effects.push(Effect::Drop {
+                serial: job.serial,
+                why: why.to_owned(),
+            });
+        }
+    }
+
+    pub fn escalate(&mut self, reason: Reason, from: Stage, evidence: &str) {
+        self.drop_jobs("the ticket waits for a person");
+        self.ticket.stage = Stage::Escalated;
+        let (at, evidence) = (self.event.at, evidence.to_owned());
+        self.ticket.escalation = Some(Escalation {
+            reason,
+            from,
+            at,
+            evidence,
+        });
+    }
+
+    pub fn fail(&mut self, why: &str) {
+        self.end(Stage::Failed, why);
+        self.tell(News::Failed {
+            why: format!("{} failed: {why}", self.ticket.id),
+        });
+    }
+
+    pub fn cancelled(&mut self, why: &str) -> Result<(), super::Refused> {
+        self.end(Stage::Cancelled, why);
+        self.tell(News::Failed {
+            why: format!("{} was cancelled: {why}", self.ticket.id),
+        });
+        Ok(())
+    }
+
+    fn end(&mut self, stage: Stage, why: &str) {
+        self.drop_jobs(why);
+        self.ticket.stage = stage;
+        self.ticket.escalation = None;
+        self.ticket.blocked = None;
+        self.ticket.ended = Some(why.to_owned());
+    }
+
+    /// Dependants start now, if this is what they wait for.
+    pub fn tell_met_at(&mut self, moment: DependantsStart) {
+        if self.policy.dependants_start == moment {
+            self.tell(News::Met);
+        }
+    }
+
+    /// A round that has had its verdict is over; what comes now belongs to the next.
+    pub fn enter_round(&mut self) {
+        let over = self
+            .ticket
+            .rounds
+            .last()
+            .is_some_and(|last| last.number >= self.ticket.round);
+        if over {
+            self.ticket.round += 1;
+            self.ticket.spent.round = Usage::default();
+            self.ticket.counts.red_checks = 0;
+            self.ticket.counts.unusable_reviews = 0;
+        }
+    }
+
+    /// Where a ticket waits for its builder.
+    pub fn build_stage(&self) -> Stage {
+        if self.ticket.setback.is_some() {
+            Stage::Rework
+        } else {
+            Stage::Queued
+        }
+    }
+
+    /// Back to the builder, unless the rounds or the money are used up.
+    pub fn rework(&mut self, setback: Setback) {
+        self.ticket.setback = Some(setback);
+        if self.rounds_used_up() {
+            return self.exhausted();
+        }
+        self.order_build();
+    }
+
+    pub fn order_build(&mut self) {
+        let stage = self.build_stage();
+        self.enter_round();
+        if !self.affords(stage) {
+            return;
+        }
+        self.ticket.stage = stage;
+        let task = Task::Build {
+            round: self.ticket.round,
+        };
+        self.order(task, self.ticket.assigned.builder.clone());
+    }
+}

@@ -1,0 +1,257 @@
+//! Leases: a job's report counts only under the newest fencing token, from the one who holds it.
+
+use sha2::{Digest, Sha256};
+
+use super::Refused;
+use super::draft::Draft;
+use crate::event::{Event, Failure, Lease, What};
+use crate::job::{Effect, OpenJob, Task};
+use crate::policy::OnExhausted;
+use crate::ticket::{Reason, Stage, Ticket, Time};
+
+/// The task that an event reports on.
+pub fn task<'a>(ticket: &'a Ticket, what: &What) -> Option<&'a Task> {
+    let lease = what.lease()?;
+    ticket
+        .jobs
+        .iter()
+        .find(|job| job.serial == lease.serial)
+        .map(|job| &job.task)
+}
+
+/// Asks whether the report's lease is the live one and fits the event.
+pub fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+    let Some(lease) = event.what.lease() else {
+        return Ok(());
+    };
+    let serial = lease.serial;
+    let job = ticket
+        .jobs
+        .iter()
+        .find(|job| job.serial == serial)
+        .ok_or(Refused::NoSuchJob { serial })?;
+    let stale = Refused::StaleFence {
+        serial,
+        given: lease.fence,
+        current: job.fence,
+    };
+    if matches!(event.what, What::Started { .. }) {
+        if lease.fence <= job.fence {
+            return Err(stale);
+        }
+        return may_take(ticket, job, event);
+    }
+    // A lease can be lost, or given back, before its start was reported: the token is newer then.
+    let early = matches!(event.what, What::LeaseLost { .. } | What::JobFailed { .. })
+        && job.holder.is_none()
+        && lease.fence > job.fence;
+    if lease.fence != job.fence && !early {
+        return Err(stale);
+    }
+    if !fits(&event.what, &job.task) {
+        let (task, event) = (job.task.queue(), event.what.name());
+        return Err(Refused::WrongJob {
+            serial,
+            task,
+            event,
+        });
+    }
+    held_by(job, event)
+}
+
+/// Nobody takes a job that judges their own work.
+fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event) -> Result<(), Refused> {
+    let judges = matches!(job.task, Task::Review { .. } | Task::Verify { .. });
+    if judges && ticket.authors.contains(&event.by.principal) {
+        return Err(Refused::OwnWork {
+            principal: event.by.principal.clone(),
+        });
+    }
+    Ok(())
+}
+
+fn held_by(job: &OpenJob, event: &Event) -> Result<(), Refused> {
+    let given = &event.by.principal;
+    match (&event.what, &job.holder) {
+        // The house may say that somebody else's run failed or ended without an answer.
+        (What::LeaseLost { .. } | What::JobFailed { .. } | What::ReviewUnusable { .. }, _) => {
+            Ok(())
+        }
+        (_, Some(holder)) if holder == given => Ok(()),
+        (_, Some(holder)) => Err(Refused::NotHolder {
+            serial: job.serial,
+            holder: holder.clone(),
+            given: given.clone(),
+        }),
+        (_, None) => Err(Refused::StaleFence {
+            serial: job.serial,
+            given: 0,
+            current: job.fence,
+        }),
+    }
+}
+
+fn fits(what: &What, task: &Task) -> bool {
+    match what {
+        What::Submitted { .. } => matches!(task, Task::Build { .. }),
+        What::Checked { .. } => matches!(task, Task::Check { .. }),
+        What::Reviewed { .. } | What::ReviewUnusable { .. } => matches!(task, Task::Review { .. }),
+        What::Verified { .. } => matches!(task, Task::Verify { .. }),
+        What::Landed { .. } | What::Conflicted { .. } | What::CombinationRed { .. } => {
+            matches!(task, Task::Merge { .. })
+        }
+        What::Started { .. }
+        | What::JobFailed { .. }
+        | What::LeaseLost { .. }
+        | What::Created { .. }
+        | What::DependencyMet { .. }
+        | What::DependencyFailed { .. }
+        | What::DependencyRepaired { .. }
+        | What::DependenciesSet { .. }
+        | What::WentStale { .. }
+        | What::HelpRequested { .. }
+        | What::BudgetReached { .. }
+        | What::BudgetRaised { .. }
+        | What::Waived { .. }
+        | What::Settled { .. }
+        | What::Resubmitted { .. }
+        | What::Cancelled { .. } => true,
+    }
+}
+
+impl Draft<'_> {
+    pub(super) fn started(&mut self, lease: Lease) -> Result<(), Refused> {
+        let principal = self.event.by.principal.clone();
+        let Some(job) = self.job_mut(lease.serial) else {
+            return Err(Refused::NoSuchJob {
+                serial: lease.serial,
+            });
+        };
+        job.fence = lease.fence;
+        job.holder = Some(principal);
+        match job.task {
+            Task::Build { .. } => self.ticket.stage = Stage::Building,
+            Task::Merge { .. } => self.ticket.stage = Stage::Merging,
+            Task::Check { .. } | Task::Review { .. } | Task::Verify { .. } | Task::Tell { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn lease_lost(&mut self, lease: Lease) -> Result<(), Refused> {
+        self.try_again(lease, "the worker's lease ran out")
+    }
+
+    pub(super) fn job_failed(
+        &mut self,
+        lease: Lease,
+        failure: Failure,
+        message: &str,
+    ) -> Result<(), Refused> {
+        match failure {
+            Failure::Transient => self.try_again(lease, message),
+            Failure::Quota { until } => {
+                let until = until.max(self.event.at);
+                self.give_back(lease, until);
+                Ok(())
+            }
+            Failure::Interrupted => {
+                self.give_back(lease, self.event.at);
+                Ok(())
+            }
+            Failure::Permanent => self.give_up(lease.serial, message),
+            Failure::Budget => {
+                self.bury(lease.serial, message);
+                let from = self.resting_stage();
+                self.escalate(
+                    Reason::Budget {
+                        limit: message.to_owned(),
+                    },
+                    from,
+                    message,
+                );
+                Ok(())
+            }
+        }
+    }
+
+    fn try_again(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
+        let Some(job) = self.job_mut(lease.serial) else {
+            return Err(Refused::NoSuchJob {
+                serial: lease.serial,
+            });
+        };
+        job.attempts += 1;
+        let attempts = job.attempts;
+        if attempts > self.policy.limits.retries_max {
+            return self.give_up(lease.serial, why);
+        }
+        let not_before = self
+            .event
+            .at
+            .plus_ms(self.backoff_ms(lease.serial, attempts));
+        self.give_back(lease, not_before);
+        Ok(())
+    }
+
+    fn give_back(&mut self, lease: Lease, not_before: Time) {
+        if let Some(job) = self.job_mut(lease.serial) {
+            job.holder = None;
+            job.fence = job.fence.max(lease.fence);
+        }
+        self.ticket.stage = self.resting_stage();
+        self.effects.push(Effect::Retry {
+            serial: lease.serial,
+            not_before,
+        });
+    }
+
+    fn give_up(&mut self, serial: u32, why: &str) -> Result<(), Refused> {
+        let task = self
+            .job_mut(serial)
+            .map(|job| job.task.queue())
+            .unwrap_or_default();
+        self.bury(serial, why);
+        let from = self.resting_stage();
+        match self.policy.on_exhausted {
+            OnExhausted::Fail => self.fail(&format!("{task} failed for good: {why}")),
+            OnExhausted::Escalate => {
+                let reason = Reason::RetriesExhausted {
+                    task: task.to_owned(),
+                    error: why.to_owned(),
+                };
+                self.escalate(reason, from, why);
+            }
+        }
+        Ok(())
+    }
+
+    fn bury(&mut self, serial: u32, why: &str) {
+        self.ticket.jobs.retain(|job| job.serial != serial);
+        self.effects.push(Effect::Bury {
+            serial,
+            why: why.to_owned(),
+        });
+    }
+
+    /// Where the ticket waits when its job has nobody at work on it.
+    fn resting_stage(&self) -> Stage {
+        match self.ticket.stage {
+            Stage::Building => self.build_stage(),
+            Stage::Merging => Stage::Approved,
+            other => other,
+        }
+    }
+
+    /// Doubles with every try, up to the limit, give or take a fifth: the same for the same
+    /// ticket, job and try, so that replaying gives the same time, and unlike its neighbours'.
+    fn backoff_ms(&self, serial: u32, attempts: u32) -> u64 {
+        let limits = &self.policy.limits;
+        let doubled = limits
+            .backoff_secs
+            .saturating_mul(1 << attempts.saturating_sub(1).min(20));
+        let ms = doubled.min(limits.backoff_secs_max).saturating_mul(1000);
+        let seed = Sha256::digest(format!("{}/{serial}/{attempts}", self.ticket.id));
+        let share = u64::from(seed.first().copied().unwrap_or_default());
+        ms * 4 / 5 + ms * 2 / 5 * share / 255
+    }
+}

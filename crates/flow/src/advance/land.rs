@@ -1,0 +1,160 @@
+//! From the approval to the base branch, or back.
+
+use super::Refused;
+use super::draft::Draft;
+use crate::event::Lease;
+use crate::job::Task;
+use crate::policy::{DependantsStart, Land};
+use crate::ticket::{
+    Approval, ApprovedBy, CheckResult, Landed, Reason, Setback, Stage, Submission,
+};
+
+impl Draft<'_> {
+    pub(super) fn approve(&mut self, by: ApprovedBy) {
+        let submission = self.ticket.submission.clone().unwrap_or_default();
+        self.ticket.approval = Some(Approval {
+            commit: submission.commit.clone(),
+            tree: submission.tree,
+            base_tree: submission.base_tree,
+            diff_id: submission.diff_id,
+            policy: self.policy.id(),
+            round: self.ticket.round,
+            at: self.event.at,
+            by,
+            checks: self
+                .ticket
+                .checks
+                .as_ref()
+                .map(|checks| checks.results.clone())
+                .unwrap_or_default(),
+        });
+        self.ticket.escalation = None;
+        self.ticket.setback = None;
+        self.ticket.stage = Stage::Approved;
+        self.tell_met_at(DependantsStart::Approved);
+        match self.policy.land {
+            Land::Branch => {
+                let (commit, branch) = (submission.commit, submission.branch);
+                self.done(Landed {
+                    commit,
+                    branch,
+                    tip: None,
+                });
+            }
+            Land::Merge | Land::Queue => self.order_merge(),
+        }
+    }
+
+    pub(super) fn order_merge(&mut self) {
+        let Some(approval) = &self.ticket.approval else {
+            return self.order_check();
+        };
+        let commit = approval.commit.clone();
+        self.ticket.stage = Stage::Approved;
+        self.order(Task::Merge { commit }, None);
+    }
+
+    fn done(&mut self, landed: Landed) {
+        self.ticket.landed = Some(landed);
+        self.ticket.stage = Stage::Done;
+        self.tell_met_at(DependantsStart::Done);
+    }
+
+    /// What lands is the approved commit, or one whose diff is identical. Nothing else does.
+    pub(super) fn landed(
+        &mut self,
+        lease: Lease,
+        commit: &str,
+        (landed, diff_id): (&str, &str),
+        branch: &str,
+        tip: Option<&str>,
+    ) -> Result<(), Refused> {
+        let Some(approval) = &self.ticket.approval else {
+            return Err(Refused::OtherCommit {
+                given: commit.to_owned(),
+                current: String::new(),
+            });
+        };
+        let same_change = landed == approval.commit || diff_id == approval.diff_id;
+        if commit != approval.commit || !same_change {
+            let given = if commit == approval.commit {
+                landed
+            } else {
+                commit
+            };
+            return Err(Refused::OtherCommit {
+                given: given.to_owned(),
+                current: approval.commit.clone(),
+            });
+        }
+        self.finish(lease.serial);
+        self.done(Landed {
+            commit: landed.to_owned(),
+            branch: branch.to_owned(),
+            tip: tip.map(str::to_owned),
+        });
+        Ok(())
+    }
+
+    pub(super) fn conflicted(
+        &mut self,
+        lease: Lease,
+        files: &[String],
+        evidence: &str,
+    ) -> Result<(), Refused> {
+        let setback = Setback::Conflict {
+            files: files.to_vec(),
+            evidence: evidence.to_owned(),
+        };
+        self.back_from_merge(lease, setback, evidence);
+        Ok(())
+    }
+
+    pub(super) fn combination_red(
+        &mut self,
+        lease: Lease,
+        results: &[CheckResult],
+    ) -> Result<(), Refused> {
+        let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
+        let evidence = format!("red together with the newest base: {}", names.join(", "));
+        self.back_from_merge(
+            lease,
+            Setback::RedCombination {
+                results: results.to_vec(),
+            },
+            &evidence,
+        );
+        Ok(())
+    }
+
+    fn back_from_merge(&mut self, lease: Lease, setback: Setback, evidence: &str) {
+        self.finish(lease.serial);
+        self.void_approval();
+        self.ticket.counts.conflicts += 1;
+        let times = self.ticket.counts.conflicts;
+        if times > self.policy.limits.conflicts_max {
+            self.ticket.setback = Some(setback);
+            self.escalate(Reason::Conflicts { times }, Stage::Rework, evidence);
+            return;
+        }
+        self.rework(setback);
+    }
+
+    /// Another commit, or another base under it: what was approved is not what would land.
+    pub(super) fn went_stale(&mut self, submission: &Submission) -> Result<(), Refused> {
+        if submission.commit.is_empty() || submission.files.is_empty() {
+            return Err(Refused::EmptyChange);
+        }
+        self.drop_jobs("the approval went stale");
+        self.put_forward(submission);
+        self.ticket.counts.stale += 1;
+        let times = self.ticket.counts.stale;
+        if times > self.policy.limits.stale_max {
+            let evidence = format!("the approved commit was overtaken {times} times");
+            self.escalate(Reason::StaleTooOften { times }, Stage::Checking, &evidence);
+        } else {
+            self.order_check();
+        }
+        Ok(())
+    }
+}
