@@ -21,7 +21,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// `mark` is `?` on SQLite and `$` on PostgreSQL.
+    /// `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
     pub(crate) fn tickets(columns: &str, query: &TicketQuery, page: &Page, mark: char) -> Self {
         let mut list = Builder::new(page, mark);
         let mut filter = list.below("number");
@@ -56,7 +56,7 @@ impl Listing {
         list.narrow(&mut filter, "ticket", ticket.as_ref());
         if let Some(state) = query.state {
             // In the text, not bound: that is what lets the partial indexes serve.
-            filter.push_str(&format!(" AND state = '{}'", state.word()));
+            filter.extend([" AND state = '", state.word(), "'"]);
         }
         list.done(format!(
             "SELECT {columns} FROM jobs WHERE {filter} ORDER BY id DESC LIMIT {mark}2"
@@ -99,7 +99,11 @@ impl Builder {
         if let Some(value) = value {
             self.binds.push(Bind::Text(crate::rows::clean(value)));
             let place = self.binds.len();
-            filter.push_str(&format!(" AND {column} = {}{place}", self.mark));
+            filter.push_str(" AND ");
+            filter.push_str(column);
+            filter.push_str(" = ");
+            filter.push(self.mark);
+            filter.push_str(&place.to_string());
         }
     }
 

@@ -44,6 +44,7 @@ pub(crate) struct TicketColumns {
     pub(crate) usd_micros: i64,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    pub(crate) policy: String,
     pub(crate) body: String,
 }
 
@@ -192,7 +193,7 @@ impl Encoded {
                 fence: lease.fence,
                 must_have_run_out: matches!(change.event.what, What::LeaseLost { .. }),
             }),
-            ticket: ticket_columns(&change.ticket, &change.policy)?,
+            ticket: ticket_columns(&change.ticket, &change.policy, &policy_id)?,
             event,
             policy_body: serde_json::to_string(&change.policy)?,
             policy_id,
@@ -206,7 +207,11 @@ impl Encoded {
     }
 }
 
-fn ticket_columns(ticket: &Ticket, policy: &Policy) -> Result<TicketColumns, Error> {
+fn ticket_columns(
+    ticket: &Ticket,
+    policy: &Policy,
+    policy_id: &str,
+) -> Result<TicketColumns, Error> {
     Ok(TicketColumns {
         id: ticket.id.to_string(),
         version: int(ticket.version),
@@ -221,6 +226,7 @@ fn ticket_columns(ticket: &Ticket, policy: &Policy) -> Result<TicketColumns, Err
         usd_micros: int(ticket.spent.ticket.usd_micros),
         created_at: ticket.created_at.0,
         updated_at: ticket.updated_at.0,
+        policy: policy_id.to_owned(),
         body: serde_json::to_string(ticket)?,
     })
 }

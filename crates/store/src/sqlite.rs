@@ -1,4 +1,4 @@
-//! The store on SQLite: one file, WAL, every commit synced. One writer thread commits what has
+//! The store on `SQLite`: one file, WAL, every commit synced. One writer thread commits what has
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flow::{Policy, TicketId, Time, Usage};
+use flow::{Policy, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
@@ -109,6 +109,10 @@ impl Store for Sqlite {
         self.readers
             .run(move |db| tickets::list(db, &query, &page))
             .await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+        self.readers.run(tickets::tally).await
     }
 
     async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>> {

@@ -16,6 +16,7 @@ CREATE TABLE tickets (
     usd_micros    INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL,
+    policy        TEXT    NOT NULL, -- that it was last decided under
     body          TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX tickets_by_stage ON tickets (stage, number);

@@ -124,7 +124,7 @@ pub(super) fn word_of<T: Serialize>(value: &T) -> Result<String, Error> {
     word.ok_or_else(|| Error::Other("a word was expected".to_owned()))
 }
 
-/// PostgreSQL's text cannot hold NUL; so that both databases answer alike, neither gets one.
+/// `PostgreSQL`'s text cannot hold NUL; so that both databases answer alike, neither gets one.
 pub(crate) fn clean(text: &str) -> String {
     text.replace('\0', "")
 }

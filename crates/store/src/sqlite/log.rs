@@ -139,7 +139,7 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {
     })
 }
 
-/// Added up here and not in SQL: our sums saturate, SQLite's overflow.
+/// Added up here and not in SQL: our sums saturate, `SQLite`'s overflow.
 pub(super) fn spent_since(db: &Connection, since: Time) -> Result<Usage, Error> {
     let mut select = db.prepare_cached(
         "SELECT usd_micros, tokens, wall_ms FROM events WHERE wall_ms IS NOT NULL AND at >= ?1",

@@ -1,7 +1,6 @@
-//! Opens an SQLite file: durable settings, the schema, and a clear word where it cannot be used.
+//! Opens an `SQLite` file: durable settings, the schema, and a clear word where it cannot be used.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -11,7 +10,7 @@ use crate::settings::Settings;
 /// From 3.7.0 to 3.51.2 a checkpoint beside a write could corrupt the file.
 const VERSION_MIN: i32 = 3_051_003;
 
-/// Marks the file as ours ("CSgn").
+/// Marks the file as ours.
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
@@ -70,7 +69,7 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
             "the file is read-only; make it writable, or name another with --data-dir".to_owned(),
         ));
     }
-    turn_to_wal(db, settings.busy_timeout).map_err(|error| match error.sqlite_error_code() {
+    turn_to_wal(db).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => cannot_write(path, &error.to_string()),
         _ => Error::from(error),
     })?;
@@ -83,24 +82,8 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
     migrate(db)
 }
 
-/// Changing the mode answers "busy" at once when somebody else starts at the same moment, so the
-/// waiting is ours.
-fn turn_to_wal(db: &Connection, patience: Duration) -> rusqlite::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match db.query_row("PRAGMA journal_mode = WAL", [], |row| {
-            row.get::<_, String>(0)
-        }) {
-            Ok(_) => return Ok(()),
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && begun.elapsed() < patience =>
-            {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(error),
-        }
-    }
+fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
 }
 
 fn migrate(db: &mut Connection) -> Result<(), Error> {
@@ -129,4 +112,15 @@ fn migrate(db: &mut Connection) -> Result<(), Error> {
     tx.pragma_update(None, "user_version", known)?;
     tx.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_is_sound;
+
+    #[test]
+    fn the_bundled_sqlite_is_one_that_does_not_corrupt() {
+        version_is_sound(rusqlite::version_number(), rusqlite::version()).unwrap();
+        assert!(version_is_sound(3_051_002, "3.51.2").is_err());
+    }
 }

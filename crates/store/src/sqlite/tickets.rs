@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_from_iter};
 
-use flow::TicketId;
+use flow::{Stage, TicketId};
 
 use crate::change::{Artefact, Committed};
 use crate::error::Error;
@@ -68,8 +68,8 @@ impl Tx<'_> {
     fn insert_ticket(&self, ticket: &TicketColumns) -> Result<Option<i64>, Error> {
         let sql =
             "INSERT INTO tickets (id, version, stage, title, priority, round, epic, repository,
-                waits_for, open_must_fix, usd_micros, created_at, updated_at, body)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                waits_for, open_must_fix, usd_micros, created_at, updated_at, policy, body)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
             ON CONFLICT (id) DO NOTHING RETURNING number";
         let values = params![
             ticket.id,
@@ -85,6 +85,7 @@ impl Tx<'_> {
             ticket.usd_micros,
             ticket.created_at,
             ticket.updated_at,
+            ticket.policy,
             ticket.body,
         ];
         let mut insert = self.db.prepare_cached(sql)?;
@@ -95,7 +96,7 @@ impl Tx<'_> {
         let sql = "UPDATE tickets SET version = :version, stage = :stage, title = :title,
                 priority = :priority, round = :round, epic = :epic, repository = :repository,
                 waits_for = :waits_for, open_must_fix = :open_must_fix, usd_micros = :usd_micros,
-                updated_at = :updated_at, body = :body
+                updated_at = :updated_at, policy = :policy, body = :body
             WHERE id = :id AND version = :was RETURNING number";
         let values = named_params! {
             ":id": ticket.id,
@@ -111,6 +112,7 @@ impl Tx<'_> {
             ":open_must_fix": ticket.open_must_fix,
             ":usd_micros": ticket.usd_micros,
             ":updated_at": ticket.updated_at,
+            ":policy": ticket.policy,
             ":body": ticket.body,
         };
         let mut update = self.db.prepare_cached(sql)?;
@@ -226,25 +228,41 @@ impl Tx<'_> {
 }
 
 pub(super) fn by_id(db: &Connection, id: &str) -> Result<Option<Stored>, Error> {
-    let mut select = db.prepare_cached("SELECT number, body FROM tickets WHERE id = ?1")?;
-    stored(select.query_row([id], number_and_body).optional()?)
+    let mut select = db.prepare_cached("SELECT number, policy, body FROM tickets WHERE id = ?1")?;
+    stored(select.query_row([id], parts).optional()?)
 }
 
 pub(super) fn by_number(db: &Connection, number: i64) -> Result<Option<Stored>, Error> {
-    let mut select = db.prepare_cached("SELECT number, body FROM tickets WHERE number = ?1")?;
-    stored(select.query_row([number], number_and_body).optional()?)
+    let mut select =
+        db.prepare_cached("SELECT number, policy, body FROM tickets WHERE number = ?1")?;
+    stored(select.query_row([number], parts).optional()?)
 }
 
-fn number_and_body(row: &Row<'_>) -> rusqlite::Result<(i64, String)> {
-    Ok((row.get(0)?, row.get(1)?))
+fn parts(row: &Row<'_>) -> rusqlite::Result<(i64, String, String)> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
 
-fn stored(found: Option<(i64, String)>) -> Result<Option<Stored>, Error> {
-    let Some((number, body)) = found else {
+fn stored(found: Option<(i64, String, String)>) -> Result<Option<Stored>, Error> {
+    let Some((number, policy, body)) = found else {
         return Ok(None);
     };
-    let ticket = rows::decode(&body)?;
-    Ok(Some(Stored { number, ticket }))
+    Ok(Some(Stored {
+        number,
+        policy,
+        ticket: rows::decode(&body)?,
+    }))
+}
+
+pub(super) fn tally(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
+    let mut select =
+        db.prepare_cached("SELECT stage, count(*) FROM tickets GROUP BY stage ORDER BY stage")?;
+    let mut found = select.query([])?;
+    let mut tally = Vec::new();
+    while let Some(row) = found.next()? {
+        tally.push((rows::stage(&row.get::<_, String>(0)?)?, nat(row.get(1)?)));
+    }
+    tally.sort_unstable();
+    Ok(tally)
 }
 
 pub(super) fn list(

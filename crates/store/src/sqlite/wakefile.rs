@@ -1,4 +1,4 @@
-//! Wake-ups between processes that share one SQLite file: a small file beside it, written after a
+//! Wake-ups between processes that share one `SQLite` file: a small file beside it, written after a
 //! commit that made work ready, and watched by whoever waits. Where no watch can be had, the slow
 //! poll under every wait is all there is.
 

@@ -37,6 +37,7 @@ facts! {
         a_version_out_of_step_is_refused,
         lists_are_paged_and_stay_so_while_tickets_come,
         lists_are_narrowed_by_stage_epic_and_repository,
+        tickets_are_counted_by_stage,
         dependants_follow_the_spec,
         a_policy_comes_back_as_it_was,
         artefacts_are_listed_and_a_repeated_one_is_one,

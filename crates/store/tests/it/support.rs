@@ -1,15 +1,14 @@
 //! Houses to test in, and tickets built by hand: the store looks at versions, fences and keys,
 //! so a ticket here has no more than a version and a stage.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
 use flow::job::{NewJob, OpenJob};
-use flow::ledger::Ledger;
-use flow::ticket::{Assigned, Counts, Spec, Spent};
-use flow::{Actor, Effect, Event, Policy, Role, Stage, Task, Ticket, TicketId, Time, What};
+use flow::ticket::Spec;
+use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::StoredEvent;
 use store::{Ask, Change, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store};
@@ -61,41 +60,25 @@ pub fn person() -> Actor {
     Actor::new("ada", Role::Human)
 }
 
+/// A ticket as `flow` opens it, without the jobs that it would order.
 pub fn blank(name: &str) -> Ticket {
-    Ticket {
-        id: id(name),
-        version: 1,
-        stage: Stage::Queued,
-        spec: Spec {
-            title: format!("Title of {name}"),
-            priority: 50,
-            ..Spec::default()
-        },
-        created_at: Time(1000),
-        updated_at: Time(1000),
-        waits_for: BTreeSet::new(),
-        broken: BTreeMap::new(),
-        jobs: Vec::new(),
-        jobs_ordered: 0,
-        round: 1,
-        counts: Counts::default(),
-        submission: None,
-        checks: None,
-        seats: Vec::new(),
-        verified_new: false,
-        ledger: Ledger::default(),
-        setback: None,
-        rounds: Vec::new(),
-        approval: None,
-        approvals_voided: Vec::new(),
-        authors: BTreeSet::new(),
-        spent: Spent::default(),
-        budget: None,
-        assigned: Assigned::default(),
-        escalation: None,
-        blocked: None,
-        landed: None,
-        ended: None,
+    let spec = Spec {
+        title: format!("Title of {name}"),
+        priority: 50,
+        ..Spec::default()
+    };
+    let opened = flow::open(&id(name), &event(created(spec)), &Policy::default());
+    let mut ticket = opened.unwrap().ticket;
+    ticket.jobs.clear();
+    ticket.jobs_ordered = 0;
+    ticket
+}
+
+fn created(spec: Spec) -> What {
+    What::Created {
+        spec: Box::new(spec),
+        met: BTreeSet::new(),
+        failed: Vec::new(),
     }
 }
 
@@ -110,11 +93,7 @@ pub fn event(what: What) -> Event {
 
 /// The change that creates `ticket`.
 pub fn creation(ticket: Ticket) -> Change {
-    let what = What::Created {
-        spec: Box::new(ticket.spec.clone()),
-        met: BTreeSet::new(),
-        failed: Vec::new(),
-    };
+    let what = created(ticket.spec.clone());
     Change {
         ticket,
         was: None,
@@ -233,14 +212,14 @@ pub fn written(committed: Committed) -> i64 {
     }
 }
 
-pub fn is_conflict<T: std::fmt::Debug>(answer: Result<T, Error>) {
+pub fn is_conflict<T: std::fmt::Debug>(answer: &Result<T, Error>) {
     assert!(
         matches!(answer, Err(Error::Conflict { .. })),
         "a conflict was expected, not {answer:?}"
     );
 }
 
-pub fn is_stale<T: std::fmt::Debug>(answer: Result<T, Error>) {
+pub fn is_stale<T: std::fmt::Debug>(answer: &Result<T, Error>) {
     assert!(
         matches!(answer, Err(Error::StaleFence { .. })),
         "a stale fence was expected, not {answer:?}"

@@ -38,7 +38,7 @@ pub async fn a_decision_is_written_whole_or_not_at_all(house: House) {
 pub async fn a_ticket_is_read_back_as_it_was_written(house: House) {
     let store = house.store;
     let mut ticket = blank("T-1");
-    ticket.spec.description = "ünïcode \"quoted\"\n\u{1F980}".to_owned();
+    ticket.spec.description = String::from("ünïcode \"quoted\"\n\u{1F980}");
     let number = written(store.commit(creation(ticket.clone())).await.unwrap());
     let by_id = store.ticket(&id("T-1")).await.unwrap().unwrap();
     assert_eq!((by_id.number, &by_id.ticket), (number, &ticket));
@@ -144,11 +144,11 @@ pub async fn a_ticket_that_was_looked_at_must_not_have_changed(house: House) {
         ..step(&blank("T-2"), waived())
     };
     store.commit(step(&seen, waived())).await.unwrap();
-    is_conflict(store.commit(on_seen(1)).await);
+    is_conflict(&store.commit(on_seen(1)).await);
     store.commit(on_seen(2)).await.unwrap();
     let mut missing = step(&seen, waived());
     missing.reads = vec![(id("T-9"), 1)];
-    is_conflict(store.commit(missing).await);
+    is_conflict(&store.commit(missing).await);
 }
 
 pub async fn a_version_out_of_step_is_refused(house: House) {
@@ -158,7 +158,7 @@ pub async fn a_version_out_of_step_is_refused(house: House) {
     change.ticket.version = 3;
     assert!(matches!(store.commit(change).await, Err(Error::Other(_))));
     is_conflict(
-        store
+        &store
             .commit(step(&step(&blank("T-1"), waived()).ticket, waived()))
             .await,
     );
@@ -233,6 +233,21 @@ pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: House) {
     );
 }
 
+pub async fn tickets_are_counted_by_stage(house: House) {
+    let store = house.store;
+    for (name, stage) in [
+        ("T-1", Stage::Done),
+        ("T-2", Stage::Queued),
+        ("T-3", Stage::Done),
+    ] {
+        let mut ticket = blank(name);
+        ticket.stage = stage;
+        store.commit(creation(ticket)).await.unwrap();
+    }
+    let tally = store.tally().await.unwrap();
+    assert_eq!(tally, [(Stage::Queued, 1), (Stage::Done, 2)]);
+}
+
 pub async fn dependants_follow_the_spec(house: House) {
     let store = house.store;
     let mut ticket = blank("T-3");
@@ -271,6 +286,8 @@ pub async fn a_policy_comes_back_as_it_was(house: House) {
     assert_eq!(store.policy("unknown").await.unwrap(), None);
     let events = store.events(&all_of("T-1")).await.unwrap();
     assert_eq!(events[0].policy, Some(policy.id()));
+    let stored = store.ticket(&id("T-1")).await.unwrap().unwrap();
+    assert_eq!(stored.policy, policy.id());
 }
 
 pub async fn artefacts_are_listed_and_a_repeated_one_is_one(house: House) {
@@ -314,7 +331,7 @@ pub async fn the_next_job_is_claimed_with_the_decision(house: House) {
 pub async fn text_with_nul_is_kept_without_it(house: House) {
     let store = house.store;
     let mut ticket = blank("T-1");
-    ticket.spec.title = "a\0b".to_owned();
+    ticket.spec.title = String::from("a\0b");
     store.commit(creation(ticket.clone())).await.unwrap();
     let page = store
         .tickets(&TicketQuery::default(), &Page::default())

@@ -21,14 +21,14 @@ pub async fn a_stale_fence_is_refused(house: House) {
         change.effects = vec![Effect::Finish { serial: 1 }];
         change
     };
-    is_stale(store.commit(report(job.fence - 1)).await);
-    is_stale(store.commit(report(job.fence + 1)).await);
+    is_stale(&store.commit(report(job.fence - 1)).await);
+    is_stale(&store.commit(report(job.fence + 1)).await);
     store.commit(report(job.fence)).await.unwrap();
     // The fence is right and the job has ended: late all the same.
     let mut late = report(job.fence);
     late.was = Some(2);
     late.ticket.version = 3;
-    is_stale(store.commit(late).await);
+    is_stale(&store.commit(late).await);
     let mut unknown = step(&ticket, waived());
     unknown.event.what = What::Started {
         lease: flow::event::Lease {
@@ -36,7 +36,7 @@ pub async fn a_stale_fence_is_refused(house: House) {
             fence: 1,
         },
     };
-    is_stale(store.commit(unknown).await);
+    is_stale(&store.commit(unknown).await);
 }
 
 pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
@@ -54,7 +54,7 @@ pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
         not_before: Time(0),
     }];
     assert!(store.lapsed(10).await.unwrap().is_empty());
-    is_conflict(store.commit(lost.clone()).await);
+    is_conflict(&store.commit(lost.clone()).await);
     store
         .renew(job.id, job.fence, Duration::ZERO)
         .await
@@ -65,8 +65,8 @@ pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
     // The zombie wakes up: its report comes too late, and the next holder's does not.
     let next = claim_one(&*store, &ask("build")).await;
     let report = |job: &Leased| step(&lost.ticket, unusable(job, job.fence));
-    is_stale(store.commit(report(&job)).await);
-    is_stale(store.renew(job.id, job.fence, LONG).await);
+    is_stale(&store.commit(report(&job)).await);
+    is_stale(&store.renew(job.id, job.fence, LONG).await);
     store.commit(report(&next)).await.unwrap();
 }
 
@@ -81,11 +81,11 @@ pub async fn a_job_dropped_while_leased_takes_no_report(house: House) {
     }];
     store.commit(cancelled.clone()).await.unwrap();
     is_stale(
-        store
+        &store
             .commit(step(&cancelled.ticket, unusable(&job, job.fence)))
             .await,
     );
-    is_stale(store.renew(job.id, job.fence, LONG).await);
+    is_stale(&store.renew(job.id, job.fence, LONG).await);
     assert!(store.lapsed(10).await.unwrap().is_empty());
 }
 
@@ -99,8 +99,8 @@ pub async fn a_lease_is_prolonged_by_its_holder_alone(house: House) {
     let job = claim_one(&*store, &short).await;
     let until = store.renew(job.id, job.fence, LONG).await.unwrap();
     assert!(until > job.until);
-    is_stale(store.renew(job.id, job.fence + 1, LONG).await);
-    is_stale(store.renew(store::JobId(job.id.0 + 1), 1, LONG).await);
+    is_stale(&store.renew(job.id, job.fence + 1, LONG).await);
+    is_stale(&store.renew(store::JobId(job.id.0 + 1), 1, LONG).await);
     let page = store
         .jobs(&JobQuery::default(), &Page::default())
         .await
@@ -114,7 +114,7 @@ pub async fn a_lapsed_free_job_goes_to_the_next_worker(house: House) {
     let first = claim_one(&*store, &at_once("work")).await;
     let second = claim_one(&*store, &ask("work")).await;
     assert_eq!((second.id, second.fence, second.attempts), (first.id, 2, 1));
-    is_stale(store.finish(vec![done(&first)], None).await);
+    is_stale(&store.finish(vec![done(&first)], None).await);
     store.finish(vec![done(&second)], None).await.unwrap();
 }
 
@@ -192,9 +192,9 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
             not_before: Time(0),
         },
     };
-    is_stale(store.finish(vec![retry(lapsed.fence + 1)], None).await);
+    is_stale(&store.finish(vec![retry(lapsed.fence + 1)], None).await);
     store.finish(vec![retry(lapsed.fence)], None).await.unwrap();
-    is_stale(store.finish(vec![retry(lapsed.fence)], None).await);
+    is_stale(&store.finish(vec![retry(lapsed.fence)], None).await);
     assert_eq!(claim_one(&*store, &ask("work")).await.attempts, 1);
     assert!(matches!(
         store.finish(vec![done(&lapsed)], None).await,
