@@ -25,6 +25,8 @@ pub struct TicketRow {
     pub epic: Option<String>,
     pub repository: Option<String>,
     pub version: u64,
+    /// How many dependencies are not met yet.
+    pub waits_for: u32,
     pub open_must_fix: u32,
     pub usd_micros: u64,
     pub created_at: Time,
