@@ -105,7 +105,7 @@ impl Tx<'_> {
                 "UPDATE jobs SET state = 'leased', fence = fence + 1, holder = ?2, lease_until = ?3
                 WHERE id = ?1",
             )?
-            .execute(params![id, rows::clean(&ask.agent), until])?;
+            .execute(params![id, rows::clean(&ask.holder), until])?;
         let sql = format!("SELECT {LEASED_COLUMNS}, tracked FROM jobs WHERE id = ?1");
         let mut select = self.db.prepare_cached(&sql)?;
         let mut found = select.query([id])?;
@@ -114,7 +114,7 @@ impl Tx<'_> {
         if !row.get::<_, bool>(10)? {
             let story = rows::job_story(id, &job.queue, &row.get::<_, String>(4)?);
             let ticket = row.get(2)?;
-            let event = EventColumns::of_job("job_claimed", self.now, &ask.agent, ticket, &story);
+            let event = EventColumns::of_job("job_claimed", self.now, &ask.holder, ticket, &story);
             self.append(&event)?;
         }
         Ok(job)
