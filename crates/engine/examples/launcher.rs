@@ -1,12 +1,14 @@
 //! The smallest program with the engine's hidden verbs; the crate's tests put it
 //! in front of what they run, as the real binary does with itself.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use engine::agent::scripted;
 use engine::process::{self, Host, Launcher, Limits, RunId, Spec, Stop};
 
 #[tokio::main(flavor = "current_thread")]
@@ -20,14 +22,31 @@ async fn main() -> ExitCode {
             .map(drop)
             .err()
             .map(|error| error.to_string()),
+        Some("play") => match play(args).await {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Some(error.to_string()),
+        },
         Some("host") => host(args).await.err().map(|error| error.to_string()),
-        _ => Some("verbs: hold, host".to_owned()),
+        _ => Some("verbs: hold, play, host".to_owned()),
     };
     let Some(error) = failed else {
         return ExitCode::SUCCESS;
     };
     let _ = writeln!(std::io::stderr(), "launcher: {error}");
     ExitCode::from(2)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment is this program's to read"
+)]
+async fn play(args: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
+    let [script] = args else {
+        return Err("use: play SCRIPT".into());
+    };
+    let env: BTreeMap<String, String> = std::env::vars().collect();
+    let dir = std::env::current_dir()?;
+    Ok(scripted::play(Path::new(script), &env, &dir, &mut std::io::stdout()).await?)
 }
 
 /// `host DATA-DIR SCRIPT`: runs a shell script the way Countersign runs an agent.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Family, Identity, mark, place};
+use super::tree::{Family, Identity, new_mark, place};
 use super::{Error, RunId};
 
 const TERM_GRACE: Duration = Duration::from_millis(500);
@@ -23,6 +23,7 @@ struct Entry {
     run: String,
     place: String,
     owner: Identity,
+    mark: String,
     leader: Option<Identity>,
 }
 
@@ -43,10 +44,12 @@ impl Record {
                 source,
             });
         };
+        let mark = new_mark(run_id.as_str(), owner);
         let entry = Entry {
             run: run_id.to_string(),
             place: place(),
             owner,
+            mark,
             leader: None,
         };
         let record = Self { path, entry };
@@ -54,8 +57,8 @@ impl Record {
         Ok(record)
     }
 
-    pub fn mark(&self) -> String {
-        mark(&self.entry.run, self.entry.owner)
+    pub fn mark(&self) -> &str {
+        &self.entry.mark
     }
 
     pub fn started(&mut self, leader: Option<Identity>) -> Result<(), Error> {
@@ -112,9 +115,7 @@ pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
         if !entry.place.starts_with(boot) {
             let _ = fs::remove_file(&path);
         } else if entry.place == here && !entry.owner.is_alive() {
-            let cleared = Family::of(&mark(&entry.run, entry.owner), entry.leader)
-                .end(TERM_GRACE)
-                .await;
+            let cleared = Family::of(&entry.mark, entry.leader).end(TERM_GRACE).await;
             if cleared.left == 0 {
                 let _ = fs::remove_file(&path);
             }

@@ -170,7 +170,7 @@ struct Held {
 impl Held {
     fn begin(host: &Host, run_id: &super::RunId) -> Result<Self, Error> {
         let record = Record::begin(&host.data_dir, run_id)?;
-        let mut family = Family::of(&record.mark(), None);
+        let mut family = Family::of(record.mark(), None);
         family.with_orphans = host.adopts;
         Ok(Self {
             record,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::tree::{Family, Identity, mark};
+use super::tree::{Identity, new_mark};
 use super::*;
 
 fn limits() -> Limits {
@@ -17,10 +17,14 @@ fn limits() -> Limits {
     }
 }
 
+/// How many processes carry a mark of this run of this process.
 fn left_of(id: &str) -> usize {
-    Family::of(&mark(id, Identity::ourselves().unwrap()), None)
-        .members()
-        .len()
+    let mark = format!("{RUN_MARK}={id}@{}.", std::process::id());
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
+    environments
+        .filter(|environ| String::from_utf8_lossy(environ).contains(&mark))
+        .count()
 }
 
 struct Ran {
@@ -336,10 +340,19 @@ fn a_run_id_is_a_file_name_and_nothing_more() {
     }
 }
 
-fn record(bench: &Bench, run: &str, owner: Identity, leader: Option<Identity>, place: &str) {
+fn record(
+    bench: &Bench,
+    run: &str,
+    mark: &str,
+    owner: Identity,
+    leader: Option<Identity>,
+    place: &str,
+) {
     let runs = bench.host.data_dir.join("runs");
     std::fs::create_dir_all(&runs).unwrap();
-    let entry = serde_json::json!({ "run": run, "place": place, "owner": owner, "leader": leader });
+    let entry = serde_json::json!({
+        "run": run, "place": place, "owner": owner, "mark": mark, "leader": leader
+    });
     std::fs::write(runs.join(format!("{run}.json")), entry.to_string()).unwrap();
 }
 
@@ -347,12 +360,9 @@ fn record(bench: &Bench, run: &str, owner: Identity, leader: Option<Identity>, p
     clippy::disallowed_methods,
     reason = "a process that no run of ours knows"
 )]
-fn stray(run: &str, owner: Identity) -> tokio::process::Child {
+fn stray(mark: &str) -> tokio::process::Child {
     let mut command = tokio::process::Command::new("sleep");
-    command
-        .arg("600")
-        .env(RUN_MARK, mark(run, owner))
-        .kill_on_drop(true);
+    command.arg("600").env(RUN_MARK, mark).kill_on_drop(true);
     command.spawn().unwrap()
 }
 
@@ -364,9 +374,10 @@ async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
         pid: us.pid,
         start: us.start - 1,
     };
-    let (mut orphan, mut spared) = (stray("sweep-orphan", dead), stray("sweep-spared", us));
-    record(&bench, "sweep-orphan", dead, None, &tree::place());
-    record(&bench, "sweep-spared", us, None, &tree::place());
+    let (left, kept) = (new_mark("sweep-orphan", dead), new_mark("sweep-spared", us));
+    let (mut orphan, mut spared) = (stray(&left), stray(&kept));
+    record(&bench, "sweep-orphan", &left, dead, None, &tree::place());
+    record(&bench, "sweep-spared", &kept, us, None, &tree::place());
     let swept = sweep(&bench.host.data_dir).await.unwrap();
     assert_eq!(
         swept,
@@ -385,7 +396,7 @@ async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
 #[tokio::test]
 async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
     let bench = Bench::new();
-    let mut innocent = stray("sweep-somebody-else", Identity::ourselves().unwrap());
+    let mut innocent = stray("somebody-else");
     let pid = i32::try_from(innocent.id().unwrap()).unwrap();
     let was = Identity {
         pid,
@@ -396,7 +407,14 @@ async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
         pid: us.pid,
         start: us.start - 1,
     };
-    record(&bench, "sweep-reused", dead, Some(was), &tree::place());
+    record(
+        &bench,
+        "sweep-reused",
+        "reused",
+        dead,
+        Some(was),
+        &tree::place(),
+    );
     let swept = sweep(&bench.host.data_dir).await.unwrap();
     assert_eq!(swept[0].ended, 0);
     assert!(innocent.try_wait().unwrap().is_none());
@@ -411,10 +429,18 @@ async fn a_record_of_another_boot_is_dropped_and_one_of_another_namespace_kept()
     };
     let here = tree::place();
     let boot = here.split_once(' ').unwrap().0;
-    record(&bench, "sweep-boot", dead, None, "another-boot pid:[1]");
+    record(
+        &bench,
+        "sweep-boot",
+        "boot",
+        dead,
+        None,
+        "another-boot pid:[1]",
+    );
     record(
         &bench,
         "sweep-space",
+        "space",
         dead,
         None,
         &format!("{boot} pid:[1]"),

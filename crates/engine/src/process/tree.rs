@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{
@@ -53,10 +54,12 @@ impl Identity {
     }
 }
 
-/// The value of the run's mark. Run ids are unique per data directory only, so
-/// the owner is part of it: another Countersign's run is never taken for ours.
-pub(super) fn mark(run: &str, owner: Identity) -> String {
-    format!("{run}@{}.{}", owner.pid, owner.start)
+/// A value of the mark that no other run has: run ids are unique per data
+/// directory only, and one of another Countersign must never be taken for ours.
+pub(super) fn new_mark(run: &str, owner: Identity) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{run}@{}.{}.{count}", owner.pid, owner.start)
 }
 
 /// This boot and this PID namespace: outside of them a pid means nothing.

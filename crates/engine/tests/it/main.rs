@@ -5,4 +5,5 @@
 )]
 
 mod hold;
+mod scripted;
 mod support;
