@@ -28,6 +28,8 @@ pub enum Error {
     },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
+    #[error("a worker broke: {0}")]
+    Broken(String),
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -208,7 +210,10 @@ impl Desk {
 
     fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
         if let Some(witness) = &self.witness {
-            let told = Told { ticket: after.id.clone(), story: narrate(before, event, after) };
+            let told = Told {
+                ticket: after.id.clone(),
+                story: narrate(before, event, after),
+            };
             // Nobody has to listen to the end.
             let _ = witness.send(told);
         }

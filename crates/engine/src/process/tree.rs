@@ -21,7 +21,7 @@ use super::spawn;
 const HUNT_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub struct Identity {
     pub pid: i32,
     /// Clock ticks since boot, from `/proc/<pid>/stat`.
     pub start: u64,
