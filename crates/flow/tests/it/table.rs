@@ -15,7 +15,8 @@ use flow::event::Lease;
 use flow::{Actor, Event, Refused, Role, Stage, Step, What, advance};
 
 use crate::story::Story;
-use scene::{EVENTS, scenes, variants};
+pub use scene::{EVENTS, lease_of};
+use scene::{scenes, variants};
 
 /// Where a stage may lead, as the design draws it.
 fn legal(from: Stage) -> &'static [Stage] {
@@ -156,7 +157,7 @@ fn a_stale_token_is_refused_everywhere() {
         }
         for lease in wrong {
             let mut stale = what.clone();
-            *scene::lease_of(&mut stale).expect("a job's report") = lease;
+            *lease_of(&mut stale).expect("a job's report") = lease;
             let of_another = story.ticket.jobs.iter().any(|j| j.serial == lease.serial)
                 && lease.serial != serial;
             if of_another {
