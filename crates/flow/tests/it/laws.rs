@@ -59,7 +59,7 @@ fn panel() -> impl Strategy<Value = (Vec<SeatSpec>, Votes)> {
 prop_compose! {
     fn mixed()(
         base in preset(),
-        max_rounds in 1..=5_u32,
+        max_rounds in 1..=7_u32,
         (reviewers, votes) in panel(),
         fails in any::<bool>(),
         minor in any::<bool>(),

@@ -113,7 +113,7 @@ impl Life {
     fn fitting(&self, dice: &mut Dice) -> (Actor, What) {
         let ticket = &self.story.ticket;
         let person = dice.pick(&staff(Role::Human));
-        if dice.percent(1) {
+        if dice.percent(1) && dice.percent(30) {
             let why = "not wanted any more".to_owned();
             return (person, What::Cancelled { why });
         }
@@ -178,7 +178,7 @@ impl Life {
             Task::Verify {
                 commit, findings, ..
             } => verified(dice, lease, commit, findings),
-            Task::Merge { commit } if dice.percent(60) => {
+            Task::Merge { commit } if dice.percent(20) => {
                 self.story.landing(lease, commit, "diff of it")
             }
             Task::Merge { .. } | Task::Tell { .. } => self.merged(dice, lease),
@@ -405,7 +405,7 @@ fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> What {
     }
     let claims = [
         Claim::Approved,
-        Claim::Approved,
+        Claim::ChangesRequested,
         Claim::ChangesRequested,
         Claim::Unknown,
     ];
