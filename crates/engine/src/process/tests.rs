@@ -241,6 +241,22 @@ async fn a_double_fork_with_a_session_of_its_own_is_found_and_ended() {
     assert!(ran.ended.swept >= 1);
 }
 
+/// In the middle of an exec a process has no environment that could be read.
+#[tokio::test]
+async fn a_process_that_execs_without_end_is_found_and_ended() {
+    let bench = Bench::new();
+    let script = bench.dir.path().join("again");
+    std::fs::write(&script, "exec sh \"$0\"\n").unwrap();
+    let start = format!(
+        "(setsid sh {} >/dev/null 2>&1 </dev/null &)",
+        script.display()
+    );
+    for turn in 0..20 {
+        let ran = bench.run(&format!("exec-{turn}"), &start, limits()).await;
+        assert!(ran.ended.swept >= 1, "turn {turn}");
+    }
+}
+
 #[tokio::test]
 async fn a_leader_killed_from_outside_is_recorded_as_such() {
     let ran = Bench::new()
