@@ -17,12 +17,14 @@ use crate::process::{self, Launcher};
 mod checkout;
 mod commit;
 mod config;
+mod create;
 mod history;
 mod lock;
 mod merge;
 mod mirror;
 mod nested;
 mod open;
+mod restore;
 mod run;
 mod secrets;
 mod state;
@@ -77,6 +79,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Worth another try as things are: somebody's lock, a full table, a lost race.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Locked(_) | Self::Failed { .. } | Self::File { .. } | Self::Process(_)
+        )
+    }
+
     fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File {
             path: path.to_owned(),

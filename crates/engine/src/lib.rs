@@ -2,6 +2,12 @@
 
 pub mod agent;
 pub mod check;
+pub mod clock;
+pub mod desk;
 pub mod git;
+pub mod hash;
 pub mod manifest;
+mod perform;
 pub mod process;
+pub mod work;
+pub mod workshop;

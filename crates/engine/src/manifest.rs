@@ -8,7 +8,7 @@
 //! It reads and hashes; it changes nothing, follows no link, and asks git nothing.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -80,6 +80,19 @@ pub enum What {
     BecameAnotherType,
     Mode,
     Content,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Appeared => "appeared",
+            What::Vanished => "vanished",
+            What::BecameAnotherType => "became another type",
+            What::Mode => "has another mode",
+            What::Content => "has other content",
+        };
+        write!(out, "{} {what}", self.path.display())
+    }
 }
 
 impl Manifest {

@@ -26,8 +26,9 @@ mod tree;
 
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
-pub use record::{Swept, sweep};
+pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
+pub use tree::Identity;
 
 /// The environment variable by which everything that belongs to a run is known.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";

@@ -33,6 +33,14 @@ impl Repository {
         }
     }
 
+    /// The branch that the person's own work tree is on, if it is on one.
+    pub async fn own_branch(&self) -> Result<Option<String>, Error> {
+        match &self.own {
+            Some(own) => Ok(self.head_at(own).await?.branch),
+            None => Ok(None),
+        }
+    }
+
     pub async fn dirty_in(&self, worktree: &Worktree) -> Result<Vec<String>, Error> {
         self.dirty_at(&worktree.place()?).await
     }

@@ -101,6 +101,22 @@ pub struct Swept {
 /// By recorded identity and mark only. A run whose owner lives is not touched; a
 /// record that cannot be read is left where it is, because its owner is unknown.
 pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
+    end_where(data_dir, |entry| !entry.owner.is_alive()).await
+}
+
+/// Ends the runs whose ids the caller names, although their owner may live: a
+/// worker that lost its lease while it was stopped must not go on through its child.
+pub async fn end_runs(
+    data_dir: &Path,
+    named: impl Fn(&str) -> bool + Send + Sync,
+) -> Result<Vec<Swept>, Error> {
+    end_where(data_dir, |entry| named(&entry.run)).await
+}
+
+async fn end_where(
+    data_dir: &Path,
+    wanted: impl Fn(&Entry) -> bool + Send,
+) -> Result<Vec<Swept>, Error> {
     let dir = runs(data_dir);
     let files = match fs::read_dir(&dir) {
         Ok(files) => files,
@@ -114,7 +130,7 @@ pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
         let Some(entry) = read(&path) else { continue };
         if !entry.place.starts_with(boot) {
             let _ = fs::remove_file(&path);
-        } else if entry.place == here && !entry.owner.is_alive() {
+        } else if entry.place == here && wanted(&entry) {
             let cleared = Family::of(&entry.mark, entry.leader).end(TERM_GRACE).await;
             if cleared.left == 0 {
                 let _ = fs::remove_file(&path);

@@ -27,7 +27,7 @@ const ENVIRONMENT_MAX: usize = 4 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub struct Identity {
     pub pid: i32,
     /// Clock ticks since boot, from `/proc/<pid>/stat`.
     pub start: u64,

@@ -61,7 +61,7 @@ pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
         | What::Conflicted { .. }
         | What::CombinationRed { .. } => task.map_or(HOUSE, worker),
         What::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
-        What::JobFailed { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier, Role::Service],
+        What::JobFailed { .. } => task.map_or(HOUSE, worker_or_house),
         What::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
         What::DependencyMet { .. }
         | What::DependencyFailed { .. }
@@ -75,6 +75,15 @@ pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
         | What::Settled { .. }
         | What::Resubmitted { .. } => PERSON,
         What::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],
+    }
+}
+
+fn worker_or_house(task: &Task) -> &'static [Role] {
+    match task {
+        Task::Build { .. } => &[Role::Builder, Role::Service],
+        Task::Review { .. } => &[Role::Reviewer, Role::Service],
+        Task::Verify { .. } => &[Role::Verifier, Role::Service],
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => &[Role::Service],
     }
 }
 
