@@ -8,6 +8,7 @@ mod clean;
 mod finding;
 mod fingerprint;
 mod read;
+pub mod score;
 mod severity;
 mod track;
 pub mod write;

@@ -24,8 +24,8 @@ static LOCATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
         (?:
             [`*]{0,3}(?::|\#|@)L?(?P<l1>\d{1,7})(?::\d+)?(?:[-–—]L?(?P<e1>\d{1,7})(?::\d+)?)?
           | [`*]{0,3}\#L(?P<l2>\d{1,7})(?:C\d+)?(?:-L?(?P<e2>\d{1,7}))?
-          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—+,/&]|to|and)\s{0,2}L?(?P<e3>\d{1,7}))?
-          | \((?P<l4>\d{1,7})(?:[-–,]\d{1,7})?\)
+          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e3>\d{1,7}))?
+          | \s?[(\[](?P<l4>\d{1,7})(?:[-–](?P<e4>\d{1,7})|,\d{1,7})?[)\]]
         )?",
     )
     .ok()
@@ -36,7 +36,7 @@ static LINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
         (?i:\b(?:lines?|ln|líneas?|linhas?|zeilen?|lignes?|строк[аи])[\s.:~\#]{0,3}[`*]{0,2}~?L?)(?P<l1>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e1>\d{1,7}))?
-      | (?:^|[\s(\[`,])L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
+      | (?:[(\[`]|\bat\s|\baround\s|\bsee\s)L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
       | (?P<l3>\d{1,7})(?:[-–—](?P<e3>\d{1,7}))?\s?行
       | (?:^|[\s(\[`])[:](?P<l4>\d{1,7})(?:[-–—](?P<e4>\d{1,7}))?\b",
     )
@@ -109,7 +109,7 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
             let line = number(&captures, &["l1", "l2", "l3", "l4"]);
             let path = tidy(found.as_str());
             (is_path(path, line.is_some()) && !is_address(text, found.start(), path)).then(|| {
-                let end_line = number(&captures, &["e1", "e2", "e3"])
+                let end_line = number(&captures, &["e1", "e2", "e3", "e4"])
                     .filter(|end| line.is_some_and(|line| line < *end));
                 (
                     found.start(),
@@ -209,6 +209,9 @@ fn tidy(path: &str) -> &str {
     let mut path = path
         .trim_end_matches(['.', ',', '*'])
         .trim_start_matches('*');
+    if known_extension(path) {
+        path = path.trim_start_matches('@');
+    }
     for (open, close) in [('(', ')'), ('[', ']'), ('{', '}')] {
         if path.starts_with(open) && !path.contains(close) {
             path = &path[1..];
