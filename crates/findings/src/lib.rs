@@ -21,4 +21,4 @@ pub use finding::{
 pub use fingerprint::fingerprint;
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
-pub use track::{How, Known, LineMap, Link, Mapped, track};
+pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

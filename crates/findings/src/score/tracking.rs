@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Document, Ratio, best, squeezed};
-use crate::track::{Known, LineMap, track};
+use crate::track::{Known, LineMap, track_review};
 
 /// What is known of two rounds, by index into their annotations.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ fn one(pair: &Pair, first: &Document, second: &Document, table: &mut TrackingTab
         .zip(&ids)
         .map(|(finding, id)| Known { id, finding })
         .collect();
-    let links = track(&known, &new.findings, &LineMap::default());
+    let links = track_review(&known, &new, &LineMap::default());
     let from = annotated(first, &old);
     let to = annotated(second, &new);
     let made = |(a, b): &(usize, usize)| {
