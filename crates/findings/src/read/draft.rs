@@ -9,6 +9,8 @@ use crate::finding::{Category, Claim, Finding};
 use crate::fingerprint::folded;
 use crate::severity::{Rating, Severity};
 
+use super::fields::Fields;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub title: String,
@@ -31,13 +33,48 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// A message of several paragraphs: the first is the title, the rest its labelled parts.
+    pub fn of_message(message: &str) -> Self {
+        let Some((title, rest)) = message.split_once("\n\n") else {
+            return Self {
+                title: message.to_owned(),
+                ..Self::default()
+            };
+        };
+        let mut fields = Fields::default();
+        rest.split("\n\n").for_each(|part| fields.add(part));
+        let problem = Some(fields.problem).filter(|problem| !problem.is_empty());
+        Self {
+            title: title.to_owned(),
+            problem,
+            impact: fields.impact,
+            fix: fields.fix,
+            ..Self::default()
+        }
+    }
+
     fn finish(self, claim: Claim) -> Finding {
-        let title = one_line(&self.title);
-        let full = clean(self.title.trim());
+        let (head, rest) = self
+            .title
+            .trim()
+            .split_once("\n\n")
+            .unwrap_or((self.title.trim(), ""));
+        let title = one_line(head);
         let short = shorten(&title, TITLE_CHARS_MAX);
-        let problem = field(self.problem).or_else(|| {
-            (short != title || full.contains('\n')).then(|| shorten(&full, FIELD_CHARS_MAX))
-        });
+        // A title that had to be cut is kept whole in the problem.
+        let cut = if short == title && !head.contains('\n') {
+            ""
+        } else {
+            head
+        };
+        let problem = [cut, rest, self.problem.as_deref().unwrap_or_default()].map(str::trim);
+        let problem = field(Some(
+            problem
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join("\n\n"),
+        ));
         let word = self
             .severity
             .as_deref()

@@ -109,6 +109,7 @@ fn clippy(message: &Value) -> Option<Draft> {
 /// rdjson's severity may be the number of its enum: 1 error, 2 warning, 3 info.
 fn rdjson(diagnostic: &Value) -> Option<Draft> {
     let object = diagnostic.as_object()?;
+    let message = Draft::of_message(diagnostic["message"].as_str()?);
     let place = item::place_of(object, 0);
     let (raw, degree) = match &diagnostic["severity"] {
         Value::Number(number) => (
@@ -126,15 +127,17 @@ fn rdjson(diagnostic: &Value) -> Option<Draft> {
         }
     };
     Some(Draft {
-        title: diagnostic["message"].as_str()?.to_owned(),
         file: place.file,
         line: place.line,
         end_line: place.end_line,
         severity: raw,
         degree,
         rule: diagnostic["code"]["value"].as_str().map(str::to_owned),
-        fix: keys::as_text(&diagnostic["suggestions"][0]["text"]),
-        ..Draft::default()
+        fix: message
+            .fix
+            .clone()
+            .or_else(|| keys::as_text(&diagnostic["suggestions"][0]["text"])),
+        ..message
     })
 }
 

@@ -203,7 +203,8 @@ fn own_blocks(section: &Section, context: &Context, found: &mut Found) {
 fn is_finding(unit: &Unit, context: &Context) -> bool {
     let one_word = unit.title.is_ascii()
         && unit.title.split_whitespace().count() < 2
-        && !unit.fields.is_telling();
+        && !unit.fields.is_telling()
+        && !unit.fields.names_problem;
     if one_word
         || topic::is_nothing(&unit.title)
         || (topic::is_praise(&unit.title) && !context.expected)

@@ -128,6 +128,9 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
 /// The place that a text is about: the first path with a line, else the first path, with a line
 /// named elsewhere in the text where the path has none of its own.
 pub(super) fn place(text: &str) -> Place {
+    if let Some(spaced) = spaced(text) {
+        return spaced;
+    }
     let all = places(text);
     let chosen = all
         .iter()
@@ -147,13 +150,56 @@ pub(super) fn place(text: &str) -> Place {
     }
 }
 
-/// A field that holds nothing but a location: here any name is a path.
+/// A path with blanks in it, which only back-ticks around it can show.
+fn spaced(text: &str) -> Option<Place> {
+    let (_, rest) = text.split_once('`')?;
+    let (inner, _) = rest.split_once('`')?;
+    let (path, lines) = match inner.rsplit_once(':') {
+        Some((path, lines)) if lines.starts_with(|c: char| c.is_ascii_digit()) => {
+            (path, Some(lines))
+        }
+        _ => (inner, None),
+    };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_spaced = path.contains(' ')
+        && path.contains('/')
+        && path.len() < 300
+        && !path.contains(['(', '=', ';', '"', ','])
+        && known_extension(name);
+    let (line, end_line) = lines.map(range).unwrap_or_default();
+    is_spaced.then(|| Place {
+        file: Some(path.to_owned()),
+        line,
+        end_line,
+    })
+}
+
+/// A field that holds nothing but locations: the first counts, and any name is a path.
 pub(super) fn place_field(text: &str) -> Place {
-    let trimmed = text.trim().trim_matches(['`', '*', '"', '\'', ' ']);
-    let found = place(trimmed);
-    if found.file.is_some() {
-        return found;
+    if let Some(spaced) = spaced(text) {
+        return spaced;
     }
+    let trimmed = text.trim().trim_matches(['`', '*', '"', '\'', ' ']);
+    let all = places(trimmed);
+    if let Some((_, first)) = all.first() {
+        let own = trimmed[..all.get(1).map_or(trimmed.len(), |(at, _)| *at)].to_owned();
+        let (line, end_line) = if first.line.is_some() {
+            (first.line, first.end_line)
+        } else {
+            lines(&own)
+        };
+        return Place {
+            line,
+            end_line,
+            ..first.clone()
+        };
+    }
+    let (line, end_line) = lines(trimmed);
+    let found = Place {
+        file: None,
+        line,
+        end_line,
+    };
     let name = trimmed
         .split([' ', ':', '(', ','])
         .next()

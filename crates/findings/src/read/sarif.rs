@@ -36,14 +36,13 @@ fn draft(result: &Value, run: &Value) -> Option<Draft> {
         result["kind"].as_str(),
         Some("pass" | "notApplicable" | "informational")
     );
+    let own = |name: &str| result["properties"][name].as_str().map(str::to_owned);
     Some(Draft {
         title: message(result, rule)?,
-        problem: rule.and_then(|rule| text(&rule["fullDescription"])),
-        fix: result["fixes"][0]["description"]["text"]
-            .as_str()
-            .map(str::to_owned)
-            .or_else(|| rule.and_then(|rule| text(&rule["help"]))),
-        file: place.file,
+        problem: own("problem").or_else(|| rule.and_then(|rule| text(&rule["fullDescription"]))),
+        impact: own("impact"),
+        fix: own("fix").or_else(|| fix(result, rule)),
+        file: place.file.as_deref().map(decoded),
         line: place.line,
         end_line: place.end_line,
         severity: Some(level(result, rule)),
@@ -79,6 +78,30 @@ fn rule<'a>(result: &Value, run: &'a Value) -> Option<&'a Value> {
     })
 }
 
+/// A URI's escapes undone.
+fn decoded(uri: &str) -> String {
+    let mut bytes = Vec::with_capacity(uri.len());
+    let mut rest = uri.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = (byte == b'%')
+            .then(|| after.get(..2))
+            .flatten()
+            .and_then(|hex| std::str::from_utf8(hex).ok());
+        if let Some(code) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(code);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn fix(result: &Value, rule: Option<&Value>) -> Option<String> {
+    text(&result["fixes"][0]["description"]).or_else(|| rule.and_then(|rule| text(&rule["help"])))
+}
+
 /// The message, with its arguments filled in where it is one of the rule's.
 fn message(result: &Value, rule: Option<&Value>) -> Option<String> {
     if let Some(text) = text(&result["message"]) {
@@ -112,6 +135,13 @@ fn text(value: &Value) -> Option<String> {
 
 /// A result without a level takes its rule's, and failing that `warning`.
 fn level(result: &Value, rule: Option<&Value>) -> String {
+    // Our own results carry the finer word.
+    if let Some(word) = result["partialFingerprints"]
+        .get("countersign/v1")
+        .and(result["properties"]["severity"].as_str())
+    {
+        return word.to_owned();
+    }
     let own = result["level"].as_str();
     own.or_else(|| rule.and_then(|rule| rule["defaultConfiguration"]["level"].as_str()))
         .unwrap_or("warning")

@@ -233,7 +233,15 @@ pub(super) fn label_of(title: &str) -> Option<(String, Plain)> {
 
 /// Makes a finding of a unit.
 pub(super) fn draft(unit: &Unit, context: &Context) -> Option<Draft> {
-    let title = title_text(unit);
+    let mut title = title_text(unit);
+    if title.is_empty() {
+        unit.fields
+            .problem
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .clone_into(&mut title);
+    }
     if title.chars().filter(|c| c.is_alphanumeric()).count() < 3 {
         return None;
     }
@@ -283,6 +291,7 @@ fn title_text(unit: &Unit) -> String {
     {
         rest = after.trim_start_matches([':', '*', ' ']);
     }
+    let rest = category_in_brackets(rest).map_or(rest, |(_, after)| after);
     let (_, rest) = label::ordinal(rest);
     let plain = rest.replace("**", "").replace('\n', " ");
     without_place(plain.trim())
@@ -290,20 +299,38 @@ fn title_text(unit: &Unit) -> String {
         .to_owned()
 }
 
-/// A title behind the place it begins with: `` `a.rs:3` — … ``.
+/// A title behind the place it begins with: `` `a.rs:3` — … ``. A place alone is no title.
 fn without_place(title: &str) -> &str {
-    let first = title.split([' ', ',']).next().unwrap_or_default();
+    let first = match title.strip_prefix('`').and_then(|inner| inner.find('`')) {
+        Some(end) => &title[..end + 2],
+        None => title.split([' ', ',']).next().unwrap_or_default(),
+    };
     let rest = title[first.len()..].trim_start();
-    let dashed =
-        rest.starts_with(['—', '–', ':']) || rest.starts_with("- ") || first.ends_with(':');
-    let names_place =
-        place::place(first).line.is_some() || (first.starts_with("(L") && first.ends_with(')'));
+    let in_brackets = first.starts_with("(L") && first.ends_with(')');
+    let dashed = rest.starts_with(['—', '–', ':'])
+        || rest.starts_with("- ")
+        || first.ends_with(':')
+        || in_brackets;
+    let place = place::place(first);
+    let bare = first.trim_matches(['`', ':']);
+    let is_place = in_brackets || place.line.is_some() || place.file.as_deref() == Some(bare);
     let after = rest.trim_start_matches(['—', '–', '-', ':', ' ']);
-    if names_place && (dashed || first.starts_with("(L")) && after.len() > 8 {
-        after
-    } else {
-        title
+    match after.len() {
+        _ if !is_place => title,
+        0 => "",
+        9.. if dashed => after,
+        _ => title,
     }
+}
+
+/// `(security): …` behind the degree names a category.
+fn category_in_brackets(text: &str) -> Option<(&str, &str)> {
+    let (name, after) = text
+        .trim_start_matches('*')
+        .strip_prefix('(')?
+        .split_once(')')?;
+    (name.len() < 30 && crate::Category::of(name).is_some())
+        .then(|| (name, after.trim_start_matches([':', '*', ' '])))
 }
 
 fn full_problem(unit: &Unit, title: &str) -> Option<String> {
@@ -313,6 +340,11 @@ fn full_problem(unit: &Unit, title: &str) -> Option<String> {
 
 /// The category in `**[Security]:** …`.
 fn category_tag(title: &str) -> Option<String> {
+    let (_, rest) = label::ordinal(title);
+    let rest = label::leading(rest).map_or(rest, |label| label.rest);
+    if let Some((name, _)) = category_in_brackets(rest) {
+        return Some(name.to_owned());
+    }
     let inner = title
         .split('[')
         .skip(1)
