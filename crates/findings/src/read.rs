@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, clean, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, shorten};
 use crate::finding::{Claim, Disposition, Review, Way};
 use verdict::Strength;
 
@@ -119,13 +119,21 @@ fn read_text(text: &str) -> Review {
     let cleaned = clean(text);
     let blocks = blocks::blocks(&markup::lines(&cleaned));
     let verdict = verdict::of_blocks(&blocks);
+    let too_long = blocks.len() > blocks::BLOCKS_MAX;
     let root = blocks::sections(blocks);
     let found = markdown::findings(&root);
     let verdict =
         verdict.filter(|verdict| verdict.strength != Strength::Clean || found.drafts.is_empty());
+    let too_long = too_long || found.drafts.len() >= FINDINGS_MAX;
     let claim = verdict
         .as_ref()
         .map_or(Claim::Unknown, |verdict| verdict.claim);
+    // What was not read to its end is no approval.
+    let claim = if too_long && claim == Claim::Approved {
+        Claim::Unknown
+    } else {
+        claim
+    };
     let findings = draft::finish(found.drafts, claim, true);
     let sureness = match verdict.as_ref().map(|verdict| verdict.strength) {
         Some(Strength::Label) => 90,
@@ -164,6 +172,11 @@ fn read_text(text: &str) -> Review {
         sureness,
         ..nothing()
     };
+    if too_long {
+        review
+            .remarks
+            .push("the document is too long; its end was not searched for findings".to_owned());
+    }
     remark(&mut review);
     review
 }

@@ -216,10 +216,15 @@ fn item(line: &str) -> Option<(Marker, &str)> {
     Some((marker, text))
 }
 
+/// A longer line is no row of a table.
+const ROW_BYTES_MAX: usize = 64 * 1024;
+
 /// A table at the start of the lines: its rows, the head first, and how many lines it took.
 fn table(lines: &[Line]) -> Option<(Vec<Vec<String>>, usize)> {
     let row = |line: &Line| match line {
-        Line::Text { text, .. } if text.contains('|') => Some(cells(text)),
+        Line::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
+            Some(cells(text))
+        }
         _ => None,
     };
     let head = row(lines.first()?)?;
@@ -269,10 +274,13 @@ fn push(cells: &mut [String], c: char) {
     }
 }
 
+/// More blocks than this are not searched for findings.
+pub(super) const BLOCKS_MAX: usize = 100_000;
+
 /// Groups blocks under their headings.
 pub(super) fn sections(blocks: Vec<Block>) -> Section {
     let mut stack = vec![Section::default()];
-    for block in blocks {
+    for block in blocks.into_iter().take(BLOCKS_MAX) {
         match block.kind {
             Kind::Heading(level) => open(&mut stack, level, block.text),
             Kind::Close(level) => close_to(&mut stack, level),

@@ -11,6 +11,7 @@ use super::place;
 use super::table;
 use super::topic::{self, Topic};
 use super::unit::{self, Unit};
+use crate::clean::FINDINGS_MAX;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Context {
@@ -36,6 +37,9 @@ pub(super) fn findings(root: &Section) -> Found {
 }
 
 fn walk(section: &Section, context: &Context, found: &mut Found) {
+    if found.drafts.len() >= FINDINGS_MAX {
+        return;
+    }
     own_blocks(section, context, found);
     for child in &section.children {
         enter(child, context, found);
@@ -43,6 +47,9 @@ fn walk(section: &Section, context: &Context, found: &mut Found) {
 }
 
 fn enter(child: &Section, context: &Context, found: &mut Found) {
+    if found.drafts.len() >= FINDINGS_MAX {
+        return;
+    }
     let title_of_document = child.level == 1 && !child.children.is_empty();
     let topic = if title_of_document {
         Topic::Open

@@ -9,6 +9,7 @@ use regex::{Captures, Regex};
 
 use super::draft::Draft;
 use super::place;
+use crate::clean::FINDINGS_MAX;
 
 type Pattern = LazyLock<Option<Regex>>;
 
@@ -55,17 +56,44 @@ pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let commands: Vec<Draft> = lines.iter().filter_map(|line| command(line)).collect();
-    if !commands.is_empty() && commands.len() * 2 >= lines.len() {
-        return Some(commands);
+    if lines
+        .iter()
+        .take(SAMPLE_LINES)
+        .any(|line| line.len() > LINE_BYTES_MAX)
+    {
+        return None;
+    }
+    // Whether this is a tool's output shows in its first lines; then only as many are read as are kept.
+    let sample = &lines[..lines.len().min(SAMPLE_LINES)];
+    let mostly = |read: fn(&str) -> Option<Draft>| {
+        sample.iter().filter(|line| read(line).is_some()).count() * 2 >= sample.len().max(1)
+    };
+    if mostly(command) {
+        return Some(
+            lines
+                .iter()
+                .filter_map(|line| command(line))
+                .take(FINDINGS_MAX)
+                .collect(),
+        );
     }
     let arrows = arrows(&lines);
     if arrows.len() * 12 >= lines.len() && !arrows.is_empty() && !input.contains("\n#") {
         return Some(arrows);
     }
-    let plain: Vec<Draft> = lines.iter().filter_map(|line| gcc(line)).collect();
-    (!plain.is_empty() && plain.len() * 2 >= lines.len()).then_some(plain)
+    mostly(gcc).then(|| {
+        lines
+            .iter()
+            .filter_map(|line| gcc(line))
+            .take(FINDINGS_MAX)
+            .collect()
+    })
 }
+
+/// How many lines are looked at to tell a tool's output from prose.
+const SAMPLE_LINES: usize = 2_000;
+/// Tools print no longer lines than this.
+const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// `a.c:3:5: warning: message [rule]`
 fn gcc(line: &str) -> Option<Draft> {

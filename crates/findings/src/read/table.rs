@@ -6,6 +6,7 @@ use super::label;
 use super::markdown::Context;
 use super::place;
 use super::topic;
+use crate::clean::FINDINGS_MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -80,6 +81,7 @@ pub(super) fn drafts(rows: &[Vec<String>], context: &Context) -> Vec<Draft> {
     let columns = columns(rows);
     rows.iter()
         .skip(1)
+        .take(FINDINGS_MAX)
         .filter_map(|row| draft(row, &columns, context))
         .collect()
 }

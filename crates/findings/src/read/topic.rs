@@ -58,8 +58,14 @@ fn says(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
         .is_some_and(|pattern| pattern.is_match(text))
 }
 
+/// A heading longer than this announces nothing.
+const HEADING_BYTES_MAX: usize = 400;
+
 /// The topic of a heading.
 pub(super) fn topic(heading: &str) -> Topic {
+    if heading.len() > HEADING_BYTES_MAX {
+        return Topic::Open;
+    }
     let (number, rest) = label::ordinal(heading);
     let bare = rest
         .trim_start_matches(|c: char| !c.is_alphanumeric())

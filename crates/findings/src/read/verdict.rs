@@ -37,12 +37,17 @@ pub(super) fn of_phrase(text: &str) -> Option<Claim> {
     words::claim(text, true)
 }
 
+/// A verdict stands at the beginning or the end; the middle of a huge document is not searched.
+const HEAD_BLOCKS: usize = 2_000;
+const TAIL_BLOCKS: usize = 10_000;
+
 /// The document's verdict: the plainest kind of statement, and of those the last.
 pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
     let mut verdicts = Vec::new();
+    let (head, tail) = (HEAD_BLOCKS, blocks.len().saturating_sub(TAIL_BLOCKS));
     let quotes_all = blocks.iter().filter(|block| block.quoted).count() * 2 > blocks.len();
     for (index, block) in blocks.iter().enumerate() {
-        if block.quoted && !quotes_all {
+        if (index > head && index < tail) || (block.quoted && !quotes_all) {
             continue;
         }
         match &block.kind {
