@@ -24,7 +24,7 @@ pub enum Exit {
     Store,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
-    /// What a scripted agent's script says.
+    /// What the program that a hidden verb stands for says.
     Played(u8),
 }
 

@@ -9,5 +9,6 @@ pub mod hash;
 pub mod manifest;
 mod perform;
 pub mod process;
+pub mod sandbox;
 pub mod work;
 pub mod workshop;
