@@ -32,7 +32,7 @@ pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
 pub use tree::Identity;
-pub use warden::{Ending, Watch, become_program, watch_over};
+pub use warden::{Allowance, Ending, Watch, become_program, watch_over};
 
 /// The environment variable by which everything that belongs to a run is known.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";

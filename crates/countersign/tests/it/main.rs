@@ -1,3 +1,4 @@
 //! Stories told through the binary.
 
+mod sandbox;
 mod tidy;

@@ -68,6 +68,11 @@ fn job_dir(held: &Held<'_>) -> PathBuf {
     held.shop.files(&held.ticket.id).job(held.lease.serial)
 }
 
+/// Where everything is that belongs to this run of the agent.
+pub fn own_dir(held: &Held<'_>) -> PathBuf {
+    job_dir(held).join(format!("run-{}", held.lease.fence))
+}
+
 /// Starts the agent with its brief in `dir` and waits for its end.
 pub async fn run(
     held: &Held<'_>,
@@ -78,7 +83,7 @@ pub async fn run(
     limit_secs: u64,
 ) -> Result<Run, Trouble> {
     end_earlier_holders(held).await?;
-    let own = job_dir(held).join(format!("run-{}", held.lease.fence));
+    let own = own_dir(held);
     fs::create_dir_all(&own)?;
     let mut assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
     let shop = held.shop;

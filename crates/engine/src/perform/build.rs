@@ -6,7 +6,7 @@ use flow::event::{FindingReport, ReportedOutcome};
 use flow::policy::Leftovers;
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, submission};
+use super::{Brought, Held, Trouble, room, submission};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Identity, Oid, Worktree};
@@ -31,6 +31,10 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     ));
     shop.git.restore(&worktree, &start, &aside).await?;
     let mut run = run_builder(held, &worktree).await?;
+    if shop.ward.is_some() {
+        let layer = room::git_layer(&agents::own_dir(held));
+        shop.git.take_from_layer(&worktree, &layer).await?;
+    }
     let head = take_commit(held, &worktree, &start).await?;
     keep(held, &head).await?;
     run.head = Some(head.to_string());

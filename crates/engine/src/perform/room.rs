@@ -8,7 +8,7 @@ use flow::policy;
 
 use super::Trouble;
 use crate::agent::{Adapter, Assignment, Role};
-use crate::sandbox::{Confinement, Lent, Network, Room};
+use crate::sandbox::{Confinement, Layered, Lent, Network, Room};
 use crate::workshop::Workshop;
 
 /// The room of an agent; none where the policy goes without.
@@ -28,26 +28,95 @@ pub fn of_agent(
         fs::create_dir_all(dir)?;
     }
     let networks = &shop.project.policy.network;
-    let (read, shut, on) = match role {
-        Role::Build => {
-            write.insert(0, assignment.dir.clone());
-            let shut = vec![assignment.dir.join(".git")];
-            let git = vec![shop.git.common_dir().to_owned()];
-            (git, shut, networks.build)
-        }
-        Role::Review => (judged(shop, assignment), Vec::new(), networks.review),
-        Role::Verify => (judged(shop, assignment), Vec::new(), networks.verify),
-    };
-    Ok(Some(ward.confine(Room {
-        read,
-        write,
-        shut,
+    let mut room = Room {
+        read: Vec::new(),
+        write: Vec::new(),
+        shut: Vec::new(),
         layered: Vec::new(),
         lent: lent(adapter, &assignment.home)?,
-        network: network(on),
+        network: Network::Off,
         metadata: role == Role::Build,
         proof: own.join("sandbox/proof.json"),
-    })))
+    };
+    let on = match role {
+        Role::Build => {
+            write.insert(0, assignment.dir.clone());
+            build_in(&mut room, shop, &assignment.dir, own)?;
+            networks.build
+        }
+        Role::Review => networks.review,
+        Role::Verify => networks.verify,
+    };
+    if role != Role::Build {
+        room.read = judged(shop, assignment);
+    }
+    room.network = network(on);
+    room.write = write;
+    Ok(Some(ward.confine(room)))
+}
+
+/// Where a builder's changes to the git directory are, instead of in it.
+pub fn git_layer(own: &Path) -> PathBuf {
+    own.join("git/changes")
+}
+
+/// A builder may use git as it likes: what it changes there is a layer of its own, from which the
+/// commits of its branch are taken afterwards. Hooks, configuration and the pointer stay as they are.
+fn build_in(room: &mut Room, shop: &Workshop, worktree: &Path, own: &Path) -> Result<(), Trouble> {
+    let common = shop.git.common_dir();
+    let (changes, work) = (git_layer(own), own.join("git/work"));
+    fs::create_dir_all(&changes)?;
+    fs::create_dir_all(&work)?;
+    let config = own.join("git/config");
+    let known = fs::read_to_string(common.join("config"))?;
+    fs::write(&config, without_secrets(&known))?;
+    room.lent.push(Lent {
+        from: config,
+        to: common.join("config"),
+    });
+    room.read = vec![common.to_owned()];
+    room.shut = vec![worktree.join(".git"), common.join("hooks")];
+    room.layered = vec![Layered {
+        dir: common.to_owned(),
+        changes,
+        work,
+    }];
+    Ok(())
+}
+
+/// The configuration without passwords: none in addresses, no headers, no helpers.
+fn without_secrets(config: &str) -> String {
+    let mut kept = String::new();
+    for line in config.lines() {
+        let key = line.split('=').next().unwrap_or_default().to_lowercase();
+        let secret = [
+            "extraheader",
+            "helper",
+            "password",
+            "token",
+            "proxy",
+            "cookie",
+        ]
+        .iter()
+        .any(|word| key.contains(word));
+        if secret {
+            continue;
+        }
+        kept.push_str(&without_user(line));
+        kept.push('\n');
+    }
+    kept
+}
+
+fn without_user(line: &str) -> String {
+    let Some((before, rest)) = line.split_once("://") else {
+        return line.to_owned();
+    };
+    let end = rest.find(['/', '"']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{before}://{}", &rest[at + 1..]),
+        None => line.to_owned(),
+    }
 }
 
 /// A checkout borrows its older objects from the mirror.
@@ -96,4 +165,21 @@ fn lent(adapter: &dyn Adapter, home: &Path) -> Result<Vec<Lent>, Trouble> {
         }
     }
     Ok(lent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_builder_sees_no_password_of_the_repository() {
+        let config = "[remote \"origin\"]\n\turl = https://me:s3cret@forge.example/a.git\n\tfetch = +refs/heads/*\n[http \"https://forge.example/\"]\n\textraheader = AUTHORIZATION: basic abc\n[url \"https://x:tok@forge.example/\"]\n\tinsteadOf = git@forge.example:\n[core]\n\tbare = false\n";
+        let kept = without_secrets(config);
+        for secret in ["s3cret", "tok@", "basic abc"] {
+            assert!(!kept.contains(secret), "{kept}");
+        }
+        assert!(kept.contains("url = https://forge.example/a.git"));
+        assert!(kept.contains("[url \"https://forge.example/\"]"));
+        assert!(kept.contains("bare = false"));
+    }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use nix::sys::signal::{SigSet, Signal as Name};
@@ -12,10 +12,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait};
 use serde::{Deserialize, Serialize};
 
-/// How often the disk is looked at.
+use super::tree::{self, Family, Identity};
+
+/// How often we look whether it is still within its allowance.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
-    tv_nsec: 200_000_000,
+    tv_nsec: 100_000_000,
 };
 
 /// How the program ended.
@@ -39,14 +41,39 @@ impl Ending {
 /// What is looked after while the program runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Watch<'a> {
-    Nothing,
     /// We are the first process of a PID namespace: everybody's end is ours to take.
     EverybodyHere,
-    /// The program is ended when the disk has less free space than this.
-    Disk {
-        dir: &'a Path,
-        floor_bytes: u64,
-    },
+    /// What no limit of the kernel bounds: the program is ended beyond it.
+    Outside(&'a Allowance),
+}
+
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    /// Where it writes.
+    pub dir: PathBuf,
+    /// Free space that must be left there.
+    pub floor_bytes: u64,
+    /// For those whom the limit of the kernel does not bind.
+    pub processes: Option<u64>,
+}
+
+impl Allowance {
+    /// What is over, if anything is.
+    fn exceeded(&self) -> io::Result<Option<String>> {
+        let space = rustix::fs::statvfs(&self.dir)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < self.floor_bytes {
+            let (left, at) = (free >> 20, self.dir.display());
+            return Ok(Some(format!(
+                "only {left} MiB are left on the disk of {at}"
+            )));
+        }
+        let Some(most) = self.processes else {
+            return Ok(None);
+        };
+        let running = tree::descendants() as u64;
+        Ok((running > most).then(|| format!("it had {running} processes")))
+    }
 }
 
 /// Becomes the program; returns only on failure.
@@ -65,12 +92,16 @@ pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Re
     SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP]).thread_block()?;
     let mut child = Command::new(program).args(args).spawn()?;
     match watch {
-        Watch::Nothing => Ok(of(child.wait()?)),
         Watch::EverybodyHere => reap_until(&child),
-        Watch::Disk { dir, floor_bytes } => {
-            let ended = until_full(&mut child, dir, floor_bytes);
-            if ended.is_err() {
-                drop(child.kill());
+        Watch::Outside(allowance) => {
+            let ended = within(&mut child, allowance);
+            // Of a PID namespace nobody outlives the first; without one the hunt begins.
+            drop(child.kill());
+            if ended.is_err() || tree::descendants() > 0 {
+                let mut family = Family::of("nobody carries this", None);
+                family.leader = i32::try_from(child.id()).ok().and_then(Identity::of);
+                family.with_orphans = true;
+                family.kill();
                 drop(child.wait());
             }
             ended
@@ -106,7 +137,7 @@ fn read(status: WaitStatus) -> Option<Ending> {
     code.or_else(|| status.terminating_signal().map(Ending::Signal))
 }
 
-fn until_full(child: &mut Child, dir: &Path, floor_bytes: u64) -> io::Result<Ending> {
+fn within(child: &mut Child, allowance: &Allowance) -> io::Result<Ending> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -118,14 +149,8 @@ fn until_full(child: &mut Child, dir: &Path, floor_bytes: u64) -> io::Result<End
             Ok(_) => return Ok(of(child.wait()?)),
             Err(error) => return Err(error.into()),
         }
-        let space = rustix::fs::statvfs(dir)?;
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
-        if free < floor_bytes {
-            let left = free >> 20;
-            return Err(io::Error::other(format!(
-                "the run was ended: only {left} MiB are left on the disk of {}",
-                dir.display()
-            )));
+        if let Some(why) = allowance.exceeded()? {
+            return Err(io::Error::other(format!("the run was ended: {why}")));
         }
     }
 }

@@ -15,12 +15,20 @@ pub fn find() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// What to become, so that our second half runs inside.
+/// Where the specification and the proof are inside: below nothing that a run may write.
+const NOTES: &str = "/.countersign";
+
+/// The specification's name inside.
+pub fn seen_inside(file: &OsStr) -> io::Result<OsString> {
+    let name = Path::new(file).file_name();
+    let name = name.ok_or_else(|| io::Error::other("the specification has no name"))?;
+    Ok(Path::new(NOTES).join(name).into())
+}
+
+/// What to start, so that `inner`, words for our own program, runs inside.
 pub fn command(
     confinement: &Confinement,
-    file: &OsStr,
-    program: &OsStr,
-    args: &[OsString],
+    inner: Vec<OsString>,
 ) -> io::Result<(PathBuf, Vec<OsString>)> {
     let bwrap = find().ok_or_else(|| io::Error::other("bubblewrap is not installed"))?;
     let mut words = Words(Vec::new());
@@ -32,6 +40,7 @@ pub fn command(
     }
     words.put("--proc", &["/proc".as_ref()]);
     words.put("--dev", &["/dev".as_ref()]);
+    let mut closed = Vec::new();
     for part in root::parts(confinement) {
         let at = part.at.as_os_str();
         match &part.what {
@@ -45,7 +54,7 @@ pub fn command(
             }
             What::MaskedDir => {
                 words.put("--tmpfs", &[at]);
-                words.put("--remount-ro", &[at]);
+                closed.push(part.at.clone());
             }
             What::MaskedFile => words.put("--ro-bind", &["/dev/null".as_ref(), at]),
             What::Link { to } => words.put("--symlink", &[to.as_os_str(), at]),
@@ -57,16 +66,15 @@ pub fn command(
     // The proof is written by our second half, which opens it before it locks itself in; after
     // that Landlock keeps everybody from writing there. The specification is beside it.
     let notes = confinement.proof.parent().unwrap_or(Path::new("/"));
-    words.put("--bind", &[notes.as_os_str(), notes.as_os_str()]);
-    words.put("--remount-ro", &["/".as_ref()]);
+    words.put("--bind", &[notes.as_os_str(), NOTES.as_ref()]);
+    closed.push("/".into());
+    for at in &closed {
+        words.put("--remount-ro", &[at.as_os_str()]);
+    }
     let exe = std::env::current_exe()?;
     words.put("--chdir", &[std::env::current_dir()?.as_os_str()]);
-    words.0.extend(["--".into(), exe.into(), "confined".into()]);
-    words
-        .0
-        .extend(["bubblewrap".into(), file.to_owned(), "--".into()]);
-    words.0.push(program.to_owned());
-    words.0.extend_from_slice(args);
+    words.0.extend(["--".into(), exe.into()]);
+    words.0.extend(inner);
     Ok((bwrap, words.0))
 }
 

@@ -5,20 +5,19 @@
 //! builds the root, locks itself in, proves it and starts the program. When either is gone, the
 //! kernel ends everything inside.
 
-use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getpid, getppid, kill_process, set_child_subreaper,
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getuid, kill_process, set_child_subreaper,
     set_parent_process_death_signal, setrlimit,
 };
 
 use super::proof::Notebook;
 use super::{Confinement, Rung, bubblewrap, native, proof, shed};
-use crate::process::{Ending, Watch, become_program, watch_over};
+use crate::process::{Allowance, Ending, Watch, become_program, watch_over};
 
 /// Our own program, whatever has become of its file.
 const OURSELVES: &str = "/proc/self/exe";
@@ -42,14 +41,8 @@ pub fn confine(args: &[OsString]) -> io::Result<u8> {
     }
     shed::inherited_files()?;
     let confinement = Confinement::read(Path::new(file))?;
-    let mut notebook = Notebook::open(&confinement)?;
-    let done = match confinement.rung {
-        Rung::Native => outside(&confinement, file, program, args),
-        Rung::Bubblewrap => bubblewrap::command(&confinement, file, program, args)
-            .and_then(|(bwrap, words)| never(become_program(&bwrap, &words))),
-        Rung::Landlock => lock_in(&confinement, &mut notebook)
-            .and_then(|()| never(become_program(Path::new(program), args))),
-    };
+    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
+    let done = outside(&confinement, file, program, args);
     noted(done, &mut notebook)
 }
 
@@ -70,12 +63,12 @@ pub fn confined(args: &[OsString]) -> io::Result<u8> {
         return Err(usage());
     }
     let confinement = Confinement::read(Path::new(file))?;
-    let mut notebook = Notebook::open(&confinement)?;
+    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
     let done = match confinement.rung {
         Rung::Native => inside(&confinement, outside, &mut notebook, program, args),
-        Rung::Bubblewrap => lock_in(&confinement, &mut notebook)
-            .and_then(|()| never(become_program(Path::new(program), args))),
-        Rung::Landlock => Err(usage()),
+        Rung::Bubblewrap => become_confined(&confinement, &mut notebook, program, args),
+        Rung::Landlock => tied_to(outside)
+            .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
     };
     noted(done, &mut notebook)
 }
@@ -88,8 +81,7 @@ fn inside(
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    still_watched(outside)?;
+    tied_to(outside)?;
     let here = std::env::current_dir()?;
     native::build(confinement)?;
     std::env::set_current_dir(&here)?;
@@ -99,9 +91,20 @@ fn inside(
     Ok(ending.code())
 }
 
-/// The one outside may have gone before the death signal was set. Our parent is in another PID
-/// namespace, so only the old `/proc` can tell.
-fn still_watched(outside: &OsStr) -> io::Result<()> {
+fn become_confined(
+    confinement: &Confinement,
+    notebook: &mut Notebook,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<u8> {
+    lock_in(confinement, notebook)?;
+    match become_program(Path::new(program), args)? {}
+}
+
+/// We die with the one outside, who may have gone before that was asked for. It may be in another
+/// PID namespace, so that only the old `/proc` can tell.
+fn tied_to(outside: &OsStr) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let status = fs::read_to_string("/proc/self/status")?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     if parent.is_some_and(|pid| OsStr::new(pid.trim()) == outside) {
@@ -118,13 +121,6 @@ fn usage() -> io::Error {
     )
 }
 
-fn never(started: io::Result<Infallible>) -> io::Result<u8> {
-    match started {
-        Ok(never) => match never {},
-        Err(error) => Err(error),
-    }
-}
-
 /// Makes the namespaces, starts the one inside and waits for its end.
 fn outside(
     confinement: &Confinement,
@@ -132,16 +128,36 @@ fn outside(
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
-    native::separate(confinement.network)?;
+    let own = confinement.write.first();
+    let allowance = Allowance {
+        dir: own.cloned().unwrap_or_else(|| "/".into()),
+        floor_bytes: confinement.bounds.disk_floor_bytes,
+        // The kernel's limit on processes is none for the machine's root, nor is there one for a
+        // run that has no namespace of its own.
+        processes: (getuid().is_root() || confinement.rung == Rung::Landlock)
+            .then_some(confinement.bounds.processes),
+    };
     let us = std::process::id().to_string();
-    let mut words = vec!["confined".into(), us.into(), file.to_owned(), "--".into()];
+    let file = match confinement.rung {
+        Rung::Bubblewrap => bubblewrap::seen_inside(file)?,
+        Rung::Native | Rung::Landlock => file.to_owned(),
+    };
+    let mut words = vec!["confined".into(), us.into(), file, "--".into()];
     words.push(program.to_owned());
     words.extend_from_slice(args);
-    let disk = confinement.write.first().map(|dir| Watch::Disk {
-        dir,
-        floor_bytes: confinement.bounds.disk_floor_bytes,
-    });
-    let ending = watch_over(Path::new(OURSELVES), &words, disk.unwrap_or(Watch::Nothing))?;
+    let front = match confinement.rung {
+        Rung::Native => {
+            native::separate(confinement.network)?;
+            PathBuf::from(OURSELVES)
+        }
+        Rung::Bubblewrap => {
+            let (front, all) = bubblewrap::command(confinement, words)?;
+            words = all;
+            front
+        }
+        Rung::Landlock => PathBuf::from(OURSELVES),
+    };
+    let ending = watch_over(&front, &words, Watch::Outside(&allowance))?;
     let told = proof::ending(&confinement.proof).unwrap_or(ending);
     if let Ending::Signal(number) = told {
         die_of(number)?;
@@ -166,7 +182,7 @@ fn die_of(number: i32) -> io::Result<()> {
 fn lock_in(confinement: &Confinement, notebook: &mut Notebook) -> io::Result<()> {
     // Where memory runs out, the kernel ends this run before anything of the person's.
     drop(fs::write("/proc/self/oom_score_adj", "500"));
-    shed::bounds(&confinement.bounds)?;
+    shed::bounds(&confinement.bounds, confinement.rung != Rung::Landlock)?;
     shed::capabilities()?;
     let abi = super::landlock::restrict(confinement)?;
     super::seccomp::restrict(confinement)?;

@@ -150,12 +150,13 @@ fn all_but(
     Ok(ruleset)
 }
 
-/// The path itself, or, where something below it is left out, all that lies around that.
+/// The path itself, or, where something below it is left out, all that lies around that. What
+/// contains the path leaves it in: it was named.
 fn around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
-    if left_out.iter().any(|out| path.starts_with(out)) {
-        return Vec::new();
-    }
-    if !left_out.iter().any(|out| out.starts_with(path)) {
+    let inner = left_out
+        .iter()
+        .any(|out| out.starts_with(path) && out != path);
+    if !inner {
         return vec![path.to_owned()];
     }
     let Ok(entries) = fs::read_dir(path) else {
@@ -163,6 +164,7 @@ fn around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     };
     let children = entries.filter_map(|entry| Some(entry.ok()?.path()));
     children
+        .filter(|child| !left_out.contains(child))
         .flat_map(|child| around(&child, left_out))
         .collect()
 }

@@ -166,7 +166,12 @@ fn put(part: &Part) -> io::Result<()> {
             );
             let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes())
                 .map_err(io::Error::other)?;
-            Ok(mount("overlay", &at, "overlay", QUIET, options)?)
+            if mount("overlay", &at, "overlay", QUIET, options).is_ok() {
+                return Ok(());
+            }
+            // The disk cannot carry a layer: then nothing in there can be changed at all.
+            mount_bind_recursive(&lower, &at)?;
+            remount(&at, true, false)
         }
         What::Memory { bytes } => {
             ground(&at, true)?;

@@ -85,10 +85,13 @@ impl Proof {
 pub struct Notebook(File);
 
 impl Notebook {
-    pub fn open(confinement: &Confinement) -> io::Result<Self> {
+    /// Beside the specification, wherever that is seen from here.
+    pub fn open(confinement: &Confinement, specification: &Path) -> io::Result<Self> {
+        let name = confinement.proof.file_name();
+        let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
         let mut options = OpenOptions::new();
         options.create(true).append(true);
-        Ok(Self(options.open(&confinement.proof)?))
+        Ok(Self(options.open(specification.with_file_name(name))?))
     }
 
     pub fn proven(&mut self, proof: Proof) -> io::Result<()> {

@@ -44,6 +44,10 @@ pub enum What {
 }
 
 impl What {
+    fn is_mask(&self) -> bool {
+        matches!(self, Self::MaskedDir | Self::MaskedFile)
+    }
+
     pub fn is_writable(&self) -> bool {
         match self {
             Self::Own { .. } | Self::Layered { .. } | Self::Memory { .. } => true,
@@ -102,7 +106,26 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     parts.reverse();
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
+    let shown = parts.clone();
+    parts.retain(|part| !part.what.is_mask() || is_shown(&shown, &part.at));
     parts
+}
+
+/// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
+/// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
+/// lies around the run's own directories.
+fn is_shown(parts: &[Part], at: &Path) -> bool {
+    let around = parts
+        .iter()
+        .filter(|part| part.at != at && at.starts_with(&part.at));
+    let innermost = around.max_by_key(|part| part.at.components().count());
+    innermost.is_some_and(|part| match part.what {
+        What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
+        What::Memory { .. } => parts
+            .iter()
+            .any(|inner| inner.at != at && is_within(inner, at)),
+        What::MaskedDir | What::MaskedFile | What::Link { .. } => false,
+    })
 }
 
 /// Under the name it was given, and under its real name where that is another one.
@@ -114,6 +137,10 @@ fn both(path: &Path, put: &mut impl FnMut(&Path, What), what: impl Fn(PathBuf) -
         put(path, what(real.clone()));
     }
     put(&real.clone(), what(real));
+}
+
+fn is_within(inner: &Part, at: &Path) -> bool {
+    !inner.what.is_mask() && inner.at.starts_with(at)
 }
 
 /// Whether what is mounted at `at` may be written: the innermost part decides.

@@ -174,7 +174,7 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
-    terminals(&mut rules)?;
+    requests(&mut rules)?;
     if confinement.rung == Rung::Landlock && !confinement.metadata {
         METADATA.iter().for_each(|call| refuse(&mut rules, *call));
     }
@@ -269,12 +269,23 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     refuse_where(rules, libc::SYS_socket, vec![netlink, not_routes])
 }
 
-/// Typing into somebody's terminal.
-fn terminals(rules: &mut Rules) -> io::Result<()> {
-    const TIOCSTI: i32 = 0x5412;
-    const TIOCLINUX: i32 = 0x541C;
-    for request in [TIOCSTI, TIOCLINUX] {
-        let is = condition(1, SeccompCmpOp::Eq, request)?;
+/// Requests to devices and file systems that are refused everywhere: typing into somebody's
+/// terminal, and flags of files, which count neither as writing nor as a mode.
+const REQUESTS: &[i32] = &[
+    // TIOCSTI and TIOCLINUX
+    0x5412,
+    0x541C,
+    // FS_IOC_SETFLAGS in both sizes, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION in both sizes
+    0x4008_6602,
+    0x4004_6602,
+    0x401C_5820,
+    0x4008_7602,
+    0x4004_7602,
+];
+
+fn requests(rules: &mut Rules) -> io::Result<()> {
+    for request in REQUESTS {
+        let is = condition(1, SeccompCmpOp::Eq, *request)?;
         refuse_where(rules, libc::SYS_ioctl, vec![is])?;
     }
     Ok(())

@@ -27,17 +27,23 @@ pub fn inherited_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Hard limits; none is raised.
-pub fn bounds(bounds: &Bounds) -> io::Result<()> {
+/// Hard limits; none is raised. The one on processes counts what a user has in a user namespace,
+/// so that without one of our own it would count the person's as well.
+pub fn bounds(bounds: &Bounds, own_namespace: bool) -> io::Result<()> {
+    let processes = if own_namespace {
+        bounds.processes
+    } else {
+        u64::MAX
+    };
     let most = [
         (Resource::Core, 0),
-        (Resource::Nproc, bounds.processes),
+        (Resource::Nproc, processes),
         (Resource::Nofile, bounds.open_files),
         (Resource::Fsize, bounds.file_bytes),
     ];
     for (resource, most) in most {
         let now = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let limit = Some(now.min(most));
+        let limit = Some(now.min(most)).filter(|limit| *limit != u64::MAX);
         setrlimit(
             resource,
             Rlimit {

@@ -173,12 +173,10 @@ impl Ward {
         read.extend(room.read.clone());
         read.sort();
         read.dedup();
-        let mut refused: Vec<PathBuf> = room
-            .read
-            .iter()
-            .filter(|path| path.is_dir())
-            .cloned()
-            .collect();
+        let layered = |path: &PathBuf| room.layered.iter().any(|layer| layer.dir == *path);
+        let closed = room.read.iter().filter(|path| !layered(path));
+        let closed = closed.chain(&room.shut).filter(|path| path.is_dir());
+        let mut refused: Vec<PathBuf> = closed.cloned().collect();
         refused.extend(["/", "/usr", "/etc", "/proc/sys/kernel"].map(PathBuf::from));
         Confinement {
             rung: self.rung,
