@@ -1,6 +1,12 @@
 //! The attack suite: well over a hundred ways out of a reviewer's sandbox, tried through the real
 //! binary on every rung that this machine has, as root and as an ordinary user. None succeeds, and
 //! honest work does.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test stops where its ground is missing, and says what it skips"
+)]
 
 mod ground;
 
@@ -78,6 +84,33 @@ fn no_attack_succeeds_on_any_rung() {
     }
     println!("{shown}");
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// A suite that cannot succeed anywhere proves nothing.
+#[test]
+fn unconfined_the_attacks_do_succeed() {
+    if !people().contains(&Who::Nobody) {
+        println!("SKIPPED: the control, because only root can run it as somebody without rights");
+        return;
+    }
+    let ground = Ground::new(Rung::Native, Who::Nobody, Network::On);
+    let tried = ground.attack_unconfined();
+    assert!(!ground.damage().is_empty());
+    let succeeded = tried.iter().filter(|tried| tried.succeeded);
+    let names: Vec<&str> = succeeded.map(|tried| tried.attempt.as_str()).collect();
+    println!(
+        "unconfined, {} of {} succeed:\n{}",
+        names.len(),
+        tried.len(),
+        names.join("\n")
+    );
+    let broken = ["TypeError", "NameError", "AttributeError", "error:"];
+    let mistakes: Vec<_> = tried
+        .iter()
+        .filter(|tried| broken.iter().any(|word| tried.detail.starts_with(word)))
+        .collect();
+    assert!(mistakes.is_empty(), "{mistakes:?}");
+    assert!(names.len() >= 60, "{names:?}");
 }
 
 #[test]

@@ -44,10 +44,11 @@ pub fn command(
     for part in root::parts(confinement) {
         let at = part.at.as_os_str();
         match &part.what {
-            What::Seen { from } => words.put("--ro-bind", &[from.as_os_str(), at]),
-            What::Own { from } => words.put("--bind", &[from.as_os_str(), at]),
             // Read-only is the least that a layer may be; the caller commits what is left.
-            What::Layered { from, .. } => words.put("--ro-bind", &[from.as_os_str(), at]),
+            What::Seen { from } | What::Layered { from, .. } => {
+                words.put("--ro-bind", &[from.as_os_str(), at]);
+            }
+            What::Own { from } => words.put("--bind", &[from.as_os_str(), at]),
             What::Memory { bytes } => {
                 words.put("--size", &[bytes.to_string().as_ref()]);
                 words.put("--tmpfs", &[at]);

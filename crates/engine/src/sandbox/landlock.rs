@@ -126,9 +126,11 @@ fn alone(
         ruleset = allow(ruleset, path, reading())?;
     }
     for path in &confinement.write {
-        ruleset = match confinement.shut.iter().any(|shut| shut.starts_with(path)) {
-            false => allow(ruleset, path, handled)?,
-            true => all_but(ruleset, path, &confinement.shut, handled)?,
+        let closed = confinement.shut.iter().any(|shut| shut.starts_with(path));
+        ruleset = if closed {
+            all_but(ruleset, path, &confinement.shut, handled)?
+        } else {
+            allow(ruleset, path, handled)?
         };
     }
     devices(ruleset, handled)

@@ -295,7 +295,7 @@ fn processes(confinement: &Confinement) -> io::Result<()> {
 /// 6.14 the number was the machine's and must not be touched.
 fn limit_pids(proc: &Path, processes: u64) {
     let release = fs::read_to_string(proc.join("sys/kernel/osrelease")).unwrap_or_default();
-    let mut numbers = release.split('.').map(|number| number.parse::<u32>());
+    let mut numbers = release.split('.').map(str::parse::<u32>);
     if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next())
         && (major, minor) >= (6, 14)
     {
@@ -366,16 +366,9 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     while let Some((first, after)) = rest.split_first() {
         let code = after.get(..3).filter(|_| *first == b'\\');
         let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+        let byte = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
     }
     Some(PathBuf::from(OsString::from_vec(bytes)))
 }

@@ -154,13 +154,11 @@ fn unproven(what: impl ToString) -> io::Error {
 
 fn write_must_fail(dir: &Path) -> io::Result<()> {
     let tried = dir.join(".countersign-must-not-be-writable");
-    match File::create(&tried) {
-        Err(_) => Ok(()),
-        Ok(_) => {
-            drop(fs::remove_file(&tried));
-            Err(unproven(format!("{} can be written", dir.display())))
-        }
+    if File::create(&tried).is_err() {
+        return Ok(());
     }
+    drop(fs::remove_file(&tried));
+    Err(unproven(format!("{} can be written", dir.display())))
 }
 
 fn read_must_fail(path: &Path) -> io::Result<()> {

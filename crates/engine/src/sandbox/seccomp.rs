@@ -164,21 +164,27 @@ fn compile(rules: Rules, errno: i32) -> io::Result<BpfProgram> {
 
 fn unknown() -> Rules {
     let mut rules = Rules::new();
-    UNKNOWN.iter().for_each(|call| refuse(&mut rules, *call));
+    refuse_all(&mut rules, UNKNOWN);
     rules
 }
 
 fn refused(confinement: &Confinement) -> io::Result<Rules> {
     let mut rules = Rules::new();
-    REFUSED.iter().for_each(|call| refuse(&mut rules, *call));
+    refuse_all(&mut rules, REFUSED);
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
     requests(&mut rules)?;
     if confinement.rung == Rung::Landlock && !confinement.metadata {
-        METADATA.iter().for_each(|call| refuse(&mut rules, *call));
+        refuse_all(&mut rules, METADATA);
     }
     Ok(rules)
+}
+
+fn refuse_all(rules: &mut Rules, calls: &[i64]) {
+    for call in calls {
+        refuse(rules, *call);
+    }
 }
 
 fn refuse(rules: &mut Rules, call: i64) {

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -48,8 +49,29 @@ def call(name, *args):
     return result
 
 
+# Unconfined, these would reach beyond the ground.
+UNCONFINED = sys.argv[2:] == ["unconfined"]
+BEYOND = {"kill the first process", "type into the controlling terminal", "fork without end"}
+
+
+def restore():
+    """Unconfined, what one attempt spoiled must not fail the next."""
+    backup = SCRATCH + "/../backup"
+    if not os.path.exists(backup):
+        shutil.copytree(CHECKOUT, backup)
+    for path in (CHECKOUT, CHECKOUT + "-moved", SCRATCH):
+        shutil.rmtree(path, ignore_errors=True)
+    os.mkdir(SCRATCH)
+    shutil.copytree(backup, CHECKOUT)
+    os.chdir("/")
+
+
 def attempt(name):
     def run(body):
+        if UNCONFINED:
+            if name in BEYOND:
+                return body
+            restore()
         try:
             gained = body()
             succeeded, detail = bool(gained), "" if gained is None else str(gained)[:200]
@@ -140,8 +162,17 @@ attempt("make a file system with fsopen")(lambda: call("fsopen", b"tmpfs", 0) >=
 attempt("clear read-only with mount_setattr")(lambda: call("mount_setattr", -100, b(CHECKOUT), 0x8000, struct.pack("QQQQ", 0, 1, 0, 0), 32) == 0)
 attempt("a new user namespace")(lambda: in_child(lambda: call("unshare", 0x10000000) == 0))
 attempt("a new mount namespace")(lambda: in_child(lambda: call("unshare", 0x00020000) == 0))
-attempt("a new user namespace by clone")(lambda: call("clone", 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0) > 0)
-attempt("a new user namespace by clone3")(lambda: call("clone3", struct.pack("Q" * 8, 0x10000000, 0, 0, 0, signal.SIGCHLD, 0, 0, 0), 64) > 0)
+
+
+def born(pid):
+    """The child has nothing more to do."""
+    if pid == 0:
+        os._exit(0)
+    return os.waitpid(pid, 0)
+
+
+attempt("a new user namespace by clone")(lambda: born(call("clone", 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0)))
+attempt("a new user namespace by clone3")(lambda: born(call("clone3", struct.pack("Q" * 8, 0x10000000, 0, 0, 0, signal.SIGCHLD, 0, 0, 0), 64)))
 attempt("enter another namespace")(lambda: in_child(lambda: call("setns", os.open("/proc/1/ns/mnt", os.O_RDONLY), 0) == 0))
 # ---- other processes
 VICTIM = G["victim"]
@@ -154,11 +185,6 @@ def signals(number):
     return body
 
 
-attempt("kill the supervisor")(signals(signal.SIGKILL))
-attempt("stop the supervisor")(signals(signal.SIGSTOP))
-attempt("ask the supervisor to end")(signals(signal.SIGTERM))
-attempt("signal the supervisor through a pidfd")(lambda: signal.pidfd_send_signal(os.pidfd_open(VICTIM), signal.SIGSTOP) is None)
-attempt("kill the first process")(lambda: (os.kill(1, signal.SIGKILL), os.getppid() == 0 or None)[1])
 attempt("trace the supervisor")(lambda: call("ptrace", 16, VICTIM, 0, 0) == 0)
 attempt("trace the first process")(lambda: call("ptrace", 0x4206, 1, 0, 0) == 0)
 attempt("read memory of the supervisor")(lambda: open(f"/proc/{VICTIM}/mem", "rb").read(1) is not None)
@@ -184,6 +210,12 @@ def parents():
 
 attempt("find the supervisor's secrets in any environment")(parents)
 attempt("reach the root of the first process")(lambda: os.path.exists("/proc/1/root" + G["database"]))
+# after the rest, because it may be gone then
+attempt("stop the supervisor")(signals(signal.SIGSTOP))
+attempt("ask the supervisor to end")(signals(signal.SIGTERM))
+attempt("signal the supervisor through a pidfd")(lambda: signal.pidfd_send_signal(os.pidfd_open(VICTIM), signal.SIGSTOP) is None)
+attempt("kill the first process")(lambda: (os.kill(1, signal.SIGKILL), os.getppid() == 0 or None)[1])
+attempt("kill the supervisor")(signals(signal.SIGKILL))
 # ---- sockets
 
 
@@ -295,10 +327,10 @@ attempt("list our data directory")(lambda: [n for n in os.listdir(G["data"]) if 
 attempt("read another ticket's run")(lambda: open(G["other"]).read())
 attempt("write beside its own run")(lambda: write(os.path.join(os.path.dirname(HOME), "forged"), os.O_WRONLY | os.O_CREAT))
 attempt("forge the proof")(lambda: write(G["proof"], os.O_WRONLY))
-attempt("write into the machine's /tmp")(lambda: (write("/tmp/" + G["canary"], os.O_WRONLY | os.O_CREAT), G["rung"] == "landlock" and "written")[1])
+attempt("write into the machine's /tmp")(lambda: (write("/tmp/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["rung"] == "landlock") and "written")[1])
 attempt("write into /etc")(lambda: write("/etc/" + G["canary"], os.O_WRONLY | os.O_CREAT))
 attempt("write into /usr")(lambda: write("/usr/" + G["canary"], os.O_WRONLY | os.O_CREAT))
-attempt("write into /dev/shm of the machine")(lambda: (write("/dev/shm/" + G["canary"], os.O_WRONLY | os.O_CREAT), G["rung"] == "landlock" and "written")[1])
+attempt("write into /dev/shm of the machine")(lambda: (write("/dev/shm/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["rung"] == "landlock") and "written")[1])
 attempt("write into a tool of the person's")(lambda: write(os.path.join(G["person"], ".cargo/bin/cargo"), os.O_WRONLY | os.O_CREAT))
 # ---- taking everything
 

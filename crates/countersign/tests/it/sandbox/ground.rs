@@ -39,8 +39,7 @@ impl fmt::Display for Who {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Ourselves if is_root() => "root",
-            Self::Ourselves => "an ordinary user",
-            Self::Nobody => "an ordinary user",
+            Self::Ourselves | Self::Nobody => "an ordinary user",
         })
     }
 }
@@ -233,10 +232,7 @@ impl Ground {
             attacks.to_str().unwrap(),
             facts.to_str().unwrap(),
         ]);
-        let tried: Vec<Tried> = said
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
+        let tried = read(&said);
         let mut damage = self.damage();
         if code != Some(0) || !said.contains("{\"end\":") {
             damage.push(format!(
@@ -263,6 +259,17 @@ impl Ground {
             damage,
             said,
         }
+    }
+
+    /// The same attempts by an ordinary user whom nothing holds; those that would reach beyond the
+    /// ground are left out.
+    pub fn attack_unconfined(&self) -> Vec<Tried> {
+        let (attacks, facts) = (self.at("tools/attacks.py"), self.at("tools/ground.json"));
+        fs::write(&facts, self.facts()).unwrap();
+        let python = ["/usr/bin/python3", "-I", attacks.to_str().unwrap()];
+        let words = [&python[..], &[facts.to_str().unwrap(), "unconfined"]].concat();
+        let output = as_who(self.who, &words).output().unwrap();
+        read(&String::from_utf8_lossy(&output.stdout))
     }
 
     pub fn honest_work(&self) -> (Option<i32>, String) {
@@ -464,6 +471,13 @@ const SECRETS: &[&str] = &[
     "data/other/home/token",
     "data/runs/other.json",
 ];
+
+fn read(said: &str) -> Vec<Tried> {
+    let lines = said.lines();
+    lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
 
 fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
