@@ -32,10 +32,10 @@ struct Args {
     /// Work as if started in DIR.
     #[arg(short = 'C', value_name = "DIR", global = true, default_value = ".")]
     directory: PathBuf,
-    /// Where Countersign keeps its data [default: $XDG_DATA_HOME/countersign].
+    /// Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`].
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
-    /// A PostgreSQL address (postgres://…) or a file, instead of the database in the data directory.
+    /// A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data directory.
     #[arg(long, value_name = "URL|FILE", global = true)]
     database: Option<String>,
     /// Answer in JSON.

@@ -13,7 +13,10 @@ use std::sync::Arc;
 
 use engine::desk::Desk;
 use flow::{Actor, Role, TicketId};
-use store::{Store, Stored};
+use store::Store;
+
+/// What lists, logs and tickets are asked and answered with.
+pub use store::{Cursor, Page, Stored};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

@@ -16,7 +16,7 @@ pub struct Surroundings {
     pub data_dir: PathBuf,
     /// `None` where there is no home to look in.
     pub user_file: Option<PathBuf>,
-    /// A PostgreSQL address or a path, instead of the database in the data directory.
+    /// A `PostgreSQL` address or a path, instead of the database in the data directory.
     pub database: Option<String>,
     /// The person at the terminal, as recorded in decisions.
     pub person: String,

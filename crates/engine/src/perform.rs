@@ -30,6 +30,13 @@ struct Held<'a> {
     stop: Stop,
 }
 
+impl Held<'_> {
+    /// A ref of ours that belongs to this ticket.
+    fn ref_named(&self, name: &str) -> String {
+        format!("refs/countersign/{}/{name}", self.ticket.id)
+    }
+}
+
 /// What a performer brings back.
 #[derive(Debug)]
 struct Brought {
@@ -122,7 +129,7 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
         stop: own_stop,
     };
     let brought = tokio::select! {
-        brought = do_task(&held, task) => brought,
+        brought = Box::pin(do_task(&held, task)) => brought,
         () = keep_alive(&shop, &job, &stopper, stop) => unreachable_end(),
     };
     report(&shop, id, task, lease, brought).await

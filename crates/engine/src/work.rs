@@ -44,7 +44,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
 /// The news that the ticket's end has for others is brought before we go.
 async fn settle(shop: &Arc<Workshop>, ticket: Ticket) -> Result<Ticket, Error> {
     for job in claim(shop, &ticket.id).await? {
-        perform::perform(shop.clone(), job, Stop::never()).await?;
+        Box::pin(perform::perform(shop.clone(), job, Stop::never())).await?;
     }
     Ok(ticket)
 }
@@ -122,9 +122,8 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         };
         let report = Report::new(shop.house(), what);
         match shop.desk.decide(id, &shop.project.policy, report).await {
-            Ok(_) => {}
-            // Somebody else took it back first, or it ended in time.
-            Err(Error::Refused(_)) => {}
+            // Refused: somebody else took it back first, or it ended in time.
+            Ok(_) | Err(Error::Refused(_)) => {}
             Err(error) if error.is_stale() => {}
             Err(error) => return Err(error),
         }
@@ -149,9 +148,7 @@ fn boot_id() -> String {
 fn worker_is_dead(name: &str) -> bool {
     let mut parts = name.split(':');
     let (boot, pid, start) = (parts.next(), parts.next(), parts.next());
-    let known = boot
-        .filter(|boot| !boot.is_empty() && *boot == boot_id())
-        .is_some();
+    let known = boot.is_some_and(|boot| !boot.is_empty() && boot == boot_id());
     let identity = pid.zip(start).and_then(|(pid, start)| {
         Some(Identity {
             pid: pid.parse().ok()?,

@@ -8,6 +8,7 @@ mod clean;
 mod finding;
 mod fingerprint;
 mod read;
+pub mod score;
 mod severity;
 mod track;
 pub mod write;
@@ -20,4 +21,4 @@ pub use finding::{
 pub use fingerprint::fingerprint;
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
-pub use track::{How, Known, LineMap, Link, Mapped, track};
+pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

@@ -60,6 +60,10 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
     story
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: one sentence for each event"
+)]
 fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
     let who = &event.by.agent;
     match &event.what {
@@ -99,7 +103,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
                 }
             ),
         ),
-        What::Checked { results, .. } => checks(results),
+        What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
         What::Reviewed { review, .. } => {
             let worst = review.findings.iter().filter(|finding| finding.actionable);
             let count = counted(worst.count() + review.blocking_issues.len(), "finding");
@@ -137,7 +141,6 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
             "conflicted",
             format!("conflicts with the base: {}", files.join(", ")),
         ),
-        What::CombinationRed { results, .. } => checks(results),
         What::WentStale { why, submission } => bad(
             "went_stale",
             format!(

@@ -1,11 +1,10 @@
 //! `countersign escalation …`
 
 use flow::event::Choice;
-use store::Page;
 
 use super::{Desktop, ticket};
 use crate::failure::{Exit, Failure};
-use crate::operations::escalations;
+use crate::operations::{Page, escalations};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

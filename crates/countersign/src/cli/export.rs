@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::Desktop;
+use super::out::raw;
 use crate::failure::{Exit, Failure};
 use crate::operations::export::{Form, export};
 
@@ -29,7 +30,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         if desktop.out.json && args.form == Form::Findings {
             desktop.out.answer(&serde_json::json!({"document": text}));
         } else {
-            desktop.out.raw(&text);
+            raw(&text);
         }
         return Ok(Exit::Done);
     };

@@ -1,10 +1,8 @@
 //! `countersign log`
 
-use store::Cursor;
-
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::{history, ticket_id};
+use crate::operations::{Cursor, history, ticket_id};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -1,6 +1,7 @@
 //! What goes to the terminal: text or JSON, colours where they are wanted, and never a panic on a
 //! pipe that was closed.
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use flow::narrate::Mood;
@@ -22,7 +23,7 @@ impl Out {
     pub fn new(json: bool) -> Self {
         Self {
             json,
-            colours: !json && anstream_colours(),
+            colours: !json && colours_wanted(),
         }
     }
 
@@ -52,11 +53,6 @@ impl Out {
         write_out(&format!("{answer}\n"));
     }
 
-    /// Text that is the answer itself, in either form (an export).
-    pub fn raw(&self, text: &str) {
-        write_out(text);
-    }
-
     pub fn failure(&self, failure: &Failure) {
         if self.json {
             let error = json!({
@@ -68,7 +64,7 @@ impl Out {
         }
         let mut text = format!("{} {}\n", self.paint(Mood::Bad, "error:"), failure.message);
         for hint in &failure.hints {
-            text.push_str(&format!("{} {hint}\n", self.paint(Mood::Plain, "  hint:")));
+            let _ = writeln!(text, "{} {hint}", self.paint(Mood::Plain, "  hint:"));
         }
         write_err(&text);
     }
@@ -96,8 +92,8 @@ impl Out {
     }
 }
 
-/// Colours on a terminal, unless NO_COLOR or a dumb terminal says otherwise.
-fn anstream_colours() -> bool {
+/// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
+fn colours_wanted() -> bool {
     std::io::stdout().is_terminal() && crate::settings::wants_colour()
 }
 
@@ -108,6 +104,11 @@ fn write_out(text: &str) {
 
 fn write_err(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Text that is the answer itself, in either form (an export).
+pub fn raw(text: &str) {
+    write_out(text);
 }
 
 /// Help and version are answers; everything else about the words is a usage error.

@@ -1,11 +1,10 @@
 //! `countersign status`
 
 use flow::Stage;
-use store::Page;
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::{escalations, tickets};
+use crate::operations::{Page, escalations, tickets};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;

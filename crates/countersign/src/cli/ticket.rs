@@ -5,12 +5,11 @@ use std::path::Path;
 use flow::narrate::{approved_by, reason, short};
 use flow::usage::dollars;
 use flow::{Policy, Stage, Ticket};
-use store::{Page, Stored};
 
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
-use crate::operations::tickets;
+use crate::operations::{Page, Stored, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 

@@ -45,7 +45,7 @@ pub async fn furnish(
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked)?;
+    let written = over(written, asked);
     file::sound("the policy", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
@@ -192,7 +192,7 @@ fn read_file(path: &Path) -> Result<Written, Failure> {
 }
 
 /// Flags go before files.
-fn over(written: Written, asked: &Asked) -> Result<Written, Failure> {
+fn over(written: Written, asked: &Asked) -> Written {
     let mut written = written;
     if !asked.checks.is_empty() {
         written.checks = asked
@@ -207,7 +207,7 @@ fn over(written: Written, asked: &Asked) -> Result<Written, Failure> {
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
-    Ok(written)
+    written
 }
 
 /// `name=command`, or a command that names itself.

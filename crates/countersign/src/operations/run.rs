@@ -81,5 +81,5 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, stop: Stop) -> Result<Tic
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
     sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
-    Ok(engine::work::work(shop, id, stop).await?)
+    Ok(Box::pin(engine::work::work(shop, id, stop)).await?)
 }

@@ -117,7 +117,7 @@ fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failu
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
         let place = error
             .location()
-            .map(|at| format!("{}:{}", u64::from(at.line()) + lines_above, at.column()))
+            .map(|at| format!("{}:{}", at.line() + lines_above, at.column()))
             .unwrap_or_default();
         Failure::usage(format!("{name}:{place}: {}", error.without_snippet()))
             .hint("known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination")

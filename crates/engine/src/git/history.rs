@@ -127,18 +127,21 @@ impl Repository {
         self.read_ref(&format!("refs/heads/{name}")).await
     }
 
-    /// `origin/<branch>` where it exists, else the local branch.
+    /// Where work on a base branch starts. The remote's word counts, unless the local branch has
+    /// all of it and more: what has landed here and is not pushed yet belongs to the base too.
     pub async fn base(&self, branch: &str) -> Result<Oid, Error> {
-        if let Some(oid) = self
-            .read_ref(&format!("refs/remotes/origin/{branch}"))
-            .await?
-        {
-            return Ok(oid);
-        }
         let local = self.branch(branch).await?;
-        local.ok_or_else(|| Error::UnknownRevision {
-            rev: branch.to_owned(),
-        })
+        let remote = self
+            .read_ref(&format!("refs/remotes/origin/{branch}"))
+            .await?;
+        match (local, remote) {
+            (Some(local), Some(remote)) if self.is_ancestor(&remote, &local).await? => Ok(local),
+            (_, Some(remote)) => Ok(remote),
+            (Some(local), None) => Ok(local),
+            (None, None) => Err(Error::UnknownRevision {
+                rev: branch.to_owned(),
+            }),
+        }
     }
 
     pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {

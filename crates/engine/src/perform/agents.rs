@@ -26,6 +26,8 @@ pub struct Run {
     pub usage: Usage,
     pub session: Option<String>,
     pub artefacts: Vec<Artefact>,
+    /// The commit that a builder left.
+    pub head: Option<String>,
     /// What a judge changed that it should not have.
     pub tampered: Option<String>,
 }
@@ -130,6 +132,7 @@ pub async fn run(
         usage,
         session: report.session,
         artefacts,
+        head: None,
         tampered: None,
     })
 }

@@ -19,28 +19,34 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         .git
         .worktree(&branch, &start, &shop.files(&held.ticket.id).worktree())
         .await?;
-    let kept = format!(
-        "refs/countersign/{}/job-{}",
-        held.ticket.id, held.lease.serial
-    );
-    let (head, run) = match (shop.git.read_ref(&kept).await?, agents::finished(held)) {
-        // The builder came to its end before, and only the report was lost.
-        (Some(head), Some(run)) => (head, run),
-        _ => {
-            let saved = format!(
-                "refs/countersign/{}/leftovers-{}-{}",
-                held.ticket.id, held.lease.serial, held.lease.fence
-            );
-            shop.git.restore(&worktree, &start, &saved).await?;
-            let run = run_builder(held, &worktree).await?;
-            let head = take_commit(held, &worktree, &start).await?;
-            agents::record(held, &run)?;
-            shop.git.sync().await?;
-            shop.git.keep_ref(&kept, &head, None).await?;
-            (head, run)
-        }
-    };
+    // A builder that came to its end before is not paid again; only its report was lost.
+    if let Some(run) = agents::finished(held)
+        && let Some(head) = run.head.as_deref().and_then(Oid::parse)
+    {
+        return bring(held, &head, &branch, run).await;
+    }
+    let aside = held.ref_named(&format!(
+        "leftovers-{}-{}",
+        held.lease.serial, held.lease.fence
+    ));
+    shop.git.restore(&worktree, &start, &aside).await?;
+    let mut run = run_builder(held, &worktree).await?;
+    let head = take_commit(held, &worktree, &start).await?;
+    keep(held, &head).await?;
+    run.head = Some(head.to_string());
+    agents::record(held, &run)?;
     bring(held, &head, &branch, run).await
+}
+
+/// The round's commit stays, whatever becomes of the branch.
+async fn keep(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
+    let (git, name) = (
+        &held.shop.git,
+        held.ref_named(&format!("job-{}", held.lease.serial)),
+    );
+    let earlier = git.read_ref(&name).await?;
+    git.keep_ref(&name, head, earlier.as_ref()).await?;
+    Ok(git.sync().await?)
 }
 
 fn branch(held: &Held<'_>) -> String {

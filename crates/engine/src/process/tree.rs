@@ -5,7 +5,8 @@
 //! before the start time was compared.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,11 @@ use super::spawn;
 
 /// How long members that keep appearing are hunted before we give up and say so.
 const HUNT_MAX: Duration = Duration::from_secs(10);
+/// How long somebody who cannot be judged is waited for.
+const SETTLE_MAX: Duration = Duration::from_millis(300);
+/// Twice what the kernel takes by default.
+const ENVIRONMENT_MAX: usize = 4 << 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
@@ -76,6 +82,14 @@ struct Entry {
     dead: bool,
 }
 
+impl Entry {
+    /// A thread of the kernel: it never has an environment.
+    fn of_the_kernel(&self) -> bool {
+        const KTHREADD: i32 = 2;
+        self.id.pid == KTHREADD || self.parent == KTHREADD
+    }
+}
+
 fn read(pid: i32) -> Option<Entry> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, parentheses included.
@@ -103,9 +117,37 @@ fn everybody() -> Vec<Entry> {
         .collect()
 }
 
-fn carries(pid: i32, mark: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == mark))
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marked {
+    Yes,
+    No,
+    /// Nothing to read, which is how a process looks in the middle of an exec.
+    Unsettled,
+}
+
+fn marked(pid: i32, mark: &[u8]) -> Marked {
+    match environment(pid) {
+        Ok(environ) if environ.is_empty() => Marked::Unsettled,
+        Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == mark) => Marked::Yes,
+        Ok(_) | Err(_) => Marked::No,
+    }
+}
+
+/// In large pieces: what is read in one call is whole, but an exec between two
+/// calls ends the reading early.
+fn environment(pid: i32) -> io::Result<Vec<u8>> {
+    let mut file = File::open(format!("/proc/{pid}/environ"))?;
+    let mut all = vec![0; 64 << 10];
+    let mut length = 0;
+    loop {
+        let count = file.read(&mut all[length..])?;
+        length += count;
+        if count == 0 || length > ENVIRONMENT_MAX {
+            all.truncate(length);
+            return Ok(all);
+        }
+        all.resize(length + (64 << 10), 0);
+    }
 }
 
 /// Everything that belongs to one run: its leader, the leader's group, whoever
@@ -127,25 +169,34 @@ impl Family {
         }
     }
 
-    pub fn members(&self) -> Vec<Identity> {
+    fn look(&self) -> Seen {
         let all = everybody();
         let us = i32::try_from(std::process::id()).unwrap_or(0);
         let since = self.leader.map_or(0, |leader| leader.start);
-        let belongs = |entry: &&Entry| {
-            entry.id.start >= since
-                && (self
-                    .leader
-                    .is_some_and(|leader| entry.id == leader || entry.group == leader.pid)
-                    || carries(entry.id.pid, &self.mark))
-        };
-        let mut found: HashSet<Identity> =
-            all.iter().filter(belongs).map(|entry| entry.id).collect();
+        let mut seen = Seen::default();
+        let mut found = HashSet::new();
+        for entry in all
+            .iter()
+            .filter(|entry| entry.id.start >= since && !entry.dead)
+        {
+            let led = |leader: Identity| entry.id == leader || entry.group == leader.pid;
+            if self.leader.is_some_and(led) {
+                found.insert(entry.id);
+                continue;
+            }
+            match marked(entry.id.pid, &self.mark) {
+                Marked::Yes => drop(found.insert(entry.id)),
+                Marked::No => {}
+                Marked::Unsettled => seen.unsettled |= !entry.of_the_kernel(),
+            }
+        }
         if self.with_orphans {
             found.extend(orphans(&all, us));
         }
         add_descendants(&all, &mut found);
         found.retain(|id| id.pid != us && id.is_alive());
-        found.into_iter().collect()
+        seen.members = found.into_iter().collect();
+        seen
     }
 
     /// Ends everybody: SIGTERM, the grace, then SIGKILL until none is left.
@@ -155,42 +206,51 @@ impl Family {
         let mut asked = HashSet::new();
         loop {
             let family = self.clone();
-            let members = tokio::task::spawn_blocking(move || family.members())
-                .await
-                .unwrap_or_default();
-            met.extend(members.iter().copied());
+            let seen = tokio::task::spawn_blocking(move || family.look()).await;
+            let seen = seen.unwrap_or_else(|_| self.look());
+            met.extend(seen.members.iter().copied());
             let spent = started.elapsed();
-            if members.is_empty() || spent > term_grace + HUNT_MAX {
+            let left = seen.members.len();
+            let settled = !seen.unsettled || spent > SETTLE_MAX;
+            if left == 0 && settled || spent > term_grace + HUNT_MAX {
                 return Cleared {
-                    ended: met.len() - members.len(),
-                    left: members.len(),
+                    ended: met.len() - left,
+                    left,
                 };
             }
-            for member in members {
+            for member in seen.members {
                 if spent >= term_grace {
                     member.signal(Signal::KILL);
                 } else if asked.insert(member) {
                     member.signal(Signal::TERM);
                 }
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
     /// Ends everybody now, for a caller that cannot wait.
     pub fn kill(&self) -> bool {
         for _ in 0..50 {
-            let members = self.members();
-            if members.is_empty() {
+            let seen = self.look();
+            if seen.members.is_empty() && !seen.unsettled {
                 return true;
             }
-            for member in members {
+            for member in seen.members {
                 member.signal(Signal::KILL);
             }
             std::thread::yield_now();
         }
         false
     }
+}
+
+/// What one look at the process table shows.
+#[derive(Default)]
+struct Seen {
+    members: Vec<Identity>,
+    /// Somebody could not be judged; look again.
+    unsettled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! The launcher, and what the tests ask the operating system.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The example `launcher`, which cargo builds beside the tests.
 pub fn launcher() -> PathBuf {
@@ -27,15 +26,4 @@ pub fn alive(wanted: &str) -> usize {
     lines
         .filter(|line| String::from_utf8_lossy(line).replace('\0', " ").trim_end() == wanted)
         .count()
-}
-
-/// Waits for a thing to become true, and says what it was waiting for.
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("in ten seconds it never happened that {what}");
 }

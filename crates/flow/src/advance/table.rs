@@ -21,13 +21,12 @@ const BEFORE_WORK: &[Stage] = &[Pending, Blocked];
 pub fn stages(what: &What) -> &'static [Stage] {
     match what {
         What::Created { .. } => &[],
-        What::DependencyMet { .. }
-        | What::DependencyRepaired { .. }
-        | What::DependenciesSet { .. } => BEFORE_WORK,
-        What::DependencyFailed { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Cancelled { .. } => ALIVE,
+        What::DependencyMet { .. } | What::DependenciesSet { .. } => BEFORE_WORK,
+        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
+        What::DependencyFailed { .. } | What::BudgetRaised { .. } | What::Cancelled { .. } => ALIVE,
+        What::Waived { .. } => &[
+            Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
+        ],
         What::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
         What::Submitted { .. } => &[Building],
         What::Checked { .. } => &[Checking],
@@ -40,7 +39,6 @@ pub fn stages(what: &What) -> &'static [Stage] {
         What::HelpRequested { .. } => &[Building, Reviewing],
         What::BudgetReached { .. } => ACTIVE,
         What::Settled { .. } => &[Escalated],
-        What::Resubmitted { .. } => &[Blocked],
     }
 }
 

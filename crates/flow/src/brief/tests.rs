@@ -107,7 +107,7 @@ fn a_build_brief_has_the_wish_the_criteria_the_rules_and_the_checks() {
     };
     let text = build(&ticket(), &Policy::default(), &house);
     let head = text.split("## Your answer").next().unwrap();
-    expect![[r#"
+    expect![[r"
         # Build T-1: Greet by name
 
         You are the builder. Make the change in this working directory, with tests, and commit it.
@@ -129,7 +129,7 @@ fn a_build_brief_has_the_wish_the_criteria_the_rules_and_the_checks() {
 
         - `cargo test`
 
-    "#]]
+    "]]
     .assert_eq(head);
 }
 
@@ -138,7 +138,7 @@ fn a_rework_brief_puts_what_must_be_fixed_first_and_the_rest_apart() {
     let text = build(&reviewed(), &Policy::default(), &House::default());
     let from = text.find("## Must be fixed now").unwrap();
     let to = text.find("## What is wanted").unwrap();
-    expect![[r#"
+    expect![[r"
         ## Must be fixed now
 
         Each by its id; the words are the reviewer's.
@@ -157,7 +157,7 @@ fn a_rework_brief_puts_what_must_be_fixed_first_and_the_rest_apart() {
 
         - F3 README.md:7 A typo
 
-    "#]]
+    "]]
     .assert_eq(&text[from..to]);
 }
 
