@@ -28,6 +28,12 @@ pub enum Error {
     },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
+    #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
+    ForSomebodyElse {
+        ticket: TicketId,
+        task: &'static str,
+        agent: String,
+    },
     #[error("a worker broke: {0}")]
     Broken(String),
     #[error(transparent)]
