@@ -184,8 +184,9 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
             out.line(line);
         }
     }
-    if exit == Exit::Interrupted {
-        out.line(format!("next: countersign run {}", ticket.id));
+    let first = ticket.waits_for.first().unwrap_or(&ticket.id);
+    if matches!(exit, Exit::Interrupted | Exit::Refused) {
+        out.line(format!("next: countersign run {first}"));
     }
     Ok(exit)
 }
@@ -202,6 +203,7 @@ fn headline(ticket: &Ticket) -> String {
             landed.branch,
             ticket.rounds.len()
         ),
+        _ if ticket.stage == Stage::Pending => format!("pending, waits {}", ticket.waits()),
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
     }
 }
@@ -212,8 +214,8 @@ pub fn exit_of(ticket: &Ticket) -> Exit {
         Stage::Escalated | Stage::Blocked => Exit::Escalated,
         Stage::Failed | Stage::Cancelled => Exit::Failed,
         Stage::Rework => Exit::ChangesRequested,
-        Stage::Pending | Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing => {
-            Exit::Interrupted
-        }
+        // Not now: what it depends on comes first.
+        Stage::Pending => Exit::Refused,
+        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing => Exit::Interrupted,
     }
 }
