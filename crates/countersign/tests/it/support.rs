@@ -197,13 +197,21 @@ impl World {
         self.ticket(id)["stage"].as_str().unwrap().to_owned()
     }
 
-    /// The names of everything that was decided or refused, in order.
+    /// The names of everything that was decided or refused, in order. One event may be told in
+    /// several sentences.
     pub fn events(&self, id: &str) -> Vec<String> {
-        let log = self.json(&["log", id]);
-        let events = log["events"].as_array().unwrap().iter();
+        let log = self.json(&["log", id, "--limit", "10000"]);
+        let mut events = log["events"].as_array().unwrap().clone();
+        events.dedup_by_key(|event| event["cursor"].clone());
         events
+            .iter()
             .map(|event| event["event"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    pub fn count(&self, id: &str, event: &str) -> usize {
+        let events = self.events(id);
+        events.iter().filter(|name| *name == event).count()
     }
 
     /// What holds whatever has happened: the log gives what is stored, git's objects are whole.

@@ -101,7 +101,7 @@ fn a_commit_after_the_approval_voids_it() {
     let world = World::new();
     // The reviewer has a way to the builder's branch that it should not use.
     let sneak = format!(
-        "[ -e {1} ] || {{ touch {1}; cd {0} && new=$(git commit-tree -p countersign/greet -m sneaked main^{{tree}}) && git update-ref refs/heads/countersign/greet $new; }}",
+        "[ -e {1} ] || {{ touch {1}; cd {0} && tree=$( (git ls-tree countersign/greet; printf '100644 blob %s\\tsneaked.txt\\n' $(echo x | git hash-object -w --stdin)) | git mktree) && new=$(git commit-tree -p countersign/greet -m sneaked $tree) && git update-ref refs/heads/countersign/greet $new; }}",
         world.repository.display(),
         world.root().join("sneaked").display()
     );

@@ -134,7 +134,7 @@ fn a_builder_that_weakens_the_checks_is_held_to_the_bases_and_the_reviewer_is_to
     let script = crew(&always(steps), &always(review), &always(verifies(&[])));
     let settings = SETTINGS.replace(
         "sh test.sh",
-        "test \\\"$(sh greet.sh Ada)\\\" = 'Hello, Ada'",
+        "test ! -e greet.sh || test \\\"$(sh greet.sh Ada)\\\" = 'Hello, Ada'",
     );
     world.write("countersign.toml", &settings);
     world.commit("A check of its own");
@@ -206,11 +206,7 @@ fn a_builder_that_fails_once_is_tried_again() {
     steps.extend(builds("greet.sh", GOOD));
     greet(&world, &built_by(&always(steps))).ends_with(0);
     assert_eq!(merges(&world), 1);
-    let failed = world
-        .events("greet")
-        .iter()
-        .filter(|name| *name == "job_failed")
-        .count();
+    let failed = world.count("greet", "job_failed");
     assert_eq!(failed, 1);
 }
 

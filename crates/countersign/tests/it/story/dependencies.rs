@@ -23,7 +23,9 @@ fn a_ticket_waits_for_what_it_depends_on_and_then_runs() {
         .call(&["ticket", "add", &second, &first])
         .ends_with(0)
         .says("added B (pending)");
-    run(&world, "B", "b.sh").ends_with(130);
+    run(&world, "B", "b.sh")
+        .ends_with(6)
+        .says("next: countersign run A");
     assert_eq!(world.stage("B"), "pending");
     run(&world, "A", "a.sh").ends_with(0);
     assert_eq!(world.stage("B"), "queued");

@@ -21,7 +21,7 @@ fn a_ticket_is_exported_in_all_four_forms() {
         json("epic-state")["tickets"]["greet"]["status"],
         "completed"
     );
-    assert_eq!(json("task")["status"], "COMPLETED");
+    assert_eq!(json("task")["status"], "completed");
     assert!(json("report").is_object());
     let first = export(&world, "findings", &["--round", "1"]).ends_with(0);
     assert!(

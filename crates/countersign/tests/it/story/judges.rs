@@ -25,12 +25,7 @@ fn ends_with_a_person(steps: Vec<Value>, reason: &str) -> World {
 #[test]
 fn a_reviewer_that_says_nothing_approves_nothing() {
     let world = ends_with_a_person(vec![], "no usable review in 3 attempts");
-    let unusable = world
-        .events("greet")
-        .iter()
-        .filter(|name| *name == "review_unusable")
-        .count();
-    assert_eq!(unusable, 3);
+    assert_eq!(world.count("greet", "review_unusable"), 3);
 }
 
 #[test]
@@ -91,7 +86,7 @@ fn a_rejection_of_minor_things_lands_with_a_follow_up_list() {
     let world = World::new();
     greet(&world, &reviewed_by(&always(rejects([empty_name("low")])))).ends_with(0);
     let ticket = world.ticket("greet");
-    assert_eq!(ticket["ledger"]["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(ticket["ledger"].as_array().unwrap().len(), 1);
     assert_eq!(merges(&world), 1);
 }
 
@@ -109,9 +104,8 @@ fn a_reviewer_that_commits_adds_a_hook_or_hides_a_file_is_void() {
     for trick in [
         "git -c user.name=x -c user.email=x@x commit --quiet --allow-empty -m mine",
         "mkdir -p .git/hooks && echo 'exit 0' > .git/hooks/pre-commit",
-        "git update-index --assume-unchanged greet.sh",
         "chmod 600 greet.sh",
-        "mkdir .cache && echo x > .cache/x && echo .cache > .git/info/exclude",
+        "mkdir -p .cache .git/info && echo x > .cache/x && echo .cache > .git/info/exclude",
     ] {
         let world = World::new();
         let mut steps = vec![runs(trick)];

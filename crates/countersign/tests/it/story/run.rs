@@ -134,11 +134,7 @@ fn an_interrupt_stops_at_a_safe_point_and_the_next_run_goes_on() {
     assert_eq!(merges(&world), 0);
     go_on(&world, &crew).ends_with(0);
     assert_eq!(merges(&world), 1);
-    let started = world
-        .events("greet")
-        .iter()
-        .filter(|name| *name == "started")
-        .count();
+    let started = world.count("greet", "started");
     assert_eq!(
         started, 5,
         "the interrupted build, then build, check, review and merge"
