@@ -4,6 +4,7 @@ mod demo;
 mod doctor;
 mod escalation;
 mod export;
+mod findings;
 mod hidden;
 mod log;
 mod out;
@@ -67,6 +68,9 @@ enum Verb {
     /// Tickets that wait for a person.
     #[command(subcommand)]
     Escalation(escalation::Verb),
+    /// Read, convert, track and score review texts.
+    #[command(subcommand)]
+    Findings(findings::Verb),
     /// Tickets in other systems' forms.
     Export(export::Args),
     /// Is everything in order here?
@@ -138,6 +142,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Status => status::perform(desktop).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
+        Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_) | Verb::Play(_) => Ok(Exit::Usage),
