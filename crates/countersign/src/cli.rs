@@ -8,6 +8,7 @@ mod findings;
 mod hidden;
 mod log;
 mod out;
+mod prompt;
 mod run;
 mod status;
 mod ticket;
@@ -48,7 +49,7 @@ struct Args {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person decides ·
-5 failed or cancelled · 6 refused · 7 database · 130 interrupted
+5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130 interrupted
 
 Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer that sees it.";
 
@@ -137,7 +138,7 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
 async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
-        Verb::Run(args) => run::perform(args, desktop).await,
+        Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Status => status::perform(desktop).await,
         Verb::Log(args) => log::perform(args, desktop).await,

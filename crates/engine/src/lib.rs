@@ -7,7 +7,7 @@ pub mod desk;
 pub mod git;
 pub mod hash;
 pub mod manifest;
-mod perform;
+pub mod perform;
 pub mod process;
 pub mod work;
 pub mod workshop;
