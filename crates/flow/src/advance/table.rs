@@ -22,7 +22,6 @@ pub fn stages(what: &What) -> &'static [Stage] {
     match what {
         What::Created { .. } => &[],
         What::DependencyMet { .. } | What::DependenciesSet { .. } => BEFORE_WORK,
-        What::DependencyRepaired { .. } => &[Blocked],
         What::DependencyFailed { .. } | What::BudgetRaised { .. } | What::Cancelled { .. } => ALIVE,
         What::Waived { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
@@ -39,7 +38,7 @@ pub fn stages(what: &What) -> &'static [Stage] {
         What::HelpRequested { .. } => &[Building, Reviewing],
         What::BudgetReached { .. } => ACTIVE,
         What::Settled { .. } => &[Escalated],
-        What::Resubmitted { .. } => &[Blocked],
+        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
     }
 }
 
