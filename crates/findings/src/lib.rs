@@ -7,9 +7,10 @@
 mod clean;
 mod finding;
 mod fingerprint;
-mod lines;
 mod read;
+pub mod score;
 mod severity;
+mod track;
 pub mod write;
 
 pub use clean::{clean, confine, confine_to, one_line, shorten};
@@ -18,6 +19,6 @@ pub use finding::{
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use lines::{Known, LineMap, Link, track};
 pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
+pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

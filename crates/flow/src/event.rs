@@ -346,6 +346,8 @@ pub enum Failure {
     Quota { until: Time },
     /// The run's own budget ended it.
     Budget,
+    /// The worker was told to stop; somebody may go on at once, and no try is counted.
+    Interrupted,
 }
 
 /// A person's answer to an escalation.

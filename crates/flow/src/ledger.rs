@@ -168,26 +168,32 @@ impl Ledger {
         incoming: &[Incoming<'_>],
         touched: &LineMap,
     ) -> BTreeSet<String> {
-        let known: Vec<Known> = self
+        let known: Vec<Known<'_>> = self
             .entries
             .iter()
             .map(|entry| Known {
-                id: entry.id.clone(),
-                finding: entry.finding.clone(),
+                id: &entry.id,
+                finding: &entry.finding,
             })
             .collect();
         let new: Vec<Finding> = incoming.iter().map(|one| one.finding.clone()).collect();
         let links = track(&known, &new, &LineMap::default());
         let mut spoken = BTreeSet::new();
-        for (one, link) in incoming.iter().zip(links) {
+        for (at, one) in incoming.iter().enumerate() {
             let untouched = is_untouched(one.finding, touched);
-            let index = link
-                .known
-                .and_then(|id| self.entries.iter().position(|entry| entry.id == id))
-                .unwrap_or_else(|| self.begin(round, one, untouched));
-            if let Some(entry) = self.entries.get_mut(index) {
-                entry.repeat(round, reviewer, one, untouched);
-                spoken.insert(entry.id.clone());
+            let mut known: Vec<usize> = links
+                .iter()
+                .filter(|link| link.new == at)
+                .filter_map(|link| self.entries.iter().position(|entry| entry.id == link.id))
+                .collect();
+            if known.is_empty() {
+                known.push(self.begin(round, one, untouched));
+            }
+            for index in known {
+                if let Some(entry) = self.entries.get_mut(index) {
+                    entry.repeat(round, reviewer, one, untouched);
+                    spoken.insert(entry.id.clone());
+                }
             }
         }
         spoken
@@ -283,7 +289,7 @@ impl Ledger {
 
 fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
     match (&finding.file, finding.line) {
-        (Some(file), Some(line)) => !touched.touches(file, line),
+        (Some(file), Some(line)) => !touched.wrote(file, line, finding.end_line),
         (Some(_) | None, _) => false,
     }
 }

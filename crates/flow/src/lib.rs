@@ -6,9 +6,13 @@
 
 pub mod advance;
 pub mod brief;
+pub mod dialect;
 pub mod event;
+pub mod export;
+pub mod graph;
 pub mod job;
 pub mod ledger;
+pub mod narrate;
 pub mod policy;
 pub mod ticket;
 pub mod usage;

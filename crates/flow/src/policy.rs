@@ -8,6 +8,7 @@ use findings::{Severity, Weight};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::ticket::CheckOutcome;
 use crate::usage::Budget;
 
 /// No ticket has more rounds than this since its last reset, whoever asks.
@@ -370,6 +371,12 @@ impl Policy {
             .iter()
             .take(6)
             .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
+    }
+
+    /// Whether a check that came out so holds nothing up.
+    pub fn accepts(&self, outcome: CheckOutcome) -> bool {
+        outcome.is_green()
+            || (outcome == CheckOutcome::RedOnBase && self.red_on_base == RedOnBase::Tolerate)
     }
 
     /// How many verdicts a ticket may have had before a person is asked.

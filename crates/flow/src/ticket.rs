@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::job::OpenJob;
 use crate::ledger::Ledger;
+use crate::policy::{DependantsStart, Policy};
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
 
@@ -24,6 +25,35 @@ impl Time {
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
+
+    /// `2026-02-03T10:00:00.000Z`.
+    pub fn iso(self) -> String {
+        let (days, ms) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+        format!(
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+            ms % 1000
+        )
+    }
+}
+
+/// Year, month and day of a day number, counted in years that begin in March, so that the leap
+/// day is the last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// A ticket's name: the user's own where given, always fit to be part of a git ref.
@@ -125,6 +155,11 @@ impl Stage {
 
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+
+    /// A job of it waits for a worker, or is in one's hands.
+    pub fn is_at_work(self) -> bool {
+        !self.is_terminal() && !matches!(self, Self::Pending | Self::Escalated | Self::Blocked)
     }
 
     pub fn word(self) -> &'static str {
@@ -240,6 +275,7 @@ pub struct Ticket {
     pub submission: Option<Submission>,
     pub checks: Option<Checks>,
     pub seats: Vec<Seat>,
+    pub review_started_at: Time,
     /// The round's new must-fix findings have been put to the verifier.
     pub verified_new: bool,
     pub ledger: Ledger,
@@ -260,6 +296,74 @@ pub struct Ticket {
     pub landed: Option<Landed>,
     /// Why it failed or was cancelled.
     pub ended: Option<String>,
+}
+
+impl Ticket {
+    /// What this ticket is to those that depend on it: met, impossible (and why), or not yet.
+    pub fn as_dependency(&self, policy: &Policy) -> Option<Result<(), String>> {
+        let early = policy.dependants_start == DependantsStart::Approved;
+        match self.stage {
+            Stage::Done => Some(Ok(())),
+            Stage::Approved | Stage::Merging if early => Some(Ok(())),
+            Stage::Failed | Stage::Cancelled => {
+                let why = self.ended.clone().unwrap_or_default();
+                Some(Err(format!("{} {}: {why}", self.id, self.stage)))
+            }
+            Stage::Blocked if self.blocked == Some(Blocked::ByDependency) => {
+                let why = self.broken.values().next().cloned().unwrap_or_default();
+                Some(Err(format!("{} is blocked: {why}", self.id)))
+            }
+            Stage::Pending
+            | Stage::Queued
+            | Stage::Building
+            | Stage::Checking
+            | Stage::Reviewing
+            | Stage::Rework
+            | Stage::Approved
+            | Stage::Merging
+            | Stage::Escalated
+            | Stage::Blocked => None,
+        }
+    }
+
+    /// Whom or what it waits for, in words.
+    pub fn waits(&self) -> String {
+        match self.stage {
+            Stage::Pending => {
+                let names: Vec<&str> = self.waits_for.iter().map(TicketId::as_str).collect();
+                format!("for {}", names.join(", "))
+            }
+            Stage::Escalated => "for a person's decision".to_owned(),
+            Stage::Blocked => match &self.blocked {
+                Some(Blocked::TakenOver { by }) => format!("for {by}, who took over"),
+                Some(Blocked::ByDependency) | None => {
+                    format!(
+                        "for a repaired dependency ({})",
+                        self.broken.values().cloned().collect::<Vec<_>>().join("; ")
+                    )
+                }
+            },
+            Stage::Done | Stage::Failed | Stage::Cancelled => String::new(),
+            Stage::Queued
+            | Stage::Building
+            | Stage::Checking
+            | Stage::Reviewing
+            | Stage::Rework
+            | Stage::Approved
+            | Stage::Merging => {
+                let jobs = self.jobs.iter().map(|job| match &job.holder {
+                    Some(holder) => format!("{} by {holder}", job.task.queue()),
+                    None => format!("{} (nobody has it)", job.task.queue()),
+                });
+                format!("for {}", jobs.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// Nothing goes on until a person does something.
+    pub fn needs_person(&self) -> bool {
+        matches!(self.stage, Stage::Escalated) || self.blocked.is_some()
+    }
 }
 
 /// Everything that may not grow without end.
@@ -384,8 +488,11 @@ pub enum Setback {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     pub number: u32,
+    /// How many rounds there could have been when it was decided (000's `max_cycles`).
+    pub allowed: u32,
     pub commit: String,
     pub tree: String,
+    pub review_started_at: Time,
     pub decided_at: Time,
     pub verdict: Verdict,
     pub seats: Vec<Seat>,
@@ -482,4 +589,30 @@ pub struct Landed {
     pub branch: String,
     /// The branch's tip afterwards, where it was merged.
     pub tip: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_calendars_have_them() {
+        assert_eq!(Time(0).iso(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Time(1_770_112_800_123).iso(), "2026-02-03T10:00:00.123Z");
+        assert_eq!(Time(951_782_399_999).iso(), "2000-02-28T23:59:59.999Z");
+        assert_eq!(Time(951_868_800_000).iso(), "2000-03-01T00:00:00.000Z");
+        assert_eq!(Time(-1).iso(), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn ids_are_fit_for_refs() {
+        for good in ["T-1", "a", "PROJ-123.fix_2"] {
+            assert!(TicketId::new(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "", "-a", ".a", "a..b", "a.lock", "a.LOCK", "a b", "a/b", "a~1", "é", "a.",
+        ] {
+            assert!(TicketId::new(bad).is_err(), "{bad}");
+        }
+    }
 }

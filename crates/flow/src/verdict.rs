@@ -7,8 +7,8 @@ use findings::{Claim, Score, Severity, Weight};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Entry;
-use crate::policy::{MinorOnly, Policy, RedOnBase, Votes};
-use crate::ticket::{CheckOutcome, SeatAnswer, Ticket};
+use crate::policy::{MinorOnly, Policy, Votes};
+use crate::ticket::{SeatAnswer, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -200,13 +200,10 @@ pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
         .submission
         .as_ref()
         .is_some_and(|put| put.commit == checks.commit);
-    let tolerated = |outcome: CheckOutcome| {
-        outcome == CheckOutcome::RedOnBase && policy.red_on_base == RedOnBase::Tolerate
-    };
     let red: Vec<&str> = checks
         .results
         .iter()
-        .filter(|result| !result.outcome.is_green() && !tolerated(result.outcome))
+        .filter(|result| !policy.accepts(result.outcome))
         .map(|result| result.name.as_str())
         .collect();
     let why = match (of_this_commit, red.is_empty(), checks.results.len()) {

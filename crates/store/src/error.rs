@@ -2,7 +2,7 @@
 
 use flow::{TicketId, Time};
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Read again, decide again.
     #[error("somebody else changed {what} in the meantime")]
@@ -54,5 +54,27 @@ impl Error {
             self,
             Self::Locked(_) | Self::Unreachable(_) | Self::OutcomeUnknown(_)
         )
+    }
+
+    pub(crate) fn ticket_changed(id: &str) -> Self {
+        Self::Conflict {
+            what: format!("ticket {id}"),
+        }
+    }
+
+    pub(crate) fn lease_alive(job: &str) -> Self {
+        Self::Conflict {
+            what: format!("the lease on job {job}, which has not run out"),
+        }
+    }
+
+    pub(crate) fn no_such_job(ticket: &str, serial: i64) -> Self {
+        Self::Other(format!("ticket {ticket} has no live job {serial}"))
+    }
+
+    pub(crate) fn of_a_ticket(job: &str) -> Self {
+        Self::Other(format!(
+            "job {job} belongs to a ticket, which decides about it: report an event instead"
+        ))
     }
 }

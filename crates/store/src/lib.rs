@@ -8,7 +8,12 @@
 mod change;
 mod error;
 mod job;
+mod listing;
 mod record;
+mod rows;
+mod settings;
+mod sqlite;
+mod wakes;
 
 pub use change::{Artefact, Change, Committed, Remembered};
 pub use error::Error;
@@ -18,13 +23,27 @@ pub use record::{
     Removed, Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 
+pub use settings::Settings;
+
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flow::{Policy, TicketId, Time, Usage};
+use flow::{Policy, Stage, TicketId, Time, Usage};
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Opens the store that a URL (`postgres://…`) or a path names, with the default settings.
+pub async fn open(place: &str) -> Result<Arc<dyn Store>> {
+    open_with(place, Settings::default()).await
+}
+
+pub async fn open_with(place: &str, settings: Settings) -> Result<Arc<dyn Store>> {
+    let store = sqlite::Sqlite::open(Path::new(place), settings).await?;
+    Ok(Arc::new(store))
+}
 
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
@@ -36,6 +55,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// 000's `assignment_id`.
     async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>>;
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>>;
+    /// How many tickets stand in each stage that has any.
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>>;
     /// The tickets that depend on this one.
     async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>>;
 
@@ -44,17 +65,20 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Adds jobs that belong to no ticket (001's tasks).
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>>;
-    /// Takes up to `ask.most` ready jobs under a lease, by priority, then age.
+    /// Takes up to `ask.most` ready jobs under a lease, by priority, then age. Jobs that no ticket
+    /// follows and whose lease ran out come back to the queue here.
     async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>>;
     /// Ends jobs that no ticket decides about, and claims the next ones in the same transaction.
+    /// All of them or none: one stale fence refuses the whole call.
     async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>>;
     /// Prolongs a lease that is still the caller's; the new expiry by the database's clock.
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time>;
     /// Jobs whose lease has run out by the database's clock.
     async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
-    /// Returns when a job may have become ready in one of the queues, or after `most`.
-    async fn wait(&self, queues: &[String], most: Duration);
+    /// Returns when there may be a job for this ask, or after `most`. It looks once more before
+    /// it waits, so that a job which came after an empty claim is not missed.
+    async fn wait(&self, ask: &Ask, most: Duration);
 
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>>;
     /// Notes what changed no ticket: a refusal, a stale result, a start.

@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct Stored {
     pub number: i64,
     pub ticket: Ticket,
+    /// The policy of its last decision.
+    pub policy: String,
 }
 
 /// A line of a list: no ledger, no rounds.
@@ -23,6 +25,8 @@ pub struct TicketRow {
     pub epic: Option<String>,
     pub repository: Option<String>,
     pub version: u64,
+    /// How many dependencies are not met yet.
+    pub waits_for: u32,
     pub open_must_fix: u32,
     pub usd_micros: u64,
     pub created_at: Time,

@@ -61,6 +61,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         rule: keys::get(&rest, keys::RULE).and_then(rule),
         anchor: keys::text(&rest, keys::ANCHOR).or_else(|| place_anchor(&rest)),
         idle: settled || no_action,
+        ..Draft::default()
     })
 }
 
@@ -82,14 +83,17 @@ fn is_envelope(object: &Map<String, Value>) -> bool {
 
 /// A finding that a list holds as a plain sentence.
 pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> Draft {
-    let (label, body) = super::label::leading_severity(text);
+    let label = super::label::leading(text);
+    let body = label.as_ref().map_or(text, |label| label.rest);
     let place = place::place(body);
     Draft {
         title: body.trim().to_owned(),
         file: place.file.or_else(|| file.map(str::to_owned)),
         line: place.line,
         end_line: place.end_line,
-        severity: label.or_else(|| severity.map(str::to_owned)),
+        severity: label
+            .map(|label| label.raw)
+            .or_else(|| severity.map(str::to_owned)),
         ..Draft::default()
     }
 }

@@ -30,15 +30,32 @@ pub(super) struct Said {
     /// A list of findings was there, perhaps an empty one.
     pub has_list: bool,
     pub linter: bool,
+    /// Comments of people or bots, each a review of its own.
+    pub comments: Vec<String>,
+    /// A field that can only be a verdict was there: `verdict`, `approved`, `decision`.
+    pub explicit: bool,
 }
 
 impl Said {
     /// Whether this is a review at all and not just any JSON.
     pub fn is_review(&self) -> bool {
         self.has_list
+            || !self.comments.is_empty()
             || !self.drafts.is_empty()
             || !self.claims.is_empty()
             || !self.blocking.is_empty()
+    }
+
+    /// Whether JSON that stands in prose is the review and not an example in it.
+    pub fn is_embedded_review(&self) -> bool {
+        let stated = !self.claims.is_empty()
+            && (self.has_list || self.notes.is_some() || self.overall.is_some() || self.explicit);
+        stated
+            || self
+                .drafts
+                .iter()
+                .any(|draft| draft.severity.is_some() || draft.line.is_some())
+            || (!self.blocking.is_empty() && self.has_list)
     }
 
     /// The machine fields' claim. Fields that contradict each other never approve.
@@ -114,6 +131,10 @@ fn deeper(context: &Context) -> Context {
 }
 
 fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) {
+    if let Some(body) = comment_body(object) {
+        said.comments.push(body);
+        return;
+    }
     if let Some(mut draft) = item::of_object(object, context.listed) {
         draft.severity = draft.severity.or_else(|| context.severity.clone());
         draft.file = draft.file.or_else(|| context.file.clone());
@@ -151,6 +172,19 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
             said,
         );
     }
+}
+
+/// A comment of a forge, not a finding: somebody wrote it, and it points at no line.
+fn comment_body(object: &Map<String, Value>) -> Option<String> {
+    let by_somebody = keys::get(
+        object,
+        &["author", "user", "login", "createdat", "submittedat"],
+    )
+    .is_some();
+    let placed = keys::get(object, &["path", "file", "line", "severity"]).is_some();
+    (by_somebody && !placed)
+        .then(|| keys::text(object, &["body"]))
+        .flatten()
 }
 
 /// `"critical": […]` and `"must_fix": […]` rate what is in them.
@@ -242,6 +276,8 @@ fn take_fields(object: &Map<String, Value>, said: &mut Said) {
     for (key, value) in object {
         let name = fold(key);
         if let Some(claim) = claim_field(&name, value) {
+            said.explicit |=
+                name.contains("verdict") || name.contains("approve") || name.contains("decision");
             said.claims
                 .push((claim, format!("{key}: {}", short(value))));
         }

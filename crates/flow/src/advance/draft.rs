@@ -38,6 +38,7 @@ pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         submission: None,
         checks: None,
         seats: Vec::new(),
+        review_started_at: at,
         verified_new: false,
         ledger: Ledger::default(),
         setback: None,

@@ -162,6 +162,10 @@ impl Draft<'_> {
                 self.give_back(lease, until);
                 Ok(())
             }
+            Failure::Interrupted => {
+                self.give_back(lease, self.event.at);
+                Ok(())
+            }
             Failure::Permanent => {
                 self.give_up(lease.serial, message);
                 Ok(())

@@ -43,6 +43,7 @@ impl Draft<'_> {
         let round = self.ticket.round;
         self.void_approval();
         self.ticket.stage = Stage::Reviewing;
+        self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
         self.ticket.seats = Vec::new();
         for seat in &self.policy.reviewers {
@@ -398,8 +399,10 @@ impl Draft<'_> {
         let submission = self.ticket.submission.clone().unwrap_or_default();
         self.ticket.rounds.push(Round {
             number: self.ticket.round,
+            allowed: self.policy.rounds_allowed(self.ticket.counts.granted),
             commit: submission.commit,
             tree: submission.tree,
+            review_started_at: self.ticket.review_started_at,
             decided_at: self.event.at,
             verdict: verdict.clone(),
             seats: self.ticket.seats.clone(),

@@ -22,6 +22,7 @@ pub fn stages(what: &What) -> &'static [Stage] {
     match what {
         What::Created { .. } => &[],
         What::DependencyMet { .. } | What::DependenciesSet { .. } => BEFORE_WORK,
+        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
         What::DependencyFailed { .. } | What::BudgetRaised { .. } | What::Cancelled { .. } => ALIVE,
         What::Waived { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
@@ -38,7 +39,6 @@ pub fn stages(what: &What) -> &'static [Stage] {
         What::HelpRequested { .. } => &[Building, Reviewing],
         What::BudgetReached { .. } => ACTIVE,
         What::Settled { .. } => &[Escalated],
-        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
     }
 }
 

@@ -1,0 +1,284 @@
+//! The desk: where an event meets its ticket. Reads, lets `flow` decide, writes the decision whole,
+//! and begins again where somebody else was faster. It knows no stage.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flow::event::Lease;
+use flow::narrate::{Sentence, narrate};
+use flow::ticket::Spec;
+use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
+use serde_json::json;
+use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
+use tokio::sync::mpsc;
+
+/// How often a decision is made anew because somebody else was faster.
+const ATTEMPTS_MAX: u32 = 32;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Refused(#[from] Refused),
+    #[error("there is no ticket {0}; `countersign ticket list` shows those there are")]
+    NoSuchTicket(TicketId),
+    #[error("{ticket} depends on {dependency}, and there is no such ticket; add that one first")]
+    NoSuchDependency {
+        ticket: TicketId,
+        dependency: TicketId,
+    },
+    #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
+    TooBusy(TicketId),
+    #[error("a worker broke: {0}")]
+    Broken(String),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Error {
+    /// The lease has gone to somebody else: whatever was done under it does not count.
+    pub fn is_stale(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(
+                Refused::StaleFence { .. } | Refused::NoSuchJob { .. } | Refused::NotHolder { .. }
+            ) | Self::Store(store::Error::StaleFence { .. })
+        )
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Desk {
+    pub store: Arc<dyn Store>,
+    pub clock: fn() -> Time,
+    /// Hears the story as it is decided, where somebody listens.
+    pub witness: Option<mpsc::UnboundedSender<Told>>,
+}
+
+/// A part of a ticket's story.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub ticket: TicketId,
+    pub story: Vec<Sentence>,
+}
+
+/// An event on its way to a decision.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub by: Actor,
+    pub what: What,
+    pub expects: Option<u64>,
+    pub artefacts: Vec<Artefact>,
+}
+
+impl Report {
+    pub fn new(by: Actor, what: What) -> Self {
+        Self {
+            by,
+            what,
+            expects: None,
+            artefacts: Vec::new(),
+        }
+    }
+}
+
+impl Desk {
+    pub async fn ticket(&self, id: &TicketId) -> Result<Stored, Error> {
+        self.store
+            .ticket(id)
+            .await?
+            .ok_or_else(|| Error::NoSuchTicket(id.clone()))
+    }
+
+    /// The policy that the ticket's last decision was made under.
+    pub async fn policy_of(&self, stored: &Stored) -> Result<Policy, Error> {
+        Ok(self.store.policy(&stored.policy).await?.unwrap_or_default())
+    }
+
+    /// Brings a ticket into the world, looking at what it depends on.
+    pub async fn open(
+        &self,
+        id: &TicketId,
+        spec: Spec,
+        policy: &Policy,
+        by: Actor,
+    ) -> Result<Ticket, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (what, reads) = self.created(id, &spec).await?;
+            let event = Event {
+                at: (self.clock)(),
+                by: by.clone(),
+                expects: None,
+                what,
+            };
+            let step = flow::open(id, &event, policy)?;
+            let change = Change {
+                reads,
+                ..change(step, None, event, policy)
+            };
+            match self.store.commit(change.clone()).await {
+                Ok(_) => {
+                    self.tell(None, &change.event, &change.ticket);
+                    return Ok(change.ticket);
+                }
+                Err(store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::TooBusy(id.clone()))
+    }
+
+    /// The first event, with what is known of the dependencies, and their versions as read.
+    async fn created(
+        &self,
+        id: &TicketId,
+        spec: &Spec,
+    ) -> Result<(What, Vec<(TicketId, u64)>), Error> {
+        let (mut met, mut failed, mut reads) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for dependency in spec
+            .depends_on
+            .iter()
+            .filter(|dependency| *dependency != id)
+        {
+            let Some(stored) = self.store.ticket(dependency).await? else {
+                let (ticket, dependency) = (id.clone(), dependency.clone());
+                return Err(Error::NoSuchDependency { ticket, dependency });
+            };
+            reads.push((dependency.clone(), stored.ticket.version));
+            let policy = self.policy_of(&stored).await?;
+            match stored.ticket.as_dependency(&policy) {
+                Some(Ok(())) => {
+                    met.insert(dependency.clone());
+                }
+                Some(Err(why)) => failed.push((dependency.clone(), why)),
+                None => {}
+            }
+        }
+        Ok((
+            What::Created {
+                spec: Box::new(spec.clone()),
+                met,
+                failed,
+            },
+            reads,
+        ))
+    }
+
+    /// Lets `flow` decide on a report and writes what it decided.
+    pub async fn decide(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        report: Report,
+    ) -> Result<Ticket, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.ticket(id).await?;
+            let event = Event {
+                at: (self.clock)(),
+                by: report.by.clone(),
+                expects: report.expects,
+                what: report.what.clone(),
+            };
+            let step = match flow::advance(&stored.ticket, &event, policy) {
+                Ok(step) => step,
+                Err(refused) => return self.refuse(id, &event, refused).await,
+            };
+            let change = Change {
+                remember: remember(id, &event, &step),
+                artefacts: report.artefacts.clone(),
+                ..change(step, Some(stored.ticket.version), event.clone(), policy)
+            };
+            let ticket = change.ticket.clone();
+            match self.store.commit(change).await {
+                Ok(Committed::Written { .. }) => {
+                    self.tell(Some(&stored.ticket), &event, &ticket);
+                    return Ok(ticket);
+                }
+                Ok(Committed::Again(_)) => return Ok(ticket),
+                Err(store::Error::Conflict { .. }) => {}
+                Err(store::Error::OutcomeUnknown(why)) => {
+                    return self.look_up(id, &event, why).await;
+                }
+                Err(error @ store::Error::StaleFence { .. }) => {
+                    self.note(id, &event, &error.to_string()).await?;
+                    return Err(error.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::TooBusy(id.clone()))
+    }
+
+    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
+        if let Some(witness) = &self.witness {
+            let told = Told {
+                ticket: after.id.clone(),
+                story: narrate(before, event, after),
+            };
+            // Nobody has to listen to the end.
+            let _ = witness.send(told);
+        }
+    }
+
+    /// Nothing is refused silently: the log says who tried what.
+    async fn refuse(
+        &self,
+        id: &TicketId,
+        event: &Event,
+        refused: Refused,
+    ) -> Result<Ticket, Error> {
+        self.note(id, event, &refused.to_string()).await?;
+        Err(refused.into())
+    }
+
+    async fn note(&self, id: &TicketId, event: &Event, why: &str) -> Result<(), Error> {
+        let body = json!({"event": event.what.name(), "role": event.by.role, "why": why});
+        let noted = Noted {
+            at: event.at,
+            ticket: Some(id.clone()),
+            name: "refused".to_owned(),
+            by: event.by.agent.clone(),
+            body,
+        };
+        Ok(self.store.note(noted).await?)
+    }
+
+    /// A commit whose answer was lost: its key tells whether it was written.
+    async fn look_up(&self, id: &TicketId, event: &Event, why: String) -> Result<Ticket, Error> {
+        if let Some(key) = key(id, event)
+            && self.store.recall(&key).await?.is_some()
+        {
+            return Ok(self.ticket(id).await?.ticket);
+        }
+        Err(store::Error::OutcomeUnknown(why).into())
+    }
+}
+
+fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change {
+    Change {
+        ticket: step.ticket,
+        was,
+        event,
+        policy: policy.clone(),
+        effects: step.effects,
+        reads: Vec::new(),
+        remember: None,
+        artefacts: Vec::new(),
+        queue_max: None,
+        then: None,
+    }
+}
+
+/// A job's report is made once for each lease: that is its key.
+fn key(id: &TicketId, event: &Event) -> Option<String> {
+    let Lease { serial, fence } = event.what.lease()?;
+    Some(format!("{id}/{serial}/{fence}/{}", event.what.name()))
+}
+
+fn remember(id: &TicketId, event: &Event, step: &Step) -> Option<Remembered> {
+    let payload = serde_json::to_string(&event.what).unwrap_or_default();
+    Some(Remembered {
+        key: key(id, event)?,
+        payload_hash: crate::hash::short(payload.as_bytes()),
+        answer: json!({"stage": step.ticket.stage, "version": step.ticket.version}),
+    })
+}

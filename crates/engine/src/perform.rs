@@ -1,0 +1,283 @@
+//! Doing a job: say that it has begun, keep the lease alive, do it, report what came of it. A
+//! performer looks at the world first, so that doing a thing twice is doing it once.
+
+mod agents;
+mod build;
+mod check;
+mod merge;
+mod review;
+mod submission;
+mod tell;
+mod verify;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::event::{Failure, Lease};
+use flow::{Task, Ticket, TicketId, Usage, What};
+use store::{Artefact, Ended, Leased, Outcome, Work};
+
+use crate::desk::{Error, Report};
+use crate::process::{Stop, Stopper};
+use crate::workshop::Workshop;
+
+/// A job in our hands.
+#[derive(Debug)]
+struct Held<'a> {
+    shop: &'a Workshop,
+    ticket: &'a Ticket,
+    lease: Lease,
+    stop: Stop,
+}
+
+impl Held<'_> {
+    /// A ref of ours that belongs to this ticket.
+    fn ref_named(&self, name: &str) -> String {
+        format!("refs/countersign/{}/{name}", self.ticket.id)
+    }
+}
+
+/// What a performer brings back.
+#[derive(Debug)]
+struct Brought {
+    what: What,
+    artefacts: Vec<Artefact>,
+}
+
+/// Why there is nothing to bring back.
+#[derive(Debug)]
+struct Trouble {
+    failure: Failure,
+    message: String,
+    usage: Usage,
+}
+
+impl Trouble {
+    fn transient(message: impl ToString) -> Self {
+        Self {
+            failure: Failure::Transient,
+            message: message.to_string(),
+            usage: Usage::default(),
+        }
+    }
+
+    fn permanent(message: impl ToString) -> Self {
+        Self {
+            failure: Failure::Permanent,
+            message: message.to_string(),
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// Somebody told us to stop, or the lease was lost: no fault of the job's.
+fn interrupted() -> Trouble {
+    Trouble {
+        failure: Failure::Interrupted,
+        message: "the worker was stopped".to_owned(),
+        usage: Usage::default(),
+    }
+}
+
+impl From<crate::git::Error> for Trouble {
+    fn from(error: crate::git::Error) -> Self {
+        if error.is_transient() {
+            Self::transient(error)
+        } else {
+            Self::permanent(error)
+        }
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::transient(error)
+    }
+}
+
+/// Performs one claimed job to its end, whatever that is.
+pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
+    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
+        return Ok(());
+    };
+    if let Task::Tell { news } = task {
+        tell::tell(&shop, id, news).await?;
+        let ended = Ended {
+            job: job.id,
+            fence: job.fence,
+            outcome: Outcome::Done {
+                result: serde_json::Value::Null,
+            },
+        };
+        shop.desk.store.finish(vec![ended], None).await?;
+        return Ok(());
+    }
+    let lease = Lease {
+        serial,
+        fence: job.fence,
+    };
+    let started = Report::new(shop.actor(task), What::Started { lease });
+    let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
+        Ok(ticket) => ticket,
+        Err(error) => return not_ours(&shop, id, lease, error).await,
+    };
+    let (stopper, own_stop) = Stop::pair();
+    let held = Held {
+        shop: &shop,
+        ticket: &ticket,
+        lease,
+        stop: own_stop,
+    };
+    let brought = tokio::select! {
+        brought = Box::pin(do_task(&held, task)) => brought,
+        () = keep_alive(&shop, &job, &stopper, stop) => unreachable_end(),
+    };
+    report(&shop, id, task, lease, brought).await
+}
+
+/// The heartbeat never ends before the work does.
+fn unreachable_end() -> Result<Brought, Trouble> {
+    Err(Trouble::transient(
+        "the worker's heartbeat ended before its work",
+    ))
+}
+
+async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+    match task {
+        Task::Build { .. } => build::build(held).await,
+        Task::Check { commit } => check::check(held, commit).await,
+        Task::Review { commit, seat, .. } => review::review(held, commit, seat).await,
+        Task::Verify {
+            commit, findings, ..
+        } => verify::verify(held, commit, findings).await,
+        Task::Merge { commit } => merge::merge(held, commit).await,
+        Task::Tell { .. } => Err(Trouble::permanent(
+            "news is told without a lease on the ticket",
+        )),
+    }
+}
+
+/// Prolongs the lease while the work goes on. A lease that is lost, or a person who stops us,
+/// ends the run; its result then finds a closed door or a given-back job.
+async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: Stop) {
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(lease / 3) => {}
+            () = stop.asked() => {
+                stopper.stop();
+                std::future::pending::<()>().await;
+            }
+        }
+        if let Err(store::Error::StaleFence { .. }) =
+            shop.desk.store.renew(job.id, job.fence, lease).await
+        {
+            stopper.stop();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The start was refused. A stale lease is somebody else's business; any other refusal gives the
+/// job up, so that it does not come round for ever.
+async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
+    let Error::Refused(refused) = &error else {
+        return Err(error);
+    };
+    if error.is_stale() {
+        return Ok(());
+    }
+    let what = What::JobFailed {
+        lease,
+        failure: Failure::Permanent,
+        message: refused.to_string(),
+        usage: Usage::default(),
+    };
+    ignore_stale(
+        shop.desk
+            .decide(id, &shop.project.policy, Report::new(shop.house(), what))
+            .await,
+    )
+}
+
+async fn report(
+    shop: &Workshop,
+    id: &TicketId,
+    task: &Task,
+    lease: Lease,
+    brought: Result<Brought, Trouble>,
+) -> Result<(), Error> {
+    let report = match brought {
+        Ok(Brought { what, artefacts }) => Report {
+            artefacts,
+            ..Report::new(shop.actor(task), what)
+        },
+        Err(Trouble {
+            failure,
+            message,
+            usage,
+        }) => {
+            agents::forget(shop, id, lease.serial);
+            Report::new(
+                shop.house(),
+                What::JobFailed {
+                    lease,
+                    failure,
+                    message,
+                    usage,
+                },
+            )
+        }
+    };
+    let decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    if let Ok(ticket) = &decided {
+        write_round_document(shop, ticket);
+    }
+    match decided {
+        // What was brought is not acceptable: that is a failure of the job, and is said so.
+        Err(Error::Refused(refused)) if !Error::Refused(refused.clone()).is_stale() => {
+            agents::forget(shop, id, lease.serial);
+            let message = refused.to_string();
+            let what = What::JobFailed {
+                lease,
+                failure: Failure::Transient,
+                message,
+                usage: Usage::default(),
+            };
+            ignore_stale(
+                shop.desk
+                    .decide(id, &shop.project.policy, Report::new(shop.house(), what))
+                    .await,
+            )
+        }
+        other => ignore_stale(other),
+    }
+}
+
+fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {
+    match decided {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_stale() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The last round's findings, as a document for people. It can be made again from the log at any
+/// time, so a failure to write it stops nothing.
+fn write_round_document(shop: &Workshop, ticket: &Ticket) {
+    let Some(round) = ticket.rounds.last() else {
+        return;
+    };
+    let path = shop.files(&ticket.id).round_document(round.number);
+    if let Ok(text) = flow::export::findings_document(ticket, None) {
+        let _ = std::fs::write(path, text);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}

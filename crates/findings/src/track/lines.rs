@@ -1,0 +1,254 @@
+//! Where a line of the old commit is in the new one, read from `git diff -U0 -M`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clean::confine;
+use crate::finding::Finding;
+
+/// The changes between two commits, file by file. Empty means that nothing changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LineMap {
+    files: BTreeMap<String, FileChange>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct FileChange {
+    /// `None` when the file was deleted.
+    new_path: Option<String>,
+    hunks: Vec<Hunk>,
+}
+
+/// Written as four numbers: a change has many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u32; 4]", into = "[u32; 4]")]
+struct Hunk {
+    old_start: u32,
+    old_len: u32,
+    new_start: u32,
+    new_len: u32,
+}
+
+impl From<[u32; 4]> for Hunk {
+    fn from([old_start, old_len, new_start, new_len]: [u32; 4]) -> Self {
+        Self {
+            old_start,
+            old_len,
+            new_start,
+            new_len,
+        }
+    }
+}
+
+impl From<Hunk> for [u32; 4] {
+    fn from(hunk: Hunk) -> Self {
+        [hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len]
+    }
+}
+
+/// Where an old line went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The file's new path; `None` when it was deleted.
+    pub file: Option<String>,
+    /// The new line; where the line itself was changed, the start of what replaced it.
+    pub line: Option<u32>,
+    /// The line itself was changed or deleted.
+    pub touched: bool,
+}
+
+impl LineMap {
+    /// Reads the text of a diff. What it cannot read it leaves out: such lines stay where they were.
+    pub fn parse(diff: &str) -> Self {
+        let mut map = Self::default();
+        let mut current = Header::default();
+        for line in diff.lines() {
+            if let Some(rest) = line.strip_prefix("diff --git ") {
+                map.close(std::mem::take(&mut current));
+                current.paths_of(rest);
+            } else if current.hunks.is_empty() || !line.starts_with(['+', '-', ' ', '\\']) {
+                current.take(line);
+            }
+        }
+        map.close(current);
+        map
+    }
+
+    fn close(&mut self, header: Header) {
+        if let Some(old) = header.old {
+            let new_path = if header.deleted { None } else { header.new };
+            self.files.insert(
+                old,
+                FileChange {
+                    new_path,
+                    hunks: header.hunks,
+                },
+            );
+        }
+    }
+
+    /// The place of an old line in the new commit.
+    pub fn map(&self, file: &str, line: Option<u32>) -> Mapped {
+        let Some(change) = self.files.get(file).or_else(|| self.by_suffix(file)) else {
+            return Mapped {
+                file: Some(file.to_owned()),
+                line,
+                touched: false,
+            };
+        };
+        let (line, touched) = line.map_or((None, false), |line| moved(&change.hunks, line));
+        Mapped {
+            file: change.new_path.clone(),
+            line,
+            touched,
+        }
+    }
+
+    /// Reviewers often leave out the first directories, or add the checkout's own.
+    fn by_suffix(&self, file: &str) -> Option<&FileChange> {
+        let mut fits = self
+            .files
+            .iter()
+            .filter(|(path, _)| ends_with_path(path, file) || ends_with_path(file, path));
+        let first = fits.next().map(|(_, change)| change);
+        if fits.next().is_some() { None } else { first }
+    }
+
+    /// Whether the change put any of these lines of the new commit there.
+    pub fn wrote(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
+        let end = end_line.unwrap_or(line).max(line);
+        let of_file = self
+            .files
+            .values()
+            .filter(|change| change.new_path.as_deref() == Some(file));
+        of_file.flat_map(|change| &change.hunks).any(|hunk| {
+            hunk.new_len > 0 && hunk.new_start <= end && line < hunk.new_start + hunk.new_len
+        })
+    }
+
+    /// Moves a finding of the old commit to where its lines are in the new one.
+    pub fn follow(&self, finding: &mut Finding) {
+        let Some(file) = &finding.file else { return };
+        let start = self.map(file, finding.line);
+        let end = finding
+            .end_line
+            .and_then(|end| self.map(file, Some(end)).line);
+        finding.end_line = end.filter(|end| start.line.is_some_and(|line| *end >= line));
+        finding.line = start.line;
+        if let Some(file) = start.file {
+            finding.file = Some(file);
+        }
+    }
+
+    /// Whether the change between the two commits touches any of the lines.
+    pub fn touches(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
+        let Some(change) = self.files.get(file) else {
+            return false;
+        };
+        let end = end_line.unwrap_or(line).max(line);
+        change.hunks.iter().any(|hunk| {
+            hunk.old_len > 0 && hunk.old_start <= end && line < hunk.old_start + hunk.old_len
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+pub(super) fn ends_with_path(path: &str, tail: &str) -> bool {
+    path == tail
+        || path
+            .strip_suffix(tail)
+            .is_some_and(|front| front.ends_with('/'))
+}
+
+fn moved(hunks: &[Hunk], line: u32) -> (Option<u32>, bool) {
+    let mut shift: i64 = 0;
+    for hunk in hunks {
+        // A pure insertion stands after its old line, so that line itself does not move.
+        let first_after = if hunk.old_len == 0 {
+            hunk.old_start + 1
+        } else {
+            hunk.old_start + hunk.old_len
+        };
+        if line >= first_after {
+            shift += i64::from(hunk.new_len) - i64::from(hunk.old_len);
+        } else if hunk.old_len > 0 && line >= hunk.old_start {
+            let offset = (line - hunk.old_start).min(hunk.new_len.saturating_sub(1));
+            return (Some((hunk.new_start + offset).max(1)), true);
+        }
+    }
+    (u32::try_from((i64::from(line) + shift).max(1)).ok(), false)
+}
+
+#[derive(Debug, Default)]
+struct Header {
+    old: Option<String>,
+    new: Option<String>,
+    deleted: bool,
+    hunks: Vec<Hunk>,
+}
+
+impl Header {
+    /// `a/x b/x`; for paths with blanks the `---`, `+++` and `rename` lines below correct it.
+    fn paths_of(&mut self, rest: &str) {
+        if let Some((old, new)) = rest.split_once(" b/") {
+            self.old = path(old);
+            self.new = confine(new);
+        }
+    }
+
+    fn take(&mut self, line: &str) {
+        if let Some(old) = line
+            .strip_prefix("rename from ")
+            .or_else(|| line.strip_prefix("copy from "))
+        {
+            self.old = confine(old);
+        } else if let Some(new) = line
+            .strip_prefix("rename to ")
+            .or_else(|| line.strip_prefix("copy to "))
+        {
+            self.new = confine(new);
+        } else if line.starts_with("deleted file") {
+            self.deleted = true;
+        } else if let Some(old) = line.strip_prefix("--- ").filter(|old| *old != "/dev/null") {
+            self.old = path(old);
+        } else if let Some(new) = line.strip_prefix("+++ ").filter(|new| *new != "/dev/null") {
+            self.new = path(new);
+        } else if let Some(hunk) = hunk(line) {
+            self.hunks.push(hunk);
+        }
+    }
+}
+
+fn path(text: &str) -> Option<String> {
+    let text = text.trim_end_matches('\t').trim_matches('"');
+    confine(
+        text.strip_prefix("a/")
+            .or_else(|| text.strip_prefix("b/"))
+            .unwrap_or(text),
+    )
+}
+
+/// `@@ -12,3 +14,0 @@ …`
+fn hunk(line: &str) -> Option<Hunk> {
+    let body = line.strip_prefix("@@ -")?.split(" @@").next()?;
+    let (old, new) = body.split_once(" +")?;
+    let (old_start, old_len) = span(old)?;
+    let (new_start, new_len) = span(new)?;
+    Some(Hunk {
+        old_start,
+        old_len,
+        new_start,
+        new_len,
+    })
+}
+
+fn span(text: &str) -> Option<(u32, u32)> {
+    let (start, len) = text.split_once(',').unwrap_or((text, "1"));
+    let (start, len) = (start.parse().ok()?, len.parse().ok()?);
+    (start < u32::MAX / 4 && len < u32::MAX / 4).then_some((start, len))
+}

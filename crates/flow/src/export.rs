@@ -1,0 +1,240 @@
+//! Tickets in other systems' forms, as pure text: 001's task, 002's epic state and review report,
+//! 004's findings document.
+
+use findings::write::{Document, Entry as Written, Report, document, review_report};
+use findings::{BlockingIssue, Finding, Score};
+use serde_json::{Map, Value, json};
+
+use crate::dialect::{Dialect, word};
+use crate::ledger::Entry;
+use crate::ticket::{Round, Ticket, TicketId, Time};
+
+/// There is no such round, or none yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    #[error("{0} has had no verdict yet, so there is nothing to export")]
+    NoRound(TicketId),
+    #[error("{ticket} has no round {round}; it has had {rounds}")]
+    OtherRound {
+        ticket: TicketId,
+        round: u32,
+        rounds: usize,
+    },
+}
+
+fn minutes(time: Time) -> String {
+    time.iso()
+        .chars()
+        .take(16)
+        .collect::<String>()
+        .replace('T', " ")
+}
+
+/// 001's task. Fields that we do not know came in with the context and go out with it.
+pub fn task(ticket: &Ticket) -> Value {
+    let spec = &ticket.spec;
+    let context = serde_json::to_value(&spec.context).unwrap_or_default();
+    json!({
+        "id": ticket.id,
+        "type": spec.kind.as_deref().unwrap_or("implementation"),
+        "status": word(ticket.stage, Dialect::Queue),
+        "priority": spec.priority,
+        "created_by": "countersign",
+        "assigned_to": ticket.assigned.builder.as_deref().unwrap_or("engineer"),
+        "created_at": ticket.created_at.iso(),
+        "title": spec.title,
+        "description": spec.description,
+        "depends_on": spec.depends_on,
+        "blocks": [],
+        "acceptance_criteria": spec.acceptance,
+        "deliverables": ticket.submission.as_ref().map(|put| put.files.clone()).unwrap_or_default(),
+        "notes": [],
+        "context": queue_context(ticket, context),
+        "retry_count": ticket.rounds.len().saturating_sub(1),
+        "plan": null,
+    })
+}
+
+/// 001 says `branch_name` and `epic_key` where we say `branch` and `epic`.
+fn queue_context(ticket: &Ticket, context: Value) -> Value {
+    let Value::Object(mut fields) = context else {
+        return context;
+    };
+    let branch = ticket.submission.as_ref().map(|put| put.branch.clone());
+    for (ours, theirs) in [("branch", "branch_name"), ("epic", "epic_key")] {
+        if let Some(value) = fields.remove(ours) {
+            fields.insert(theirs.to_owned(), value);
+        }
+    }
+    if let Some(branch) = branch {
+        fields.entry("branch_name").or_insert(branch.into());
+    }
+    Value::Object(fields)
+}
+
+pub fn epic_state(tickets: &[Ticket]) -> Value {
+    let entries: Map<String, Value> = tickets
+        .iter()
+        .map(|ticket| (ticket.id.to_string(), ticket_state(ticket)))
+        .collect();
+    json!({"tickets": entries})
+}
+
+fn ticket_state(ticket: &Ticket) -> Value {
+    let history: Vec<Value> = ticket.rounds.iter().map(review_history).collect();
+    let last = ticket.rounds.last();
+    json!({
+        "status": word(ticket.stage, Dialect::Scored),
+        "depends_on": ticket.spec.depends_on,
+        "revision_count": ticket.rounds.len().saturating_sub(1),
+        "review_started_at": last.map(|round| round.review_started_at.iso()),
+        "review_completed_at": last.map(|round| round.decided_at.iso()),
+        "review_approved": last.map(|round| round.verdict.approved),
+        "review_history": history,
+        "current_review_report": report(ticket, None).ok(),
+        "git_info": ticket.submission.as_ref().map(|put| json!({
+            "branch_name": put.branch, "base_commit": put.base, "final_commit": put.commit,
+        })),
+        "failure_reason": ticket.ended,
+    })
+}
+
+fn review_history(round: &Round) -> Value {
+    json!({
+        "attempt": round.number - 1,
+        "reviewed_at": round.decided_at.iso(),
+        "status": if round.verdict.approved { "pass" } else { "fail" },
+        "overall_score": round.verdict.overall_score,
+        "blocking_issues_count": round.seats.iter().filter_map(|seat| seat.answer.as_ref()).map(|a| a.blocking_issues).sum::<u32>(),
+        "revision_notes": notes(round),
+    })
+}
+
+fn notes(round: &Round) -> Option<String> {
+    let said: Vec<&str> = round
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref()?.notes.as_deref())
+        .collect();
+    (!round.verdict.approved && !said.is_empty()).then(|| said.join("\n\n"))
+}
+
+fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, Missing> {
+    let found = match number {
+        None => ticket.rounds.last(),
+        Some(number) => ticket.rounds.iter().find(|round| round.number == number),
+    };
+    found.ok_or_else(|| match number {
+        None => Missing::NoRound(ticket.id.clone()),
+        Some(round) => Missing::OtherRound {
+            ticket: ticket.id.clone(),
+            round,
+            rounds: ticket.rounds.len(),
+        },
+    })
+}
+
+/// What was reported in a round, worst first.
+fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a Entry> {
+    let spoken: std::collections::BTreeSet<&String> = round
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref())
+        .flat_map(|answer| &answer.reported)
+        .collect();
+    let mut entries: Vec<_> = ticket
+        .ledger
+        .entries
+        .iter()
+        .filter(|entry| spoken.contains(&entry.id))
+        .collect();
+    entries.sort_by_key(|entry| entry.severity());
+    entries
+}
+
+/// 004's document of one round, by default the last.
+pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, Missing> {
+    let round = pick(ticket, round)?;
+    let entries = reported_in(ticket, round);
+    let reviewers: Vec<String> = round.verdict.claims.keys().cloned().collect();
+    let recommendation = if round.verdict.approved {
+        "Review clean: proceed.".to_owned()
+    } else {
+        format!(
+            "Fix the {} must-fix finding(s).",
+            round.verdict.open_must_fix
+        )
+    };
+    let head = Document {
+        story: ticket.id.as_str(),
+        round: round.number,
+        reviewer: &reviewers.join(", "),
+        date: &minutes(round.decided_at),
+        branch: ticket
+            .submission
+            .as_ref()
+            .map_or("", |put| put.branch.as_str()),
+        recommendation: &recommendation,
+    };
+    let written: Vec<Written<'_>> = entries
+        .iter()
+        .map(|entry| Written {
+            id: Some(&entry.id),
+            finding: &entry.finding,
+        })
+        .collect();
+    Ok(document(&head, &written))
+}
+
+/// 002's report of one round, by default the last.
+pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
+    let round = pick(ticket, round)?;
+    let entries = reported_in(ticket, round);
+    let findings: Vec<&Finding> = entries
+        .iter()
+        .filter(|entry| !entry.blocking)
+        .map(|entry| &entry.finding)
+        .collect();
+    let blocking_issues: Vec<BlockingIssue> = entries
+        .iter()
+        .filter(|entry| entry.blocking)
+        .map(|entry| BlockingIssue {
+            dimension: entry.finding.dimension.clone(),
+            message: entry
+                .finding
+                .problem
+                .clone()
+                .unwrap_or_else(|| entry.finding.title.clone()),
+            required_action: entry.finding.fix.clone(),
+        })
+        .collect();
+    let scores: Vec<(String, Score)> = round
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref())
+        .flat_map(|answer| answer.scores.clone())
+        .collect();
+    let passed = |name: &str| {
+        round
+            .verdict
+            .gates
+            .iter()
+            .find(|gate| gate.name == name)
+            .is_none_or(|gate| gate.passed)
+    };
+    let reviewers: Vec<String> = round.verdict.claims.keys().cloned().collect();
+    Ok(review_report(&Report {
+        ticket_id: ticket.id.as_str(),
+        reviewed_at: &round.decided_at.iso(),
+        reviewer: &reviewers.join(", "),
+        approved: round.verdict.approved,
+        overall_score: round.verdict.overall_score,
+        revision_count: round.number - 1,
+        scores: &scores,
+        findings: &findings,
+        blocking_issues: &blocking_issues,
+        revision_notes: notes(round).as_deref(),
+        all_critical_dimensions_pass: passed("dimension minimums"),
+        overall_score_above_threshold: passed("overall score"),
+    }))
+}

@@ -1,0 +1,348 @@
+//! A ticket's story in sentences: what an event came to, for people who watch or read the log.
+
+use crate::event::{AnswerOutcome, Event, What};
+use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Ticket};
+use crate::usage::dollars;
+
+/// One sentence of the story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// A word for programs (000's activities among them).
+    pub activity: &'static str,
+    pub mood: Mood,
+    pub text: String,
+}
+
+/// How the sentence feels to whoever waits for the ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    Plain,
+    Good,
+    Bad,
+    /// A person is wanted.
+    Urgent,
+}
+
+/// The first digits of a commit, as people write it.
+pub fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// What happened between two versions of a ticket.
+pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Sentence> {
+    // A verdict opens the next round; the event itself belongs to the one before.
+    let round = before.map_or(after.round, |ticket| ticket.round);
+    let mut story = vec![event_itself(event, round, after)];
+    let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
+    if after.rounds.len() > rounds_before {
+        story.extend(verdict(after));
+    }
+    let newly =
+        |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
+    if newly(Stage::Escalated) {
+        story.extend(escalation(after));
+    }
+    if newly(Stage::Done) {
+        story.push(done(after));
+    }
+    if newly(Stage::Failed) {
+        story.push(bad(
+            "failed",
+            format!("failed: {}", after.ended.clone().unwrap_or_default()),
+        ));
+    }
+    if newly(Stage::Blocked) {
+        story.push(urgent(
+            "blocked",
+            format!("blocked: waits {}", after.waits()),
+        ));
+    }
+    story
+}
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: one sentence for each event"
+)]
+fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
+    let who = &event.by.agent;
+    match &event.what {
+        What::Created { spec, .. } => plain("created", format!("{}: {}", after.stage, spec.title)),
+        What::DependencyMet { ticket } => plain(
+            "dependency_met",
+            format!("{ticket} is done; {}", after.stage),
+        ),
+        What::DependencyFailed { ticket, why } => {
+            bad("dependency_failed", format!("depends on {ticket}: {why}"))
+        }
+        What::DependencyRepaired { ticket } => plain(
+            "dependency_repaired",
+            format!("{ticket} is on its way again"),
+        ),
+        What::DependenciesSet { why, .. } => plain(
+            "dependencies_set",
+            format!("{who} set its dependencies: {why}"),
+        ),
+        What::Started { lease } => {
+            let task = after.jobs.iter().find(|job| job.serial == lease.serial);
+            let task = task.map_or("job", |job| job.task.queue());
+            plain("started", format!("round {round}: {task} started by {who}"))
+        }
+        What::Submitted {
+            submission, usage, ..
+        } => plain(
+            "submitted",
+            format!(
+                "round {round}: {who} submitted {} ({}{})",
+                short(&submission.commit),
+                counted(submission.files.len(), "file"),
+                if usage.usd_micros > 0 {
+                    format!(", {}", dollars(usage.usd_micros))
+                } else {
+                    String::new()
+                }
+            ),
+        ),
+        What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
+        What::Reviewed { review, .. } => {
+            let worst = review.findings.iter().filter(|finding| finding.actionable);
+            let count = counted(worst.count() + review.blocking_issues.len(), "finding");
+            let claim = match review.claim {
+                findings::Claim::Approved => "approves",
+                findings::Claim::ChangesRequested => "asks for changes",
+                findings::Claim::Unknown => "states no verdict",
+            };
+            plain(
+                "submitted_review_result",
+                format!("round {round}: {who} {claim}, {count}"),
+            )
+        }
+        What::ReviewUnusable { why, .. } => bad(
+            "review_unusable",
+            format!("{who}'s review is no review: {why}"),
+        ),
+        What::Verified { answers, .. } => {
+            let said: Vec<String> = answers
+                .iter()
+                .map(|answer| {
+                    format!(
+                        "{} {}",
+                        findings::one_line(&answer.finding),
+                        outcome(answer.outcome)
+                    )
+                })
+                .collect();
+            plain("verified", format!("{who} verified: {}", said.join(", ")))
+        }
+        What::Landed { branch, landed, .. } => {
+            good("landed", format!("{} is on {branch}", short(landed)))
+        }
+        What::Conflicted { files, .. } => bad(
+            "conflicted",
+            format!("conflicts with the base: {}", files.join(", ")),
+        ),
+        What::WentStale { why, submission } => bad(
+            "went_stale",
+            format!(
+                "the approval is void ({why}); checking {}",
+                short(&submission.commit)
+            ),
+        ),
+        What::JobFailed { message, .. } => bad("job_failed", findings::one_line(message)),
+        What::LeaseLost { lease } => bad(
+            "lease_lost",
+            format!("job {} lost its worker and goes back", lease.serial),
+        ),
+        What::HelpRequested { why } => urgent(
+            "help_requested",
+            format!("{who} asks for help: {}", findings::one_line(why)),
+        ),
+        What::BudgetReached { limit } => urgent("budget_reached", limit.clone()),
+        What::BudgetRaised { why, .. } => {
+            plain("budget_raised", format!("{who} raised the budget: {why}"))
+        }
+        What::Waived { finding, why } => plain("waived", format!("{who} waived {finding}: {why}")),
+        What::Settled { choice, why } => plain(
+            "settled",
+            format!("{who} decided: {} ({why})", choice.word()),
+        ),
+        What::Resubmitted { submission } => plain(
+            "resubmitted",
+            format!("{who} put {} forward", short(&submission.commit)),
+        ),
+        What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
+    }
+}
+
+fn checks(results: &[CheckResult]) -> Sentence {
+    if results.is_empty() {
+        return plain("checked", "no checks are named for this project".to_owned());
+    }
+    let said: Vec<String> = results
+        .iter()
+        .map(|result| {
+            let word = match result.outcome {
+                CheckOutcome::Passed => "green",
+                CheckOutcome::Flaky => "green at the second try",
+                CheckOutcome::Failed => "red",
+                CheckOutcome::TimedOut => "timed out",
+                CheckOutcome::RedOnBase => "red, as on the base",
+            };
+            format!("{} {word}", result.name)
+        })
+        .collect();
+    let text = format!("checks: {}", said.join(", "));
+    if results.iter().all(|result| result.outcome.is_green()) {
+        good("checked", text)
+    } else {
+        bad("checked", text)
+    }
+}
+
+fn outcome(outcome: AnswerOutcome) -> &'static str {
+    match outcome {
+        AnswerOutcome::Fixed => "is fixed",
+        AnswerOutcome::Confirmed => "is there",
+        AnswerOutcome::Refuted => "is no defect",
+        AnswerOutcome::Uncertain => "is uncertain, so it stays",
+    }
+}
+
+fn verdict(after: &Ticket) -> Vec<Sentence> {
+    let Some(round) = after.rounds.last() else {
+        return Vec::new();
+    };
+    let attempt = format!("attempt {}/{}", after.counts.verdicts, round.allowed);
+    let mut story = vec![if round.verdict.approved {
+        good(
+            "verdict",
+            format!(
+                "[REVIEW-APPROVED] {attempt}: {} is countersigned",
+                short(&round.commit)
+            ),
+        )
+    } else {
+        let held: Vec<String> = round
+            .verdict
+            .gates
+            .iter()
+            .filter(|gate| !gate.passed)
+            .map(|gate| format!("{} ({})", gate.name, gate.why))
+            .collect();
+        bad(
+            "verdict",
+            format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")),
+        )
+    }];
+    if let Some(text) = &round.verdict.disagreement {
+        story.push(plain("disagreement", format!("disagreement: {text}")));
+    }
+    story
+}
+
+fn escalation(after: &Ticket) -> Option<Sentence> {
+    let escalation = after.escalation.as_ref()?;
+    let text = format!(
+        "[REVIEW-ESCALATION] {}: a person decides",
+        reason(&escalation.reason)
+    );
+    Some(urgent("escalated_for_human_review", text))
+}
+
+fn done(after: &Ticket) -> Sentence {
+    let by = after
+        .approval
+        .as_ref()
+        .map(|approval| approved_by(&approval.by))
+        .unwrap_or_default();
+    good(
+        "done",
+        format!("done: {by}, {}", dollars(after.spent.ticket.usd_micros)),
+    )
+}
+
+pub fn approved_by(by: &ApprovedBy) -> String {
+    match by {
+        ApprovedBy::Reviewers { names } => format!("countersigned by {}", names.join(", ")),
+        ApprovedBy::Person {
+            name,
+            why,
+            over_red_checks,
+        } => {
+            let over = if *over_red_checks {
+                ", over red checks"
+            } else {
+                ""
+            };
+            format!("accepted by {name}{over} ({why})")
+        }
+        ApprovedBy::Earlier { round } => format!("countersigned in round {round}, the same tree"),
+        ApprovedBy::NobodyAsPolicySays => "without a review, as the policy says".to_owned(),
+    }
+}
+
+pub fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::RoundsUsedUp { rounds } => {
+            format!("after {rounds} rounds, must-fix findings remain")
+        }
+        Reason::NoProgress { open } => {
+            let counts: Vec<String> = open.iter().map(ToString::to_string).collect();
+            format!("no progress: open must-fix findings {}", counts.join(" → "))
+        }
+        Reason::FindingCameBack { findings } => {
+            format!("fixed before and back again: {}", findings.join(", "))
+        }
+        Reason::Budget { limit } => format!("the budget is used up ({limit})"),
+        Reason::NoUsableReview { attempts } => format!("no usable review in {attempts} attempts"),
+        Reason::RedChecks { times } => format!("checks red {times} times in one round"),
+        Reason::RedOnBase { checks } => format!("red on the base as well: {}", checks.join(", ")),
+        Reason::Conflicts { times } => format!("did not merge {times} times"),
+        Reason::StaleTooOften { times } => format!("overtaken {times} times after approval"),
+        Reason::RetriesExhausted { task, error } => {
+            format!("{task} failed for good: {}", findings::one_line(error))
+        }
+        Reason::DependencyFailed { ticket } => format!("{ticket}, which it builds on, failed"),
+        Reason::HelpRequested { by } => format!("{by} asks for help"),
+    }
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
+}
+
+fn plain(activity: &'static str, text: String) -> Sentence {
+    Sentence {
+        activity,
+        mood: Mood::Plain,
+        text,
+    }
+}
+
+fn good(activity: &'static str, text: String) -> Sentence {
+    Sentence {
+        activity,
+        mood: Mood::Good,
+        text,
+    }
+}
+
+fn bad(activity: &'static str, text: String) -> Sentence {
+    Sentence {
+        activity,
+        mood: Mood::Bad,
+        text,
+    }
+}
+
+fn urgent(activity: &'static str, text: String) -> Sentence {
+    Sentence {
+        activity,
+        mood: Mood::Urgent,
+        text,
+    }
+}

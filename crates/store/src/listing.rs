@@ -1,0 +1,117 @@
+//! The text of a paged list's query, for either database. Newest first; each page goes on below
+//! the last number of the page before, so that new rows never shift it.
+
+use crate::job::JobQuery;
+use crate::record::{Page, Paged, TicketQuery};
+
+/// More than this is no page.
+const PAGE_MAX: u32 = 1000;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Bind {
+    Text(String),
+    Number(i64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) sql: String,
+    pub(crate) binds: Vec<Bind>,
+    most: usize,
+}
+
+impl Listing {
+    /// `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
+    pub(crate) fn tickets(columns: &str, query: &TicketQuery, page: &Page, mark: char) -> Self {
+        let mut list = Builder::new(page, mark);
+        let mut filter = list.below("number");
+        list.narrow(&mut filter, "epic", query.epic.as_ref());
+        list.narrow(&mut filter, "repository", query.repository.as_ref());
+        let from = format!("SELECT {columns} FROM tickets WHERE");
+        if query.stages.is_empty() {
+            return list.done(format!(
+                "{from} {filter} ORDER BY number DESC LIMIT {mark}2"
+            ));
+        }
+        // One short walk down an index for each stage, then the newest of them all: an IN list
+        // would gather every ticket of those stages first.
+        let mut walks = Vec::new();
+        for stage in &query.stages {
+            let mut own = filter.clone();
+            list.narrow(&mut own, "stage", Some(&stage.word().to_owned()));
+            let name = walks.len();
+            walks.push(format!(
+                "SELECT * FROM ({from} {own} ORDER BY number DESC LIMIT {mark}2) AS walk{name}"
+            ));
+        }
+        let walks = walks.join(" UNION ALL ");
+        list.done(format!("{walks} ORDER BY number DESC LIMIT {mark}2"))
+    }
+
+    pub(crate) fn jobs(columns: &str, query: &JobQuery, page: &Page, mark: char) -> Self {
+        let mut list = Builder::new(page, mark);
+        let mut filter = list.below("id");
+        list.narrow(&mut filter, "queue", query.queue.as_ref());
+        let ticket = query.ticket.as_ref().map(ToString::to_string);
+        list.narrow(&mut filter, "ticket", ticket.as_ref());
+        if let Some(state) = query.state {
+            // In the text, not bound: that is what lets the partial indexes serve.
+            filter.extend([" AND state = '", state.word(), "'"]);
+        }
+        list.done(format!(
+            "SELECT {columns} FROM jobs WHERE {filter} ORDER BY id DESC LIMIT {mark}2"
+        ))
+    }
+
+    /// The rows fetched, one more than the page holds where there is a next page.
+    pub(crate) fn page<T>(&self, mut items: Vec<T>, number: impl Fn(&T) -> i64) -> Paged<T> {
+        let more = items.len() > self.most;
+        items.truncate(self.most);
+        let next = items.last().filter(|_| more).map(number);
+        Paged { items, next }
+    }
+}
+
+struct Builder {
+    mark: char,
+    binds: Vec<Bind>,
+    most: usize,
+}
+
+impl Builder {
+    fn new(page: &Page, mark: char) -> Self {
+        let most = page.most.clamp(1, PAGE_MAX);
+        Self {
+            mark,
+            binds: vec![
+                Bind::Number(page.after.unwrap_or(i64::MAX)),
+                Bind::Number(i64::from(most) + 1),
+            ],
+            most: usize::try_from(most).unwrap_or(1),
+        }
+    }
+
+    fn below(&self, column: &str) -> String {
+        format!("{column} < {}1", self.mark)
+    }
+
+    fn narrow(&mut self, filter: &mut String, column: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.binds.push(Bind::Text(crate::rows::clean(value)));
+            let place = self.binds.len();
+            filter.push_str(" AND ");
+            filter.push_str(column);
+            filter.push_str(" = ");
+            filter.push(self.mark);
+            filter.push_str(&place.to_string());
+        }
+    }
+
+    fn done(self, sql: String) -> Listing {
+        Listing {
+            sql,
+            binds: self.binds,
+            most: self.most,
+        }
+    }
+}

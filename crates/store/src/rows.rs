@@ -1,0 +1,421 @@
+//! What both databases write, made of what `flow` decided: columns projected from a ticket's body
+//! and JSON text. All encoding happens here, before a transaction is open.
+
+mod words;
+
+pub(crate) use words::{
+    clean, count, decode, event_body, int, job_failure, job_story, nat, nat32, stage, ticket_id,
+    time, unreadable,
+};
+
+use std::time::Duration;
+
+use flow::{Effect, Event, Policy, Task, Ticket, Usage, What};
+use serde_json::Value;
+
+use crate::change::{Artefact, Change, Remembered};
+use crate::error::Error;
+use crate::job::{Ask, FreeJob, JobState};
+use crate::record::Noted;
+
+use words::word_of;
+
+/// What a list of tickets shows, in the order of [`crate::TicketRow`]'s readers.
+pub(crate) const TICKET_COLUMNS: &str = "number, id, title, stage, priority, round, epic, \
+    repository, version, waits_for, open_must_fix, usd_micros, created_at, updated_at";
+
+/// What a list of jobs shows, in the order of [`crate::Job`]'s readers.
+pub(crate) const JOB_COLUMNS: &str = "id, queue, state, ticket, serial, kind, body, priority, \
+    created_at, not_before, attempts, fence, holder, lease_until, last_error, result";
+
+/// A ticket's line in `tickets`.
+#[derive(Debug)]
+pub(crate) struct TicketColumns {
+    pub(crate) id: String,
+    pub(crate) version: i64,
+    pub(crate) stage: &'static str,
+    pub(crate) title: String,
+    pub(crate) priority: i32,
+    pub(crate) round: i64,
+    pub(crate) epic: Option<String>,
+    pub(crate) repository: Option<String>,
+    pub(crate) waits_for: i64,
+    pub(crate) open_must_fix: i64,
+    pub(crate) usd_micros: i64,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+    pub(crate) policy: String,
+    pub(crate) body: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct RoundColumns {
+    pub(crate) number: i64,
+    pub(crate) commit: String,
+    pub(crate) decided_at: i64,
+    pub(crate) approved: bool,
+    pub(crate) open_must_fix: i64,
+    pub(crate) overall_score: Option<i64>,
+    pub(crate) usage: Spent,
+}
+
+#[derive(Debug)]
+pub(crate) struct FindingColumns {
+    pub(crate) id: String,
+    pub(crate) fingerprint: String,
+    pub(crate) severity: &'static str,
+    pub(crate) status: String,
+    pub(crate) category: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<i64>,
+    pub(crate) title: String,
+    pub(crate) reported_by: String,
+    pub(crate) first_round: i64,
+    pub(crate) last_round: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    pub(crate) usd_micros: i64,
+    pub(crate) tokens: i64,
+    pub(crate) wall_ms: i64,
+}
+
+/// A line of the event log; a note has no version.
+#[derive(Debug)]
+pub(crate) struct EventColumns {
+    pub(crate) ticket: Option<String>,
+    pub(crate) version: Option<i64>,
+    pub(crate) policy: Option<String>,
+    pub(crate) at: i64,
+    pub(crate) name: String,
+    pub(crate) by: String,
+    pub(crate) spent: Option<Spent>,
+    pub(crate) body: String,
+}
+
+/// A job on its way into the queue.
+#[derive(Debug)]
+pub(crate) struct JobColumns {
+    pub(crate) queue: String,
+    pub(crate) agent: String,
+    pub(crate) priority: i32,
+    pub(crate) ticket: Option<String>,
+    pub(crate) serial: Option<i64>,
+    pub(crate) tracked: bool,
+    pub(crate) kind: String,
+    pub(crate) not_before: i64,
+    pub(crate) key: Option<String>,
+    pub(crate) body: String,
+    pub(crate) queue_max: Option<u64>,
+}
+
+/// What becomes of a job that exists.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    Retry {
+        serial: i64,
+        not_before: i64,
+        /// As the ticket counts them.
+        attempts: i64,
+        error: Option<String>,
+    },
+    End {
+        serial: i64,
+        state: JobState,
+        why: Option<String>,
+    },
+}
+
+/// A [`Change`] in rows.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) ticket: TicketColumns,
+    pub(crate) was: Option<i64>,
+    pub(crate) rounds: Vec<RoundColumns>,
+    pub(crate) findings: Vec<FindingColumns>,
+    pub(crate) depends_on: Vec<String>,
+    /// The serial and fence that the event was reported under, and whether it says that the
+    /// lease is lost.
+    pub(crate) lease: Option<LeaseCheck>,
+    pub(crate) event: EventColumns,
+    pub(crate) policy_id: String,
+    pub(crate) policy_body: String,
+    pub(crate) new_jobs: Vec<JobColumns>,
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) reads: Vec<(String, i64)>,
+    pub(crate) remember: Option<Remembered>,
+    pub(crate) artefacts: Vec<Artefact>,
+    pub(crate) then: Option<Ask>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseCheck {
+    pub(crate) serial: i64,
+    pub(crate) fence: u64,
+    pub(crate) must_have_run_out: bool,
+}
+
+impl Encoded {
+    pub(crate) fn new(change: Change) -> Result<Self, Error> {
+        let expected = change.was.unwrap_or(0).saturating_add(1);
+        if change.ticket.version != expected {
+            return Err(Error::Other(format!(
+                "a change of {} was decided on version {} and says it made {}: one event, one version",
+                change.ticket.id,
+                change.was.unwrap_or(0),
+                change.ticket.version
+            )));
+        }
+        let policy_id = change.policy.id();
+        let event = event_columns(&change.ticket, &change.event, &policy_id)?;
+        let (new_jobs, turns) = jobs_of(&change)?;
+        let mut reads: Vec<(String, i64)> = change
+            .reads
+            .iter()
+            .filter(|(id, _)| *id != change.ticket.id)
+            .map(|(id, version)| (id.to_string(), int(*version)))
+            .collect();
+        reads.sort();
+        Ok(Self {
+            was: change.was.map(int),
+            rounds: change.ticket.rounds.iter().map(round_columns).collect(),
+            findings: finding_columns(&change.ticket)?,
+            depends_on: change
+                .ticket
+                .spec
+                .depends_on
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            lease: change.event.what.lease().map(|lease| LeaseCheck {
+                serial: i64::from(lease.serial),
+                fence: lease.fence,
+                must_have_run_out: matches!(change.event.what, What::LeaseLost { .. }),
+            }),
+            ticket: ticket_columns(&change.ticket, &change.policy, &policy_id)?,
+            event,
+            policy_body: serde_json::to_string(&change.policy)?,
+            policy_id,
+            new_jobs,
+            turns,
+            reads,
+            remember: change.remember,
+            artefacts: change.artefacts,
+            then: change.then,
+        })
+    }
+}
+
+fn ticket_columns(
+    ticket: &Ticket,
+    policy: &Policy,
+    policy_id: &str,
+) -> Result<TicketColumns, Error> {
+    Ok(TicketColumns {
+        id: ticket.id.to_string(),
+        version: int(ticket.version),
+        stage: ticket.stage.word(),
+        title: clean(&ticket.spec.title),
+        priority: ticket.spec.priority,
+        round: i64::from(ticket.round),
+        epic: ticket.spec.context.epic.as_deref().map(clean),
+        repository: ticket.spec.context.repository.as_deref().map(clean),
+        waits_for: count(ticket.waits_for.len()),
+        open_must_fix: count(ticket.ledger.open_must_fix(policy).len()),
+        usd_micros: int(ticket.spent.ticket.usd_micros),
+        created_at: ticket.created_at.0,
+        updated_at: ticket.updated_at.0,
+        policy: policy_id.to_owned(),
+        body: serde_json::to_string(ticket)?,
+    })
+}
+
+fn round_columns(round: &flow::ticket::Round) -> RoundColumns {
+    RoundColumns {
+        number: i64::from(round.number),
+        commit: clean(&round.commit),
+        decided_at: round.decided_at.0,
+        approved: round.verdict.approved,
+        open_must_fix: i64::from(round.verdict.open_must_fix),
+        overall_score: round.verdict.overall_score.map(i64::from),
+        usage: spent(round.usage),
+    }
+}
+
+fn finding_columns(ticket: &Ticket) -> Result<Vec<FindingColumns>, Error> {
+    let column = |entry: &flow::ledger::Entry| {
+        let reporters: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
+        Ok(FindingColumns {
+            id: clean(&entry.id),
+            fingerprint: clean(&entry.fingerprint),
+            severity: entry.severity().word(),
+            status: word_of(&entry.status)?,
+            category: entry.finding.category.as_ref().map(word_of).transpose()?,
+            file: entry.finding.file.as_deref().map(clean),
+            line: entry.finding.line.map(i64::from),
+            title: clean(&entry.finding.title),
+            reported_by: clean(&reporters.join(", ")),
+            first_round: i64::from(entry.first_round),
+            last_round: i64::from(entry.last_round),
+        })
+    };
+    ticket.ledger.entries.iter().map(column).collect()
+}
+
+fn event_columns(ticket: &Ticket, event: &Event, policy: &str) -> Result<EventColumns, Error> {
+    let usage = event.what.usage();
+    Ok(EventColumns {
+        ticket: Some(ticket.id.to_string()),
+        version: Some(int(ticket.version)),
+        policy: Some(policy.to_owned()),
+        at: event.at.0,
+        name: event.what.name().to_owned(),
+        by: clean(&event.by.agent),
+        spent: (usage != Usage::default()).then(|| spent(usage)),
+        body: serde_json::to_string(event)?,
+    })
+}
+
+impl EventColumns {
+    pub(crate) fn note(noted: &Noted) -> Result<Self, Error> {
+        Ok(Self {
+            ticket: noted.ticket.as_ref().map(ToString::to_string),
+            version: None,
+            policy: None,
+            at: noted.at.0,
+            name: clean(&noted.name),
+            by: clean(&noted.by),
+            spent: None,
+            body: serde_json::to_string(&noted.body)?,
+        })
+    }
+
+    /// A line about a job that no ticket follows: the log is its only history.
+    pub(crate) fn of_job(
+        name: &str,
+        at: i64,
+        by: &str,
+        ticket: Option<String>,
+        job: &Value,
+    ) -> Self {
+        Self {
+            ticket,
+            version: None,
+            policy: None,
+            at,
+            name: name.to_owned(),
+            by: clean(by),
+            spent: None,
+            body: job.to_string(),
+        }
+    }
+}
+
+fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), Error> {
+    let mut new_jobs = Vec::new();
+    let mut turns = Vec::new();
+    for effect in &change.effects {
+        match effect {
+            Effect::Enqueue(job) => new_jobs.push(JobColumns {
+                queue: job.task.queue().to_owned(),
+                agent: job.agent.as_deref().map(clean).unwrap_or_default(),
+                priority: job.priority,
+                ticket: Some(change.ticket.id.to_string()),
+                serial: Some(i64::from(job.serial)),
+                tracked: !matches!(job.task, Task::Tell { .. }),
+                kind: job.task.queue().to_owned(),
+                not_before: job.not_before.0,
+                key: None,
+                body: serde_json::to_string(&job.task)?,
+                queue_max: change.queue_max,
+            }),
+            Effect::Retry { serial, not_before } => turns.push(Turn::Retry {
+                serial: i64::from(*serial),
+                not_before: not_before.0,
+                attempts: attempts_of(&change.ticket, *serial),
+                error: error_of(&change.event.what),
+            }),
+            Effect::Finish { serial } => turns.push(end(*serial, JobState::Done, None)),
+            Effect::Drop { serial, why } => turns.push(end(*serial, JobState::Dropped, Some(why))),
+            Effect::Bury { serial, why } => turns.push(end(*serial, JobState::Dead, Some(why))),
+        }
+    }
+    Ok((new_jobs, turns))
+}
+
+fn end(serial: u32, state: JobState, why: Option<&String>) -> Turn {
+    Turn::End {
+        serial: i64::from(serial),
+        state,
+        why: why.map(|text| clean(text)),
+    }
+}
+
+/// The ticket counts its jobs' attempts (a quota's end is none); the queue's number follows it.
+fn attempts_of(ticket: &Ticket, serial: u32) -> i64 {
+    let open = ticket.jobs.iter().find(|job| job.serial == serial);
+    open.map_or(0, |job| i64::from(job.attempts))
+}
+
+fn error_of(what: &What) -> Option<String> {
+    if let What::JobFailed { message, .. } = what {
+        return Some(clean(message));
+    }
+    matches!(what, What::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
+}
+
+impl JobColumns {
+    pub(crate) fn free(job: &FreeJob) -> Result<Self, Error> {
+        Ok(Self {
+            queue: clean(&job.queue),
+            agent: job.agent.as_deref().map(clean).unwrap_or_default(),
+            priority: job.priority,
+            ticket: None,
+            serial: None,
+            tracked: false,
+            kind: clean(&job.kind),
+            not_before: job.not_before.map_or(i64::MIN, |time| time.0),
+            key: job.key.as_deref().map(clean),
+            body: serde_json::to_string(&job.body)?,
+            queue_max: job.queue_max,
+        })
+    }
+
+    /// The same key is the same job only where it asks for the same.
+    pub(crate) fn assert_same(&self, queue: &str, kind: &str, body: &str) -> Result<(), Error> {
+        let same_body =
+            || Ok::<bool, Error>(decode::<Value>(body)? == decode::<Value>(&self.body)?);
+        if self.queue == queue && self.kind == kind && same_body()? {
+            return Ok(());
+        }
+        Err(Error::KeyReused {
+            key: self.key.clone().unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn state_at(&self, now: i64) -> &'static str {
+        state_for(self.not_before, now)
+    }
+}
+
+pub(crate) fn lease_end(now: i64, lease: Duration) -> i64 {
+    now.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Ready, or waiting for its time.
+pub(crate) fn state_for(not_before: i64, now: i64) -> &'static str {
+    if not_before <= now {
+        JobState::Ready.word()
+    } else {
+        JobState::Waiting.word()
+    }
+}
+
+fn spent(usage: Usage) -> Spent {
+    Spent {
+        usd_micros: int(usage.usd_micros),
+        tokens: int(usage.tokens),
+        wall_ms: int(usage.wall_ms),
+    }
+}

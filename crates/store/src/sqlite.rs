@@ -1,0 +1,270 @@
+//! The store on `SQLite`: one file, WAL, every commit synced. One writer thread commits what has
+//! queued up as a group; reads run beside it on connections that cannot write. Several processes
+//! may share the file.
+
+mod claim;
+mod errors;
+mod jobs;
+mod log;
+mod open;
+mod readers;
+mod records;
+mod retain;
+mod space;
+mod tickets;
+mod wakefile;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flow::{Policy, Stage, TicketId, Time, Usage};
+use tokio::time::Instant;
+
+use crate::change::{Artefact, Change, Committed, Remembered};
+use crate::error::Error;
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::record::{
+    Agent, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed, Retention,
+    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+};
+use crate::rows::{Encoded, EventColumns, nat};
+use crate::settings::Settings;
+use crate::wakes::Wakes;
+use crate::{Result, Store};
+
+use claim::Look;
+use readers::Readers;
+use retain::Sort;
+use wakefile::Watch;
+use writer::Writer;
+
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    settings: Settings,
+    writer: Writer,
+    readers: Readers,
+    wakes: Arc<Wakes>,
+    _watch: Watch,
+}
+
+impl Sqlite {
+    pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
+        let wakes = Arc::<Wakes>::default();
+        let (owned, set) = (path.to_owned(), settings.clone());
+        let db = tokio::task::spawn_blocking(move || open::writer(&owned, &set))
+            .await
+            .map_err(|error| Error::Other(format!("opening was broken off: {error}")))??;
+        Ok(Self {
+            path: path.to_owned(),
+            writer: Writer::start(path.to_owned(), db, settings.clone(), Arc::clone(&wakes))?,
+            readers: Readers::new(path.to_owned(), settings.clone()),
+            _watch: Watch::new(path, Arc::clone(&wakes)),
+            wakes,
+            settings,
+        })
+    }
+
+    async fn removed(&self, sort: Sort, retention: &Retention) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let retention = retention.clone();
+            let slice = self
+                .writer
+                .run(move |tx| tx.remove(sort, &retention))
+                .await?;
+            removed += slice;
+            if slice < nat(retain::SLICE) {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn commit(&self, change: Change) -> Result<Committed> {
+        let change = Encoded::new(change)?;
+        self.writer.run(move |tx| tx.commit(&change)).await
+    }
+
+    async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>> {
+        let id = id.clone();
+        self.readers
+            .run(move |db| tickets::by_id(db, id.as_str()))
+            .await
+    }
+
+    async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>> {
+        self.readers
+            .run(move |db| tickets::by_number(db, number))
+            .await
+    }
+
+    async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
+        let (query, page) = (query.clone(), page.clone());
+        self.readers
+            .run(move |db| tickets::list(db, &query, &page))
+            .await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+        self.readers.run(tickets::tally).await
+    }
+
+    async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>> {
+        let id = id.clone();
+        self.readers
+            .run(move |db| tickets::dependants(db, id.as_str()))
+            .await
+    }
+
+    async fn put_epic(&self, epic: Epic) -> Result<()> {
+        self.writer.run(move |tx| tx.put_epic(&epic)).await
+    }
+
+    async fn epics(&self) -> Result<Vec<Epic>> {
+        self.readers.run(records::epics).await
+    }
+
+    async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
+        self.writer.run(move |tx| tx.enqueue(&jobs)).await
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
+        let ask = ask.clone();
+        self.writer.run(move |tx| tx.claim(&ask)).await
+    }
+
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+        let then = then.cloned();
+        self.writer
+            .run(move |tx| tx.finish(&ended, then.as_ref()))
+            .await
+    }
+
+    async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
+        self.writer.run(move |tx| tx.renew(job, fence, lease)).await
+    }
+
+    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
+        self.readers.run(move |db| claim::lapsed(db, most)).await
+    }
+
+    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
+        let (query, page) = (query.clone(), page.clone());
+        self.readers
+            .run(move |db| jobs::list(db, &query, &page))
+            .await
+    }
+
+    async fn wait(&self, ask: &Ask, most: Duration) {
+        let deadline = Instant::now() + most;
+        // Entered before the look: what comes after the look rings.
+        let waiter = self.wakes.enter(&ask.queues);
+        loop {
+            let asked = ask.clone();
+            let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
+                Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
+                // What is wrong will show in the claim that follows.
+                Ok(Look::Ready) | Err(_) => return,
+            };
+            let until = deadline.min(Instant::now() + nap.min(self.settings.poll));
+            let woken = tokio::time::timeout_at(until, waiter.woken()).await;
+            if woken == Ok(true) || Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
+        let query = query.clone();
+        self.readers.run(move |db| log::events(db, &query)).await
+    }
+
+    async fn note(&self, noted: Noted) -> Result<()> {
+        let note = EventColumns::note(&noted)?;
+        self.writer.run(move |tx| tx.append(&note)).await
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        let key = key.to_owned();
+        self.readers.run(move |db| log::recall(db, &key)).await
+    }
+
+    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
+        let id = id.to_owned();
+        self.readers.run(move |db| log::policy(db, &id)).await
+    }
+
+    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
+        let ticket = ticket.clone();
+        self.readers
+            .run(move |db| tickets::artefacts(db, &ticket))
+            .await
+    }
+
+    async fn spent_since(&self, time: Time) -> Result<Usage> {
+        self.readers.run(move |db| log::spent_since(db, time)).await
+    }
+
+    async fn pause(&self, pause: Pause) -> Result<()> {
+        self.writer.run(move |tx| tx.pause(&pause)).await
+    }
+
+    async fn resume(&self, scope: &Scope) -> Result<bool> {
+        let scope = scope.clone();
+        self.writer.run(move |tx| tx.resume(&scope)).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>> {
+        self.readers.run(records::pauses).await
+    }
+
+    async fn send(&self, message: NewMessage) -> Result<i64> {
+        self.writer.run(move |tx| tx.send(&message)).await
+    }
+
+    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
+        let to = to.to_owned();
+        self.readers
+            .run(move |db| records::messages(db, &to, most))
+            .await
+    }
+
+    async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
+        self.writer
+            .run(move |tx| tx.mark_processed(message, at))
+            .await
+    }
+
+    async fn beat(&self, agent: Agent) -> Result<()> {
+        self.writer.run(move |tx| tx.beat(&agent)).await
+    }
+
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        self.readers.run(records::agents).await
+    }
+
+    async fn retain(&self, retention: &Retention) -> Result<Removed> {
+        Ok(Removed {
+            tickets: self.removed(Sort::Tickets, retention).await?,
+            jobs: self.removed(Sort::Jobs, retention).await?,
+            messages: self.removed(Sort::Messages, retention).await?,
+            answers: self.removed(Sort::Answers, retention).await?,
+            notes: self.removed(Sort::Notes, retention).await?,
+        })
+    }
+
+    async fn now(&self) -> Result<Time> {
+        self.readers.run(|db| Ok(Time(writer::now(db)?))).await
+    }
+
+    async fn describe(&self) -> Result<String> {
+        let version = rusqlite::version();
+        Ok(format!("SQLite {version} at {}", self.path.display()))
+    }
+}

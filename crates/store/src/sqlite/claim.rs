@@ -1,0 +1,269 @@
+//! Which job goes to whom. Everything here walks an index of live jobs from its top; nothing
+//! looks at what is finished, blocked or waits for its time.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, Row, params};
+
+use crate::error::Error;
+use crate::job::{Ask, Leased};
+use crate::rows::{self, EventColumns, nat};
+
+use super::jobs::{LEASED_COLUMNS, leased};
+use super::writer::{Tx, now};
+
+/// How many jobs one claim brings back from waiting or from a lost lease, for each queue.
+const PROMOTED_MAX: u32 = 256;
+/// How many jobs one claim takes.
+const CLAIMED_MAX: u32 = 1000;
+
+/// A job that could be taken. Priority first, then age.
+type Candidate = (std::cmp::Reverse<i64>, i64);
+
+impl Tx<'_> {
+    pub(super) fn claim(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
+        let room = self.space.gate();
+        self.gated = room.is_err();
+        room?;
+        self.take(ask)
+    }
+
+    /// As a rider on another write, which must not fail for want of room to begin new work.
+    pub(super) fn claim_if_room(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
+        if self.space.gate().is_err() {
+            return Ok(Vec::new());
+        }
+        self.take(ask)
+    }
+
+    fn take(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
+        let paused = paused(self.db, self.now)?;
+        let queues = ask.open_queues(&paused);
+        for queue in &queues {
+            self.promote(queue)?;
+            self.take_back(queue)?;
+        }
+        let most = ask.most.min(CLAIMED_MAX);
+        let chosen = candidates(self.db, ask, &queues, most)?;
+        chosen.iter().map(|(_, id)| self.lease(*id, ask)).collect()
+    }
+
+    /// Waiting jobs whose time has come.
+    fn promote(&self, queue: &str) -> Result<(), Error> {
+        let mut select = self.db.prepare_cached(
+            "SELECT id FROM jobs WHERE state = 'waiting' AND queue = ?1 AND not_before <= ?2
+            ORDER BY not_before LIMIT ?3",
+        )?;
+        let due: Vec<i64> = select
+            .query_map(params![queue, self.now, PROMOTED_MAX], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for id in due {
+            self.db
+                .prepare_cached("UPDATE jobs SET state = 'ready' WHERE id = ?1")?
+                .execute([id])?;
+        }
+        Ok(())
+    }
+
+    /// Leased jobs that no ticket follows and whose lease ran out: nobody else will bring them
+    /// back. The fence stays and grows at the next claim, so the old holder's report is refused.
+    fn take_back(&self, queue: &str) -> Result<(), Error> {
+        let mut select = self.db.prepare_cached(
+            "SELECT id, attempts, kind, ticket, holder FROM jobs
+            WHERE state = 'leased' AND tracked = 0 AND queue = ?1 AND lease_until <= ?2
+            ORDER BY lease_until LIMIT ?3",
+        )?;
+        let lapsed: Vec<Lapsed> = select
+            .query_map(params![queue, self.now, PROMOTED_MAX], lapsed_free)?
+            .collect::<Result<_, _>>()?;
+        for job in lapsed {
+            let attempts = job.attempts + 1;
+            let error = format!("the lease of {} ran out", job.holder);
+            let story = rows::job_failure(job.id, queue, &job.kind, attempts, &error);
+            let name = if attempts > i64::from(self.settings.attempts_max) {
+                self.end_dead(job.id, attempts, &error)?;
+                "job_dead"
+            } else {
+                self.end_retry(job.id, self.now, attempts, &error)?;
+                "job_lease_lost"
+            };
+            self.append(&EventColumns::of_job(
+                name,
+                self.now,
+                &job.holder,
+                job.ticket,
+                &story,
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn lease(&self, id: i64, ask: &Ask) -> Result<Leased, Error> {
+        let until = rows::lease_end(self.now, ask.lease);
+        self.db
+            .prepare_cached(
+                "UPDATE jobs SET state = 'leased', fence = fence + 1, holder = ?2, lease_until = ?3
+                WHERE id = ?1",
+            )?
+            .execute(params![id, rows::clean(&ask.holder), until])?;
+        let sql = format!("SELECT {LEASED_COLUMNS}, tracked FROM jobs WHERE id = ?1");
+        let mut select = self.db.prepare_cached(&sql)?;
+        let mut found = select.query([id])?;
+        let row = found.next()?.ok_or_else(|| rows::unreadable("a job"))?;
+        let job = leased(row)?;
+        if !row.get::<_, bool>(10)? {
+            let story = rows::job_story(id, &job.queue, &row.get::<_, String>(4)?);
+            let ticket = row.get(2)?;
+            let event = EventColumns::of_job("job_claimed", self.now, &ask.holder, ticket, &story);
+            self.append(&event)?;
+        }
+        Ok(job)
+    }
+}
+
+struct Lapsed {
+    id: i64,
+    attempts: i64,
+    kind: String,
+    ticket: Option<String>,
+    holder: String,
+}
+
+fn lapsed_free(row: &Row<'_>) -> rusqlite::Result<Lapsed> {
+    Ok(Lapsed {
+        id: row.get(0)?,
+        attempts: row.get(1)?,
+        kind: row.get(2)?,
+        ticket: row.get(3)?,
+        holder: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+    })
+}
+
+fn paused(db: &Connection, now: i64) -> Result<Vec<(String, String)>, Error> {
+    let mut select =
+        db.prepare_cached("SELECT scope, name FROM pauses WHERE until IS NULL OR until > ?1")?;
+    let found = select.query_map([now], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn candidates(
+    db: &Connection,
+    ask: &Ask,
+    queues: &[&str],
+    most: u32,
+) -> Result<Vec<Candidate>, Error> {
+    let mut found = match &ask.ticket {
+        Some(ticket) => of_ticket(db, ask, queues, ticket.as_str())?,
+        None => of_queues(db, ask, queues, most)?,
+    };
+    found.sort_unstable();
+    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// For each queue one walk among the jobs for anybody, and one among those for this agent.
+fn of_queues(
+    db: &Connection,
+    ask: &Ask,
+    queues: &[&str],
+    most: u32,
+) -> Result<Vec<Candidate>, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT priority, id FROM jobs WHERE state = 'ready' AND queue = ?1 AND agent = ?2
+        ORDER BY priority DESC, id LIMIT ?3",
+    )?;
+    let mut all = Vec::new();
+    let own = (!ask.agent.is_empty()).then_some(ask.agent.as_str());
+    for queue in queues {
+        for agent in [Some(""), own].into_iter().flatten() {
+            let found = select.query_map(params![queue, agent, most], |row| {
+                Ok((std::cmp::Reverse(row.get(0)?), row.get(1)?))
+            })?;
+            for candidate in found {
+                all.push(candidate?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn of_ticket(
+    db: &Connection,
+    ask: &Ask,
+    queues: &[&str],
+    ticket: &str,
+) -> Result<Vec<Candidate>, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT priority, id, queue, agent FROM jobs WHERE state = 'ready' AND ticket = ?1
+        ORDER BY priority DESC, id LIMIT ?2",
+    )?;
+    let mut found = select.query(params![ticket, CLAIMED_MAX])?;
+    let mut all = Vec::new();
+    while let Some(row) = found.next()? {
+        let (queue, agent): (String, String) = (row.get(2)?, row.get(3)?);
+        if queues.contains(&queue.as_str()) && (agent.is_empty() || agent == ask.agent) {
+            all.push((std::cmp::Reverse(row.get(0)?), row.get(1)?));
+        }
+    }
+    Ok(all)
+}
+
+/// What somebody who waits has to know.
+#[derive(Debug)]
+pub(super) enum Look {
+    Ready,
+    /// Nothing yet, and when time alone will bring something.
+    Nothing {
+        due_in: Option<Duration>,
+    },
+}
+
+pub(super) fn look(db: &Connection, ask: &Ask) -> Result<Look, Error> {
+    let now = now(db)?;
+    let paused = paused(db, now)?;
+    let queues = ask.open_queues(&paused);
+    if !candidates(db, ask, &queues, 1)?.is_empty() {
+        return Ok(Look::Ready);
+    }
+    let mut select = db.prepare_cached(
+        "SELECT min(due) FROM
+            (SELECT min(not_before) AS due FROM jobs WHERE state = 'waiting' AND queue = ?1
+            UNION ALL SELECT min(lease_until) FROM jobs
+                WHERE state = 'leased' AND tracked = 0 AND queue = ?1)",
+    )?;
+    let mut due: Option<i64> = pause_end(db, now)?;
+    for queue in queues {
+        let first: Option<i64> = select.query_row([queue], |row| row.get(0))?;
+        due = due.into_iter().chain(first).min();
+    }
+    // What is due already is brought back by the claim itself.
+    if due.is_some_and(|at| at <= now) {
+        return Ok(Look::Ready);
+    }
+    Ok(Look::Nothing {
+        due_in: due.map(|at| Duration::from_millis(nat(at.saturating_sub(now)))),
+    })
+}
+
+fn pause_end(db: &Connection, now: i64) -> Result<Option<i64>, Error> {
+    let mut select = db.prepare_cached("SELECT min(until) FROM pauses WHERE until > ?1")?;
+    Ok(select.query_row([now], |row| row.get(0))?)
+}
+
+pub(super) fn lapsed(db: &Connection, most: u32) -> Result<Vec<Leased>, Error> {
+    let sql = format!(
+        "SELECT {LEASED_COLUMNS} FROM
+            (SELECT * FROM (SELECT * FROM jobs WHERE state = 'leased' AND tracked = 1
+                AND lease_until <= ?1 ORDER BY lease_until LIMIT ?2)
+            UNION ALL SELECT * FROM (SELECT * FROM jobs WHERE state = 'leased' AND tracked = 0
+                AND lease_until <= ?1 LIMIT ?2))
+        ORDER BY lease_until LIMIT ?2"
+    );
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query(params![now(db)?, most])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = found.next()? {
+        jobs.push(leased(row)?);
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,62 @@
+//! What `SQLite` says, in the store's words.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::error::Error;
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked(text),
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly(text),
+            Some(ErrorCode::DiskFull) => Self::DiskFull(text),
+            Some(ErrorCode::NotADatabase) => Self::Other(format!(
+                "this is not a Countersign database ({text}); name another file, or move this one away"
+            )),
+            Some(ErrorCode::DatabaseCorrupt) => Self::Other(format!(
+                "the database is damaged ({text}); restore it from a backup"
+            )),
+            _ => Self::Other(format!("the database failed: {text}")),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Other(format!("this cannot be written as JSON: {error}"))
+    }
+}
+
+impl Error {
+    /// The same, naming the file: whoever reads it may have several.
+    pub(super) fn at(self, path: &Path) -> Self {
+        let name = |text: String| format!("{}: {text}", path.display());
+        match self {
+            Self::ReadOnly(text) => Self::ReadOnly(name(text)),
+            Self::Locked(text) => Self::Locked(name(text)),
+            Self::DiskFull(text) => Self::DiskFull(name(text)),
+            Self::Unreachable(text) => Self::Unreachable(name(text)),
+            Self::OutcomeUnknown(text) => Self::OutcomeUnknown(name(text)),
+            Self::Other(text) => Self::Other(name(text)),
+            Self::Conflict { .. }
+            | Self::StaleFence { .. }
+            | Self::Exists(_)
+            | Self::KeyReused { .. }
+            | Self::QueueFull { .. }
+            | Self::Paused { .. }
+            | Self::NewerSchema { .. } => self,
+        }
+    }
+
+    /// A COMMIT that failed. A full disk or somebody's lock is found before the commit's last
+    /// page is in the log; after any other failure the page may be there or not.
+    pub(super) fn of_commit(error: rusqlite::Error) -> Self {
+        match Self::from(error) {
+            known @ (Self::DiskFull(_) | Self::Locked(_) | Self::ReadOnly(_)) => known,
+            other => Self::OutcomeUnknown(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Jobs: put into the queue, ended, prolonged, shown. How one is chosen is in `claim`.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use flow::Time;
+
+use crate::error::Error;
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
+use crate::listing::Listing;
+use crate::record::{Page, Paged};
+use crate::rows::{self, Encoded, EventColumns, JobColumns, Turn, int, nat, nat32, time};
+
+use super::writer::Tx;
+
+/// What a fence is compared with.
+struct Held {
+    id: i64,
+    state: String,
+    fence: i64,
+    lease_until: Option<i64>,
+}
+
+impl Tx<'_> {
+    /// Where the event is a job's report, its lease must be the live one; where it says that the
+    /// lease was lost, the database's clock must agree.
+    pub(super) fn assert_lease(&self, change: &Encoded) -> Result<(), Error> {
+        let Some(check) = change.lease else {
+            return Ok(());
+        };
+        let name = format!("{}#{}", change.ticket.id, check.serial);
+        let mut select = self.db.prepare_cached(
+            "SELECT id, state, fence, lease_until FROM jobs WHERE ticket = ?1 AND serial = ?2",
+        )?;
+        let held = select
+            .query_row(params![change.ticket.id, check.serial], held)
+            .optional()?;
+        let held = assert_fence(held, &name, check.fence)?;
+        if check.must_have_run_out && held.lease_until.is_some_and(|until| until > self.now) {
+            return Err(Error::lease_alive(&name));
+        }
+        Ok(())
+    }
+
+    pub(super) fn turn_jobs(&mut self, ticket: &str, turns: &[Turn]) -> Result<(), Error> {
+        for turn in turns {
+            let (serial, known) = match turn {
+                Turn::Retry {
+                    serial,
+                    not_before,
+                    attempts,
+                    error,
+                } => (
+                    serial,
+                    self.retry_of_ticket(
+                        ticket,
+                        *serial,
+                        *not_before,
+                        *attempts,
+                        error.as_deref(),
+                    )?,
+                ),
+                Turn::End { serial, state, why } => (
+                    serial,
+                    self.end_of_ticket(ticket, *serial, *state, why.as_deref())?,
+                ),
+            };
+            if !known {
+                return Err(Error::no_such_job(ticket, *serial));
+            }
+        }
+        Ok(())
+    }
+
+    fn retry_of_ticket(
+        &mut self,
+        ticket: &str,
+        serial: i64,
+        not_before: i64,
+        attempts: i64,
+        error: Option<&str>,
+    ) -> Result<bool, Error> {
+        let state = rows::state_for(not_before, self.now);
+        let mut update = self.db.prepare_cached(
+            "UPDATE jobs SET state = ?3, not_before = ?4, attempts = ?5,
+                last_error = coalesce(?6, last_error), holder = NULL, lease_until = NULL
+            WHERE ticket = ?1 AND serial = ?2 AND state IN ('leased', 'ready', 'waiting')
+            RETURNING queue",
+        )?;
+        let values = params![ticket, serial, state, not_before, attempts, error];
+        let queue: Option<String> = update.query_row(values, |row| row.get(0)).optional()?;
+        let known = queue.is_some();
+        self.ready.extend(queue);
+        Ok(known)
+    }
+
+    /// A job that has ended stays as it ended.
+    fn end_of_ticket(
+        &self,
+        ticket: &str,
+        serial: i64,
+        state: JobState,
+        why: Option<&str>,
+    ) -> Result<bool, Error> {
+        let mut update = self.db.prepare_cached(
+            "UPDATE jobs SET state = ?3, last_error = coalesce(?4, last_error), ended_at = ?5,
+                lease_until = NULL
+            WHERE ticket = ?1 AND serial = ?2 AND state IN ('leased', 'ready', 'waiting')",
+        )?;
+        if update.execute(params![ticket, serial, state.word(), why, self.now])? > 0 {
+            return Ok(true);
+        }
+        let mut select = self
+            .db
+            .prepare_cached("SELECT 1 FROM jobs WHERE ticket = ?1 AND serial = ?2")?;
+        Ok(select.exists(params![ticket, serial])?)
+    }
+
+    pub(super) fn add_jobs(&mut self, jobs: &[JobColumns]) -> Result<Vec<i64>, Error> {
+        jobs.iter().map(|job| self.add_job(job)).collect()
+    }
+
+    fn add_job(&mut self, job: &JobColumns) -> Result<i64, Error> {
+        if let Some(most) = job.queue_max {
+            self.assert_room_in(&job.queue, most)?;
+        }
+        let state = job.state_at(self.now);
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
+                created_at, not_before, key, body)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?;
+        insert.execute(params![
+            job.queue,
+            state,
+            job.agent,
+            job.priority,
+            job.ticket,
+            job.serial,
+            job.tracked,
+            job.kind,
+            self.now,
+            job.not_before.max(0),
+            job.key,
+            job.body,
+        ])?;
+        // A waiting one too: whoever waits must learn when its time comes.
+        self.ready.insert(job.queue.clone());
+        Ok(self.db.last_insert_rowid())
+    }
+
+    fn assert_room_in(&self, queue: &str, most: u64) -> Result<(), Error> {
+        let mut select = self.db.prepare_cached(
+            "SELECT (SELECT count(*) FROM
+                    (SELECT 1 FROM jobs WHERE queue = ?1 AND state = 'ready' LIMIT ?2))
+                + (SELECT count(*) FROM
+                    (SELECT 1 FROM jobs WHERE queue = ?1 AND state = 'waiting' LIMIT ?2))",
+        )?;
+        let size = nat(select.query_row(params![queue, int(most)], |row| row.get(0))?);
+        if size < most {
+            return Ok(());
+        }
+        Err(Error::QueueFull {
+            queue: queue.to_owned(),
+            size,
+            most,
+        })
+    }
+
+    pub(super) fn enqueue(&mut self, jobs: &[FreeJob]) -> Result<Vec<JobId>, Error> {
+        let mut ids = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let columns = JobColumns::free(job)?;
+            let id = match self.same_key(&columns)? {
+                Some(id) => id,
+                None => self.add_free(&columns)?,
+            };
+            ids.push(JobId(id));
+        }
+        Ok(ids)
+    }
+
+    fn add_free(&mut self, job: &JobColumns) -> Result<i64, Error> {
+        let id = self.add_job(job)?;
+        let story = rows::job_story(id, &job.queue, &job.kind);
+        self.append(&EventColumns::of_job(
+            "job_enqueued",
+            self.now,
+            "",
+            None,
+            &story,
+        ))?;
+        Ok(id)
+    }
+
+    fn same_key(&self, job: &JobColumns) -> Result<Option<i64>, Error> {
+        let Some(key) = &job.key else {
+            return Ok(None);
+        };
+        let mut select = self
+            .db
+            .prepare_cached("SELECT id, queue, kind, body FROM jobs WHERE key = ?1")?;
+        let found: Option<(i64, String, String, String)> = select
+            .query_row([key], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .optional()?;
+        let Some((id, queue, kind, body)) = found else {
+            return Ok(None);
+        };
+        job.assert_same(&queue, &kind, &body)?;
+        Ok(Some(id))
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        ended: &[Ended],
+        then: Option<&Ask>,
+    ) -> Result<Vec<Leased>, Error> {
+        for one in ended {
+            self.end_free(one)?;
+        }
+        then.map_or(Ok(Vec::new()), |ask| self.claim_if_room(ask))
+    }
+
+    fn end_free(&mut self, ended: &Ended) -> Result<(), Error> {
+        let mut select = self.db.prepare_cached(
+            "SELECT id, state, fence, lease_until, tracked, ticket, queue, kind, holder, attempts
+            FROM jobs WHERE id = ?1",
+        )?;
+        let mut found = select.query([ended.job.0])?;
+        let Some(row) = found.next()? else {
+            return Err(assert_fence(None, &ended.job.0.to_string(), ended.fence)
+                .err()
+                .unwrap_or_else(|| rows::unreadable("a job")));
+        };
+        let name = ended.job.0.to_string();
+        let held = assert_fence(Some(held(row)?), &name, ended.fence)?;
+        if row.get(4)? {
+            return Err(Error::of_a_ticket(&name));
+        }
+        let (queue, kind): (String, String) = (row.get(6)?, row.get(7)?);
+        let mut story = rows::job_story(held.id, &queue, &kind);
+        let attempts = row.get::<_, i64>(9)? + 1;
+        let name = match &ended.outcome {
+            Outcome::Done { result } => {
+                self.end_done(held.id, &serde_json::to_string(result)?)?;
+                "job_done"
+            }
+            Outcome::Retry { error, not_before } => {
+                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
+                self.end_retry(held.id, not_before.0, attempts, error)?;
+                self.ready.insert(queue);
+                "job_retried"
+            }
+            Outcome::Dead { error } => {
+                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
+                self.end_dead(held.id, attempts, error)?;
+                "job_dead"
+            }
+        };
+        let by: Option<String> = row.get(8)?;
+        let by = by.unwrap_or_default();
+        self.append(&EventColumns::of_job(
+            name,
+            self.now,
+            &by,
+            row.get(5)?,
+            &story,
+        ))
+    }
+
+    fn end_done(&self, id: i64, result: &str) -> Result<(), Error> {
+        self.db
+            .prepare_cached(
+                "UPDATE jobs SET state = 'done', result = ?2, ended_at = ?3, lease_until = NULL
+                WHERE id = ?1",
+            )?
+            .execute(params![id, result, self.now])?;
+        Ok(())
+    }
+
+    pub(super) fn end_retry(
+        &self,
+        id: i64,
+        not_before: i64,
+        attempts: i64,
+        error: &str,
+    ) -> Result<(), Error> {
+        let state = rows::state_for(not_before, self.now);
+        self.db
+            .prepare_cached(
+                "UPDATE jobs SET state = ?2, not_before = ?3, attempts = ?4, last_error = ?5,
+                    holder = NULL, lease_until = NULL
+                WHERE id = ?1",
+            )?
+            .execute(params![id, state, not_before, attempts, rows::clean(error)])?;
+        Ok(())
+    }
+
+    pub(super) fn end_dead(&self, id: i64, attempts: i64, error: &str) -> Result<(), Error> {
+        self.db
+            .prepare_cached(
+                "UPDATE jobs SET state = 'dead', attempts = ?2, last_error = ?3, ended_at = ?4,
+                    lease_until = NULL
+                WHERE id = ?1",
+            )?
+            .execute(params![id, attempts, rows::clean(error), self.now])?;
+        Ok(())
+    }
+
+    pub(super) fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time, Error> {
+        let mut select = self
+            .db
+            .prepare_cached("SELECT id, state, fence, lease_until FROM jobs WHERE id = ?1")?;
+        let found = select.query_row([job.0], held).optional()?;
+        assert_fence(found, &job.0.to_string(), fence)?;
+        let until = rows::lease_end(self.now, lease);
+        self.db
+            .prepare_cached("UPDATE jobs SET lease_until = ?2 WHERE id = ?1")?
+            .execute(params![job.0, until])?;
+        Ok(Time(until))
+    }
+}
+
+fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
+    Ok(Held {
+        id: row.get(0)?,
+        state: row.get(1)?,
+        fence: row.get(2)?,
+        lease_until: row.get(3)?,
+    })
+}
+
+fn assert_fence(held: Option<Held>, name: &str, given: u64) -> Result<Held, Error> {
+    let current = held.as_ref().map_or(0, |found| nat(found.fence));
+    held.filter(|found| found.state == JobState::Leased.word() && nat(found.fence) == given)
+        .ok_or_else(|| Error::StaleFence {
+            job: name.to_owned(),
+            given,
+            current,
+        })
+}
+
+/// In the order of [`leased`].
+pub(super) const LEASED_COLUMNS: &str =
+    "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts";
+
+pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
+    let ticket: Option<String> = row.get(2)?;
+    let serial: Option<i64> = row.get(3)?;
+    let body: String = row.get(5)?;
+    Ok(Leased {
+        id: JobId(row.get(0)?),
+        queue: row.get(1)?,
+        work: Work::read(ticket.is_some(), row.get(4)?, &body)?,
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        serial: serial.map(nat32),
+        fence: nat(row.get(6)?),
+        holder: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
+        until: time(row.get::<_, Option<i64>>(8)?.unwrap_or_default()),
+        attempts: nat32(row.get(9)?),
+    })
+}
+
+pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
+    let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '?');
+    let mut select = db.prepare_cached(&listing.sql)?;
+    let mut found = select.query(params_from_iter(&listing.binds))?;
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.push(job(row)?);
+    }
+    Ok(listing.page(items, |job| job.id.0))
+}
+
+fn job(row: &Row<'_>) -> Result<Job, Error> {
+    let ticket: Option<String> = row.get(3)?;
+    let serial: Option<i64> = row.get(4)?;
+    let body: String = row.get(6)?;
+    let result: Option<String> = row.get(15)?;
+    Ok(Job {
+        id: JobId(row.get(0)?),
+        queue: row.get(1)?,
+        state: JobState::read(&row.get::<_, String>(2)?)?,
+        work: Work::read(ticket.is_some(), row.get(5)?, &body)?,
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        serial: serial.map(nat32),
+        priority: row.get(7)?,
+        created_at: time(row.get(8)?),
+        not_before: time(row.get(9)?),
+        attempts: nat32(row.get(10)?),
+        fence: nat(row.get(11)?),
+        holder: row.get(12)?,
+        lease_until: row.get::<_, Option<i64>>(13)?.map(time),
+        last_error: row.get(14)?,
+        result: result.map(|text| rows::decode(&text)).transpose()?,
+    })
+}

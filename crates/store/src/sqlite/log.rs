@@ -1,0 +1,157 @@
+//! The event log, the policies it names, and the answers that are given again.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use flow::{Policy, Time, Usage};
+use serde_json::Value;
+
+use crate::change::Remembered;
+use crate::error::Error;
+use crate::record::{Cursor, EventQuery, StoredEvent};
+use crate::rows::{self, EventColumns, int, nat, time};
+
+use super::writer::Tx;
+
+/// More than this is no page.
+const EVENTS_MAX: u32 = 10_000;
+
+impl Tx<'_> {
+    pub(super) fn append(&self, event: &EventColumns) -> Result<(), Error> {
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO events (ticket, version, policy, at, name, by, usd_micros, tokens,
+                wall_ms, body)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?;
+        insert.execute(params![
+            event.ticket,
+            event.version,
+            event.policy,
+            event.at,
+            event.name,
+            event.by,
+            event.spent.map(|spent| spent.usd_micros),
+            event.spent.map(|spent| spent.tokens),
+            event.spent.map(|spent| spent.wall_ms),
+            event.body,
+        ])?;
+        Ok(())
+    }
+
+    pub(super) fn put_policy(&self, id: &str, body: &str) -> Result<(), Error> {
+        self.db
+            .prepare_cached(
+                "INSERT INTO policies (id, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?
+            .execute([id, body])?;
+        Ok(())
+    }
+
+    /// The first answer, where the key was used for the same; a refusal where for another.
+    pub(super) fn answered(&self, asked: &Remembered) -> Result<Option<Value>, Error> {
+        match recall(self.db, &asked.key)? {
+            None => Ok(None),
+            Some(first) if first.payload_hash == asked.payload_hash => Ok(Some(first.answer)),
+            Some(_) => Err(Error::KeyReused {
+                key: asked.key.clone(),
+            }),
+        }
+    }
+
+    pub(super) fn remember(&self, remember: &Remembered) -> Result<(), Error> {
+        let answer = serde_json::to_string(&remember.answer)?;
+        self.db
+            .prepare_cached(
+                "INSERT INTO answers (key, payload_hash, answer, at) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![
+                rows::clean(&remember.key),
+                rows::clean(&remember.payload_hash),
+                answer,
+                self.now
+            ])?;
+        Ok(())
+    }
+}
+
+pub(super) fn recall(db: &Connection, key: &str) -> Result<Option<Remembered>, Error> {
+    let mut select =
+        db.prepare_cached("SELECT payload_hash, answer FROM answers WHERE key = ?1")?;
+    let found: Option<(String, String)> = select
+        .query_row([rows::clean(key)], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((payload_hash, answer)) = found else {
+        return Ok(None);
+    };
+    Ok(Some(Remembered {
+        key: key.to_owned(),
+        payload_hash,
+        answer: rows::decode(&answer)?,
+    }))
+}
+
+pub(super) fn policy(db: &Connection, id: &str) -> Result<Option<Policy>, Error> {
+    let mut select = db.prepare_cached("SELECT body FROM policies WHERE id = ?1")?;
+    let body: Option<String> = select.query_row([id], |row| row.get(0)).optional()?;
+    body.map(|text| rows::decode(&text)).transpose()
+}
+
+/// Writers are one at a time, so sequence numbers become visible in their own order and a cursor
+/// of the last one seen skips nothing.
+pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEvent>, Error> {
+    let columns = "SELECT sequence, ticket, version, policy, at, name, by, body FROM events";
+    let most = query.most.clamp(1, EVENTS_MAX);
+    let after = int(query.after.sequence);
+    let mut events = Vec::new();
+    if let Some(ticket) = &query.ticket {
+        let sql =
+            format!("{columns} WHERE ticket = ?3 AND sequence > ?1 ORDER BY sequence LIMIT ?2");
+        let mut select = db.prepare_cached(&sql)?;
+        let mut found = select.query(params![after, most, ticket.as_str()])?;
+        while let Some(row) = found.next()? {
+            events.push(event(row)?);
+        }
+        return Ok(events);
+    }
+    let sql = format!("{columns} WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query(params![after, most])?;
+    while let Some(row) = found.next()? {
+        events.push(event(row)?);
+    }
+    Ok(events)
+}
+
+fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {
+    let version: Option<i64> = row.get(2)?;
+    let ticket: Option<String> = row.get(1)?;
+    Ok(StoredEvent {
+        cursor: Cursor {
+            transaction: 0,
+            sequence: nat(row.get(0)?),
+        },
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        version: version.map(nat),
+        policy: row.get(3)?,
+        at: time(row.get(4)?),
+        name: row.get(5)?,
+        by: row.get(6)?,
+        body: rows::event_body(version.is_some(), &row.get::<_, String>(7)?)?,
+    })
+}
+
+/// Added up here and not in SQL: our sums saturate, `SQLite`'s overflow.
+pub(super) fn spent_since(db: &Connection, since: Time) -> Result<Usage, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT usd_micros, tokens, wall_ms FROM events WHERE wall_ms IS NOT NULL AND at >= ?1",
+    )?;
+    let mut found = select.query([since.0])?;
+    let mut sum = Usage::default();
+    while let Some(row) = found.next()? {
+        sum = sum.plus(Usage {
+            usd_micros: nat(row.get(0)?),
+            tokens: nat(row.get(1)?),
+            wall_ms: nat(row.get(2)?),
+        });
+    }
+    Ok(sum)
+}

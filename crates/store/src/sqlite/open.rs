@@ -1,0 +1,126 @@
+//! Opens an `SQLite` file: durable settings, the schema, and a clear word where it cannot be used.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// From 3.7.0 to 3.51.2 a checkpoint beside a write could corrupt the file.
+const VERSION_MIN: i32 = 3_051_003;
+
+/// Marks the file as ours.
+const APPLICATION_ID: i32 = 0x4353_676e;
+
+/// In order; the schema's version is how many of them have been applied.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_first.sql")];
+
+const STATEMENTS_MAX: usize = 128;
+
+/// The writing connection. Creates the file and its schema where there is none.
+pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
+    version_is_sound(rusqlite::version_number(), rusqlite::version())?;
+    if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(|error| cannot_write(path, &error.to_string()))?;
+    }
+    let mut db = Connection::open(path).map_err(|error| opening(path, error))?;
+    prepare(&mut db, path, settings).map_err(|error| error.at(path))?;
+    Ok(db)
+}
+
+/// A connection that cannot write.
+pub(super) fn reader(path: &Path, settings: &Settings) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
+    db.busy_timeout(settings.busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(db)
+}
+
+pub(super) fn version_is_sound(number: i32, name: &str) -> Result<(), Error> {
+    if number >= VERSION_MIN {
+        return Ok(());
+    }
+    Err(Error::Other(format!(
+        "this program was built with SQLite {name}, which can corrupt a database; build it with 3.51.3 or newer"
+    )))
+}
+
+fn opening(path: &Path, error: rusqlite::Error) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
+        return cannot_write(path, &error.to_string());
+    }
+    Error::from(error).at(path)
+}
+
+fn cannot_write(path: &Path, why: &str) -> Error {
+    Error::ReadOnly(format!(
+        "{}: {why}; make the file and its directory writable, or name another with --data-dir",
+        path.display()
+    ))
+}
+
+fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), Error> {
+    db.busy_timeout(settings.busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    if db.is_readonly("main")? {
+        return Err(Error::ReadOnly(
+            "the file is read-only; make it writable, or name another with --data-dir".to_owned(),
+        ));
+    }
+    turn_to_wal(db).map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => cannot_write(path, &error.to_string()),
+        _ => Error::from(error),
+    })?;
+    // FULL: with NORMAL an acknowledged commit can be lost in a power cut.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    // Savepoints keep their undo log here; on disk it would cost more than the commit.
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    db.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    migrate(db)
+}
+
+fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+}
+
+fn migrate(db: &mut Connection) -> Result<(), Error> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    // IMMEDIATE, so that of two programs that start together one waits for the other.
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = tx.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let owner: i32 = tx.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let tables: i64 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if owner != APPLICATION_ID && tables > 0 {
+        return Err(Error::Other(
+            "this database belongs to another program; name another file".to_owned(),
+        ));
+    }
+    if found > known {
+        return Err(Error::NewerSchema { found, known });
+    }
+    let applied = usize::try_from(found).unwrap_or(0);
+    if applied == MIGRATIONS.len() {
+        return Ok(());
+    }
+    for migration in MIGRATIONS.iter().skip(applied) {
+        tx.execute_batch(migration)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", known)?;
+    tx.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_is_sound;
+
+    #[test]
+    fn the_bundled_sqlite_is_one_that_does_not_corrupt() {
+        version_is_sound(rusqlite::version_number(), rusqlite::version()).unwrap();
+        assert!(version_is_sound(3_051_002, "3.51.2").is_err());
+    }
+}

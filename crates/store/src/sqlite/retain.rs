@@ -1,0 +1,86 @@
+//! Removes what is old, a bounded slice at a time so that nobody waits long behind it. Nothing
+//! that belongs to a ticket which is not terminal is touched.
+
+use rusqlite::params;
+
+use crate::error::Error;
+use crate::record::Retention;
+
+use super::writer::Tx;
+
+/// Rows of one slice.
+pub(super) const SLICE: i64 = 500;
+
+/// Ended jobs of no ticket, or of a terminal one.
+const JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
+    WHERE state IN ('done', 'dropped', 'dead') AND ended_at < ?1
+        AND (ticket IS NULL OR (SELECT stage FROM tickets WHERE tickets.id = jobs.ticket)
+            IN ('done', 'failed', 'cancelled'))
+    LIMIT ?2)";
+
+const MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT id FROM messages
+    WHERE processed_at < ?1 LIMIT ?2)";
+
+const ANSWERS: &str = "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers
+    WHERE at < ?1 LIMIT ?2)";
+
+/// What changed no ticket, unless it speaks of a live one.
+const NOTES: &str = "DELETE FROM events WHERE sequence IN (SELECT sequence FROM events
+    WHERE version IS NULL AND at < ?1
+        AND coalesce((SELECT stage FROM tickets WHERE tickets.id = events.ticket), 'done')
+            IN ('done', 'failed', 'cancelled')
+    LIMIT ?2)";
+
+/// Terminal tickets that no live ticket depends on.
+const TICKETS: &str = "SELECT id FROM tickets
+    WHERE stage IN ('done', 'failed', 'cancelled') AND updated_at < ?1
+        AND NOT EXISTS (SELECT 1 FROM dependencies
+            JOIN tickets AS live ON live.id = dependencies.dependant
+            WHERE dependencies.dependency = tickets.id
+                AND live.stage NOT IN ('done', 'failed', 'cancelled'))
+    LIMIT ?2";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sort {
+    Jobs,
+    Messages,
+    Answers,
+    Notes,
+    Tickets,
+}
+
+impl Tx<'_> {
+    /// How many of that sort one slice removed.
+    pub(super) fn remove(&self, sort: Sort, retention: &Retention) -> Result<u64, Error> {
+        let sql = match sort {
+            Sort::Jobs => JOBS,
+            Sort::Messages => MESSAGES,
+            Sort::Answers => ANSWERS,
+            Sort::Notes => NOTES,
+            Sort::Tickets => return self.remove_tickets(retention),
+        };
+        let mut delete = self.db.prepare_cached(sql)?;
+        let removed = delete.execute(params![retention.before.0, SLICE])?;
+        Ok(removed as u64)
+    }
+
+    fn remove_tickets(&self, retention: &Retention) -> Result<u64, Error> {
+        if !retention.tickets {
+            return Ok(0);
+        }
+        let mut select = self.db.prepare_cached(TICKETS)?;
+        let ids: Vec<String> = select
+            .query_map(params![retention.before.0, SLICE], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for id in &ids {
+            for sql in [
+                "DELETE FROM jobs WHERE ticket = ?1",
+                "DELETE FROM events WHERE ticket = ?1",
+                "DELETE FROM tickets WHERE id = ?1",
+            ] {
+                self.db.prepare_cached(sql)?.execute([id])?;
+            }
+        }
+        Ok(ids.len() as u64)
+    }
+}

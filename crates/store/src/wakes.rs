@@ -1,0 +1,93 @@
+//! Who waits for work in this process. Knows queues by name and nothing about jobs; a wake-up is
+//! a hint, never a promise, and whoever is woken looks for itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    next: u64,
+    by_id: HashMap<u64, (Vec<String>, Arc<Bell>)>,
+}
+
+#[derive(Debug, Default)]
+struct Bell {
+    notify: Notify,
+    /// Rung for one of the waiter's own queues, not for anything that may have happened.
+    sure: AtomicBool,
+}
+
+/// A place among those who wait. It is left by dropping it.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    id: u64,
+    bell: Arc<Bell>,
+    wakes: Arc<Wakes>,
+}
+
+impl Wakes {
+    pub(crate) fn enter(self: &Arc<Self>, queues: &[String]) -> Waiter {
+        let bell = Arc::<Bell>::default();
+        let mut waiters = self.lock();
+        let id = waiters.next;
+        waiters.next += 1;
+        waiters
+            .by_id
+            .insert(id, (queues.to_vec(), Arc::clone(&bell)));
+        Waiter {
+            id,
+            bell,
+            wakes: Arc::clone(self),
+        }
+    }
+
+    /// Wakes everybody who waits for one of these queues.
+    pub(crate) fn wake<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
+        let waiters = self.lock();
+        if waiters.by_id.is_empty() {
+            return;
+        }
+        for queue in queues {
+            for (wanted, bell) in waiters.by_id.values() {
+                if wanted.contains(queue) {
+                    bell.sure.store(true, Ordering::Release);
+                    bell.notify.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Something happened, perhaps nothing of interest: everybody looks again.
+    pub(crate) fn nudge(&self) {
+        for (_, bell) in self.lock().by_id.values() {
+            bell.notify.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    /// Returns at once where the wake-up came between `enter` and this call. True where it was
+    /// for one of the waiter's queues, false where it is worth no more than another look.
+    pub(crate) async fn woken(&self) -> bool {
+        self.bell.notify.notified().await;
+        self.bell.sure.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.wakes.lock().by_id.remove(&self.id);
+    }
+}

@@ -1,0 +1,90 @@
+//! What every store keeps to. A function is a fact; `facts!` runs each on each database.
+
+pub mod claims;
+pub mod crowd;
+pub mod decisions;
+pub mod leases;
+pub mod log;
+pub mod records;
+pub mod wakeups;
+
+use crate::support::House;
+
+macro_rules! facts {
+    ($($module:ident: $($fact:ident),+ $(,)?;)+) => {
+        mod on_sqlite {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $fact() {
+                    $module::$fact(House::sqlite().await).await;
+                }
+            )+)+
+        }
+    };
+}
+
+facts! {
+    decisions:
+        a_decision_is_written_whole_or_not_at_all,
+        a_ticket_is_read_back_as_it_was_written,
+        an_id_is_taken_once,
+        sixteen_writers_lose_no_update,
+        the_same_call_again_gets_the_first_answer,
+        ten_same_calls_at_once_write_once,
+        a_key_for_another_payload_is_refused,
+        a_ticket_that_was_looked_at_must_not_have_changed,
+        a_version_out_of_step_is_refused,
+        lists_are_paged_and_stay_so_while_tickets_come,
+        lists_are_narrowed_by_stage_epic_and_repository,
+        tickets_are_counted_by_stage,
+        dependants_follow_the_spec,
+        a_policy_comes_back_as_it_was,
+        artefacts_are_listed_and_a_repeated_one_is_one,
+        the_next_job_is_claimed_with_the_decision,
+        text_with_nul_is_kept_without_it;
+    claims:
+        priority_goes_first_then_age,
+        a_job_for_an_agent_goes_to_it_alone,
+        a_worker_of_one_ticket_gets_its_jobs_alone,
+        several_queues_are_one_line,
+        a_job_waits_for_its_time,
+        a_retry_keeps_the_fence_and_counts,
+        dead_and_dropped_jobs_are_kept_and_shown,
+        a_full_queue_refuses,
+        a_pause_stops_claims_and_ends,
+        a_free_job_with_the_same_key_is_one_job,
+        finishing_claims_the_next,
+        no_ticket_job_is_finished_behind_its_ticket,
+        jobs_are_paged;
+    leases:
+        a_stale_fence_is_refused,
+        a_lease_is_lost_only_when_it_has_run_out,
+        a_job_dropped_while_leased_takes_no_report,
+        a_lease_is_prolonged_by_its_holder_alone,
+        a_lapsed_free_job_goes_to_the_next_worker,
+        a_free_job_that_loses_every_lease_is_dead,
+        a_lapsed_tell_goes_to_the_next_worker,
+        a_lapsed_job_of_a_ticket_waits_for_its_ticket,
+        a_lapsed_free_job_is_ended_under_its_fence_alone;
+    log:
+        a_tickets_events_are_complete_and_in_order,
+        the_cursor_skips_nothing_under_concurrent_commits,
+        what_changed_no_ticket_is_noted,
+        what_was_spent_is_added_up_from_a_time_on,
+        retention_never_touches_live_tickets,
+        retention_removes_what_is_old;
+    records:
+        a_message_is_processed_once,
+        the_last_heartbeat_is_seen,
+        epics_are_put_and_listed,
+        the_store_says_what_it_is;
+    wakeups:
+        a_job_wakes_who_waits,
+        a_job_that_came_before_the_wait_is_seen,
+        a_commit_of_another_connection_wakes_who_waits,
+        who_waits_for_another_queue_sleeps_on,
+        waiting_ends_by_itself;
+    crowd:
+        ten_connections_lose_no_job_and_run_none_twice;
+}

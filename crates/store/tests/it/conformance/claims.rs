@@ -1,0 +1,383 @@
+//! Which job goes to whom, and when.
+
+use flow::event::Failure;
+use flow::{Effect, Time, Usage, What};
+use serde_json::json;
+use store::{Ask, Change, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page, Pause, Scope};
+use store::{Store, Work};
+
+use crate::support::{
+    House, LONG, ask, blank, build, claim_one, creation, enqueue, free, id, lease_of, number, step,
+    waived, with_build,
+};
+
+pub async fn priority_goes_first_then_age(house: House) {
+    let store = house.store;
+    for (n, priority) in [(1, 50), (2, 10), (3, 90), (4, 50), (5, 90)] {
+        let job = FreeJob {
+            priority,
+            ..free("work", json!(n))
+        };
+        enqueue(&*store, job).await;
+    }
+    let two = Ask {
+        most: 2,
+        ..ask("work")
+    };
+    let mut order = Vec::new();
+    loop {
+        let claimed = store.claim(&two).await.unwrap();
+        if claimed.is_empty() {
+            break;
+        }
+        order.extend(claimed.into_iter().map(|job| body(&job.work)));
+    }
+    assert_eq!(order, [3, 5, 1, 4, 2]);
+}
+
+pub async fn a_job_for_an_agent_goes_to_it_alone(house: House) {
+    let store = house.store;
+    let named = FreeJob {
+        agent: Some("qa-1".to_owned()),
+        priority: 90,
+        ..free("work", json!(1))
+    };
+    enqueue(&*store, named).await;
+    number(&*store, "work", 2).await;
+    assert_eq!(body(&claim_one(&*store, &ask("work")).await.work), 2);
+    assert!(store.claim(&ask("work")).await.unwrap().is_empty());
+    let qa = Ask {
+        agent: "qa-1".to_owned(),
+        ..ask("work")
+    };
+    assert_eq!(body(&claim_one(&*store, &qa).await.work), 1);
+}
+
+pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
+    let store = house.store;
+    with_build(&*store, "T-1").await;
+    with_build(&*store, "T-2").await;
+    let of_two = Ask {
+        ticket: Some(id("T-2")),
+        most: 5,
+        ..ask("build")
+    };
+    let claimed = store.claim(&of_two).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].ticket, Some(id("T-2")));
+    assert!(store.claim(&of_two).await.unwrap().is_empty());
+}
+
+pub async fn several_queues_are_one_line(house: House) {
+    let store = house.store;
+    number(&*store, "a", 1).await;
+    number(&*store, "b", 2).await;
+    let urgent = FreeJob {
+        priority: 99,
+        ..free("b", json!(3))
+    };
+    enqueue(&*store, urgent).await;
+    number(&*store, "c", 4).await;
+    let both = Ask {
+        queues: vec!["a".to_owned(), "b".to_owned(), "b".to_owned()],
+        most: 10,
+        ..ask("a")
+    };
+    let claimed = store.claim(&both).await.unwrap();
+    let order: Vec<u64> = claimed.iter().map(|job| body(&job.work)).collect();
+    assert_eq!(order, [3, 1, 2]);
+}
+
+pub async fn a_job_waits_for_its_time(house: House) {
+    let store = house.store;
+    let now = store.now().await.unwrap();
+    let later = |ms| FreeJob {
+        not_before: Some(now.plus_ms(ms)),
+        ..free("work", json!(ms))
+    };
+    enqueue(&*store, later(3_600_000)).await;
+    enqueue(&*store, later(60)).await;
+    assert!(store.claim(&ask("work")).await.unwrap().is_empty());
+    assert_eq!(in_state(&*store, JobState::Waiting).await, 2);
+    // Nobody rings when a time comes: the wait itself knows it.
+    store.wait(&ask("work"), LONG).await;
+    assert_eq!(body(&claim_one(&*store, &ask("work")).await.work), 60);
+    assert!(store.claim(&ask("work")).await.unwrap().is_empty());
+}
+
+pub async fn a_retry_keeps_the_fence_and_counts(house: House) {
+    let store = house.store;
+    let ticket = with_build(&*store, "T-1").await;
+    let first = claim_one(&*store, &ask("build")).await;
+    assert_eq!((first.fence, first.attempts), (1, 0));
+    let now = store.now().await.unwrap();
+    let change = failed(&ticket, &first, 1, now.plus_ms(3_600_000));
+    store.commit(change.clone()).await.unwrap();
+    assert!(store.claim(&ask("build")).await.unwrap().is_empty());
+    let waiting = &list(&*store).await[0];
+    assert_eq!(
+        (waiting.state, waiting.fence, waiting.attempts),
+        (JobState::Waiting, 1, 1)
+    );
+    assert_eq!(waiting.last_error.as_deref(), Some("no network"));
+    assert_eq!((&waiting.holder, waiting.lease_until), (&None, None));
+    assert_eq!(waiting.not_before, now.plus_ms(3_600_000));
+
+    // Another job, due at once, comes back with a new fence.
+    let ticket = with_build(&*store, "T-2").await;
+    let first = claim_one(&*store, &ask("build")).await;
+    store
+        .commit(failed(&ticket, &first, 1, Time(0)))
+        .await
+        .unwrap();
+    let second = claim_one(&*store, &ask("build")).await;
+    assert_eq!((second.id, second.fence, second.attempts), (first.id, 2, 1));
+}
+
+pub async fn dead_and_dropped_jobs_are_kept_and_shown(house: House) {
+    let store = house.store;
+    let ticket = with_build(&*store, "T-1").await;
+    let job = claim_one(&*store, &ask("build")).await;
+    let mut change = failed(&ticket, &job, 1, Time(0));
+    change.effects = vec![
+        Effect::Bury {
+            serial: 1,
+            why: "five times".to_owned(),
+        },
+        build(2),
+    ];
+    store.commit(change.clone()).await.unwrap();
+    let mut drop = step(&change.ticket, waived());
+    drop.effects = vec![Effect::Drop {
+        serial: 2,
+        why: "cancelled".to_owned(),
+    }];
+    store.commit(drop).await.unwrap();
+    assert!(store.claim(&ask("build")).await.unwrap().is_empty());
+    let all = list(&*store).await;
+    assert_eq!(
+        (all[0].state, all[0].last_error.as_deref()),
+        (JobState::Dropped, Some("cancelled"))
+    );
+    assert_eq!(
+        (all[1].state, all[1].last_error.as_deref()),
+        (JobState::Dead, Some("five times"))
+    );
+    assert_eq!(in_state(&*store, JobState::Dead).await, 1);
+    assert_eq!(in_state(&*store, JobState::Dropped).await, 1);
+}
+
+pub async fn a_full_queue_refuses(house: House) {
+    let store = house.store;
+    let limited = |n: u64| FreeJob {
+        queue_max: Some(2),
+        ..free("work", json!(n))
+    };
+    let later = FreeJob {
+        not_before: Some(store.now().await.unwrap().plus_ms(3_600_000)),
+        ..limited(1)
+    };
+    enqueue(&*store, later).await;
+    // All of a call or nothing: one of these two would have had room.
+    let refused = store.enqueue(vec![limited(2), limited(3)]).await;
+    assert!(matches!(
+        refused,
+        Err(Error::QueueFull {
+            size: 2,
+            most: 2,
+            ..
+        })
+    ));
+    assert_eq!(list(&*store).await.len(), 1);
+    enqueue(&*store, limited(4)).await;
+    assert!(matches!(
+        store.enqueue(vec![limited(5)]).await,
+        Err(Error::QueueFull { .. })
+    ));
+    // What is leased no longer waits in the queue.
+    claim_one(&*store, &ask("work")).await;
+    enqueue(&*store, limited(6)).await;
+
+    let full = |name: &str| Change {
+        effects: vec![build(1)],
+        queue_max: Some(1),
+        ..creation(blank(name))
+    };
+    store.commit(full("T-1")).await.unwrap();
+    assert!(matches!(
+        store.commit(full("T-2")).await,
+        Err(Error::QueueFull { .. })
+    ));
+    assert_eq!(store.ticket(&id("T-2")).await.unwrap(), None);
+}
+
+pub async fn a_pause_stops_claims_and_ends(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    let asked = Ask {
+        provider: Some("acme".to_owned()),
+        ..ask("work")
+    };
+    let pause = |scope: &Scope, until| Pause {
+        scope: scope.clone(),
+        until,
+        why: "quota".to_owned(),
+        by: "ada".to_owned(),
+    };
+    for scope in [
+        Scope::Agent("worker".to_owned()),
+        Scope::Queue("work".to_owned()),
+        Scope::Provider("acme".to_owned()),
+    ] {
+        store.pause(pause(&scope, None)).await.unwrap();
+        assert!(store.claim(&asked).await.unwrap().is_empty(), "{scope:?}");
+        assert_eq!(store.pauses().await.unwrap(), [pause(&scope, None)]);
+        assert!(store.resume(&scope).await.unwrap());
+        assert!(!store.resume(&scope).await.unwrap());
+    }
+    // Another's pause is no concern of this one.
+    store
+        .pause(pause(&Scope::Agent("other".to_owned()), None))
+        .await
+        .unwrap();
+    let until = store.now().await.unwrap().plus_ms(60);
+    let queue = Scope::Queue("work".to_owned());
+    store.pause(pause(&queue, Some(until))).await.unwrap();
+    assert!(store.claim(&asked).await.unwrap().is_empty());
+    store.wait(&asked, LONG).await;
+    assert_eq!(body(&claim_one(&*store, &asked).await.work), 1);
+    assert!(store.now().await.unwrap() >= until);
+    assert_eq!(store.pauses().await.unwrap().len(), 1);
+}
+
+pub async fn a_free_job_with_the_same_key_is_one_job(house: House) {
+    let store = house.store;
+    let keyed = |body| FreeJob {
+        key: Some("key".to_owned()),
+        ..free("work", body)
+    };
+    let first = enqueue(&*store, keyed(json!({ "a": 1, "b": 2 }))).await;
+    let again = enqueue(&*store, keyed(json!({ "b": 2, "a": 1 }))).await;
+    assert_eq!(first, again);
+    let other = store
+        .enqueue(vec![free("work", json!(1)), keyed(json!(2))])
+        .await;
+    assert!(matches!(other, Err(Error::KeyReused { .. })));
+    assert_eq!(list(&*store).await.len(), 1);
+}
+
+pub async fn finishing_claims_the_next(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    number(&*store, "work", 2).await;
+    let first = claim_one(&*store, &ask("work")).await;
+    let ended = Ended {
+        job: first.id,
+        fence: first.fence,
+        outcome: Outcome::Done {
+            result: json!({ "ok": true }),
+        },
+    };
+    let next = store
+        .finish(vec![ended.clone()], Some(&ask("work")))
+        .await
+        .unwrap();
+    assert_eq!(body(&next[0].work), 2);
+    assert!(matches!(
+        store.finish(vec![ended], None).await,
+        Err(Error::StaleFence { .. })
+    ));
+    let done = &list(&*store).await[1];
+    assert_eq!(
+        (done.state, &done.result),
+        (JobState::Done, &Some(json!({ "ok": true })))
+    );
+    let dead = Ended {
+        job: next[0].id,
+        fence: next[0].fence,
+        outcome: Outcome::Dead {
+            error: "no such program".to_owned(),
+        },
+    };
+    assert!(store.finish(vec![dead], None).await.unwrap().is_empty());
+    assert_eq!(list(&*store).await[0].state, JobState::Dead);
+}
+
+pub async fn no_ticket_job_is_finished_behind_its_ticket(house: House) {
+    let store = house.store;
+    with_build(&*store, "T-1").await;
+    let job = claim_one(&*store, &ask("build")).await;
+    let ended = Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done { result: json!(1) },
+    };
+    assert!(matches!(
+        store.finish(vec![ended], None).await,
+        Err(Error::Other(_))
+    ));
+    assert_eq!(list(&*store).await[0].state, JobState::Leased);
+}
+
+pub async fn jobs_are_paged(house: House) {
+    let store = house.store;
+    for n in 0..5 {
+        number(&*store, if n == 2 { "other" } else { "work" }, n).await;
+    }
+    let query = JobQuery {
+        queue: Some("work".to_owned()),
+        ..JobQuery::default()
+    };
+    let page = |after| Page { after, most: 3 };
+    let first = store.jobs(&query, &page(None)).await.unwrap();
+    assert_eq!(first.items.len(), 3);
+    let second = store.jobs(&query, &page(first.next)).await.unwrap();
+    assert_eq!((second.items.len(), second.next), (1, None));
+    assert_eq!(second.items[0].work, work(0));
+}
+
+fn failed(ticket: &flow::Ticket, job: &store::Leased, attempts: u32, not_before: Time) -> Change {
+    let mut change = step(
+        ticket,
+        What::JobFailed {
+            lease: lease_of(job),
+            failure: Failure::Transient,
+            message: "no network".to_owned(),
+            usage: Usage::default(),
+        },
+    );
+    change.ticket.jobs[0].attempts = attempts;
+    change.effects = vec![Effect::Retry {
+        serial: 1,
+        not_before,
+    }];
+    change
+}
+
+fn work(n: u64) -> Work {
+    Work::Free {
+        kind: "task".to_owned(),
+        body: json!(n),
+    }
+}
+
+fn body(work: &Work) -> u64 {
+    match work {
+        Work::Free { body, .. } => body.as_u64().unwrap(),
+        Work::Task(task) => panic!("{task:?}"),
+    }
+}
+
+async fn list(store: &dyn Store) -> Vec<store::Job> {
+    let page = store.jobs(&JobQuery::default(), &Page::default()).await;
+    page.unwrap().items
+}
+
+async fn in_state(store: &dyn Store, state: JobState) -> usize {
+    let query = JobQuery {
+        state: Some(state),
+        ..JobQuery::default()
+    };
+    let page = store.jobs(&query, &Page::default()).await;
+    page.unwrap().items.len()
+}

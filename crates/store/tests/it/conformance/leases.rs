@@ -1,0 +1,236 @@
+//! Leases and fences: one live holder, and no report from the past.
+
+use std::time::Duration;
+
+use flow::job::{NewJob, News};
+use flow::{Effect, Task, Time, Usage, What};
+use serde_json::json;
+use store::{Ask, Change, Ended, Error, JobQuery, JobState, Leased, Outcome, Page};
+
+use crate::support::{
+    House, LONG, ask, blank, claim_one, creation, is_conflict, is_stale, lease_of, number, step,
+    waived, with_build,
+};
+
+pub async fn a_stale_fence_is_refused(house: House) {
+    let store = house.store;
+    let ticket = with_build(&*store, "T-1").await;
+    let job = claim_one(&*store, &ask("build")).await;
+    let report = |fence| {
+        let mut change = step(&ticket, unusable(&job, fence));
+        change.effects = vec![Effect::Finish { serial: 1 }];
+        change
+    };
+    is_stale(&store.commit(report(job.fence - 1)).await);
+    is_stale(&store.commit(report(job.fence + 1)).await);
+    store.commit(report(job.fence)).await.unwrap();
+    // The fence is right and the job has ended: late all the same.
+    let mut late = report(job.fence);
+    late.was = Some(2);
+    late.ticket.version = 3;
+    is_stale(&store.commit(late).await);
+    let mut unknown = step(&ticket, waived());
+    unknown.event.what = What::Started {
+        lease: flow::event::Lease {
+            serial: 7,
+            fence: 1,
+        },
+    };
+    is_stale(&store.commit(unknown).await);
+}
+
+pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
+    let store = house.store;
+    let ticket = with_build(&*store, "T-1").await;
+    let job = claim_one(&*store, &ask("build")).await;
+    let mut lost = step(
+        &ticket,
+        What::LeaseLost {
+            lease: lease_of(&job),
+        },
+    );
+    lost.effects = vec![Effect::Retry {
+        serial: 1,
+        not_before: Time(0),
+    }];
+    assert!(store.lapsed(10).await.unwrap().is_empty());
+    is_conflict(&store.commit(lost.clone()).await);
+    store
+        .renew(job.id, job.fence, Duration::ZERO)
+        .await
+        .unwrap();
+    let lapsed = store.lapsed(10).await.unwrap();
+    assert_eq!((lapsed.len(), lapsed[0].id), (1, job.id));
+    store.commit(lost.clone()).await.unwrap();
+    // The zombie wakes up: its report comes too late, and the next holder's does not.
+    let next = claim_one(&*store, &ask("build")).await;
+    let report = |job: &Leased| step(&lost.ticket, unusable(job, job.fence));
+    is_stale(&store.commit(report(&job)).await);
+    is_stale(&store.renew(job.id, job.fence, LONG).await);
+    store.commit(report(&next)).await.unwrap();
+}
+
+pub async fn a_job_dropped_while_leased_takes_no_report(house: House) {
+    let store = house.store;
+    let ticket = with_build(&*store, "T-1").await;
+    let job = claim_one(&*store, &ask("build")).await;
+    let mut cancelled = step(&ticket, waived());
+    cancelled.effects = vec![Effect::Drop {
+        serial: 1,
+        why: "cancelled".to_owned(),
+    }];
+    store.commit(cancelled.clone()).await.unwrap();
+    is_stale(
+        &store
+            .commit(step(&cancelled.ticket, unusable(&job, job.fence)))
+            .await,
+    );
+    is_stale(&store.renew(job.id, job.fence, LONG).await);
+    assert!(store.lapsed(10).await.unwrap().is_empty());
+}
+
+pub async fn a_lease_is_prolonged_by_its_holder_alone(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    let short = Ask {
+        lease: Duration::from_secs(60),
+        ..ask("work")
+    };
+    let job = claim_one(&*store, &short).await;
+    let until = store.renew(job.id, job.fence, LONG).await.unwrap();
+    assert!(until > job.until);
+    is_stale(&store.renew(job.id, job.fence + 1, LONG).await);
+    is_stale(&store.renew(store::JobId(job.id.0 + 1), 1, LONG).await);
+    let page = store
+        .jobs(&JobQuery::default(), &Page::default())
+        .await
+        .unwrap();
+    assert_eq!(page.items[0].lease_until, Some(until));
+}
+
+pub async fn a_lapsed_free_job_goes_to_the_next_worker(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    let first = claim_one(&*store, &at_once("work")).await;
+    let second = claim_one(&*store, &ask("work")).await;
+    assert_eq!((second.id, second.fence, second.attempts), (first.id, 2, 1));
+    is_stale(&store.finish(vec![done(&first)], None).await);
+    store.finish(vec![done(&second)], None).await.unwrap();
+}
+
+pub async fn a_free_job_that_loses_every_lease_is_dead(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    for attempts in 0..6 {
+        assert_eq!(
+            claim_one(&*store, &at_once("work")).await.attempts,
+            attempts
+        );
+    }
+    assert!(store.claim(&at_once("work")).await.unwrap().is_empty());
+    let page = store
+        .jobs(&JobQuery::default(), &Page::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        (page.items[0].state, page.items[0].attempts),
+        (JobState::Dead, 6)
+    );
+    assert!(page.items[0].last_error.as_ref().unwrap().contains("lease"));
+    // Its history is in the log.
+    let query = store::EventQuery {
+        most: 100,
+        ..store::EventQuery::default()
+    };
+    let names = crate::support::settled_events(&*store, &query, 13).await;
+    let lost = names.iter().filter(|event| event.name == "job_lease_lost");
+    assert_eq!(lost.count(), 5);
+    assert_eq!(names.last().unwrap().name, "job_dead");
+}
+
+pub async fn a_lapsed_tell_goes_to_the_next_worker(house: House) {
+    let store = house.store;
+    let tell = Effect::Enqueue(NewJob {
+        serial: 1,
+        task: Task::Tell { news: News::Met },
+        priority: 50,
+        not_before: Time(0),
+        agent: None,
+    });
+    let change = Change {
+        effects: vec![tell],
+        ..creation(blank("T-1"))
+    };
+    store.commit(change).await.unwrap();
+    let first = claim_one(&*store, &at_once("tell")).await;
+    let second = claim_one(&*store, &ask("tell")).await;
+    assert_eq!(
+        (second.id, second.fence, second.serial),
+        (first.id, 2, Some(1))
+    );
+    store.finish(vec![done(&second)], None).await.unwrap();
+}
+
+pub async fn a_lapsed_job_of_a_ticket_waits_for_its_ticket(house: House) {
+    let store = house.store;
+    with_build(&*store, "T-1").await;
+    claim_one(&*store, &at_once("build")).await;
+    assert!(store.claim(&ask("build")).await.unwrap().is_empty());
+    assert_eq!(store.lapsed(10).await.unwrap().len(), 1);
+}
+
+pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    claim_one(&*store, &at_once("work")).await;
+    let lapsed = store.lapsed(10).await.unwrap().remove(0);
+    let retry = |fence| Ended {
+        job: lapsed.id,
+        fence,
+        outcome: Outcome::Retry {
+            error: "the worker is gone".to_owned(),
+            not_before: Time(0),
+        },
+    };
+    is_stale(&store.finish(vec![retry(lapsed.fence + 1)], None).await);
+    store.finish(vec![retry(lapsed.fence)], None).await.unwrap();
+    is_stale(&store.finish(vec![retry(lapsed.fence)], None).await);
+    assert_eq!(claim_one(&*store, &ask("work")).await.attempts, 1);
+    assert!(matches!(
+        store.finish(vec![done(&lapsed)], None).await,
+        Err(Error::StaleFence {
+            given: 1,
+            current: 2,
+            ..
+        })
+    ));
+}
+
+/// A lease that has run out as soon as it is given.
+fn at_once(queue: &str) -> Ask {
+    Ask {
+        lease: Duration::ZERO,
+        ..ask(queue)
+    }
+}
+
+fn done(job: &Leased) -> Ended {
+    Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done {
+            result: json!(null),
+        },
+    }
+}
+
+fn unusable(job: &Leased, fence: u64) -> What {
+    What::ReviewUnusable {
+        lease: flow::event::Lease {
+            serial: job.serial.unwrap(),
+            fence,
+        },
+        why: "empty".to_owned(),
+        usage: Usage::default(),
+    }
+}

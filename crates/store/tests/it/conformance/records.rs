@@ -1,0 +1,70 @@
+//! Messages, heartbeats, epics.
+
+use flow::Time;
+use serde_json::json;
+use store::{Agent, Epic, NewMessage};
+
+use crate::support::{House, id};
+
+pub async fn a_message_is_processed_once(house: House) {
+    let message = |content: &str| NewMessage {
+        at: Time(1),
+        from: "worker".to_owned(),
+        to: "ada".to_owned(),
+        kind: "question".to_owned(),
+        ticket: Some(id("T-1")),
+        content: content.to_owned(),
+    };
+    let first = house.store.send(message("first")).await.unwrap();
+    house.store.send(message("second")).await.unwrap();
+    let open = house.store.messages("ada", 1).await.unwrap();
+    assert_eq!((open[0].id, &open[0].message), (first, &message("first")));
+    assert!(house.store.messages("bob", 10).await.unwrap().is_empty());
+
+    let mut markers = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let store = house.another().await;
+        markers.spawn(async move { store.mark_processed(first, Time(2)).await.unwrap() });
+    }
+    let marked = markers.join_all().await;
+    assert_eq!(marked.iter().filter(|won| **won).count(), 1);
+    let open = house.store.messages("ada", 10).await.unwrap();
+    assert_eq!(open.len(), 1);
+    assert_eq!(open[0].message.content, "second");
+}
+
+pub async fn the_last_heartbeat_is_seen(house: House) {
+    let store = house.store;
+    let beat = |name: &str, at| Agent {
+        name: name.to_owned(),
+        role: "builder".to_owned(),
+        seen_at: Time(at),
+        body: json!({ "job": at }),
+    };
+    for agent in [beat("qa-1", 1), beat("qa-2", 1), beat("qa-1", 5)] {
+        store.beat(agent).await.unwrap();
+    }
+    assert_eq!(
+        store.agents().await.unwrap(),
+        [beat("qa-1", 5), beat("qa-2", 1)]
+    );
+}
+
+pub async fn epics_are_put_and_listed(house: House) {
+    let store = house.store;
+    let epic = |title: &str| Epic {
+        id: "E-1".to_owned(),
+        title: title.to_owned(),
+        body: json!({ "requirements": ["one", "two"] }),
+        updated_at: Time(1),
+    };
+    store.put_epic(epic("first")).await.unwrap();
+    store.put_epic(epic("second")).await.unwrap();
+    assert_eq!(store.epics().await.unwrap(), [epic("second")]);
+}
+
+pub async fn the_store_says_what_it_is(house: House) {
+    let what = house.store.describe().await.unwrap();
+    assert!(what.contains(" at "), "{what}");
+    assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
+}

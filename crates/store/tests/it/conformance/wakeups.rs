@@ -1,0 +1,71 @@
+//! Waiting for work. The slow poll is switched off here (see `support::settings`), so whatever
+//! returns in time was woken.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::support::{House, LONG, ask, claim_one, number, with_build};
+
+/// Far more than a wake-up needs, far less than the poll.
+const SOON: Duration = Duration::from_secs(20);
+
+pub async fn a_job_wakes_who_waits(house: House) {
+    woken_by(&house, &house).await;
+}
+
+pub async fn a_job_that_came_before_the_wait_is_seen(house: House) {
+    assert!(house.store.claim(&ask("work")).await.unwrap().is_empty());
+    number(&*house.another().await, "work", 1).await;
+    timeout(SOON, house.store.wait(&ask("work"), LONG))
+        .await
+        .unwrap();
+    claim_one(&*house.store, &ask("work")).await;
+}
+
+pub async fn a_commit_of_another_connection_wakes_who_waits(house: House) {
+    let other = house.another().await;
+    let store = house.store.clone();
+    let waiter = tokio::spawn(async move {
+        while store.claim(&ask("build")).await.unwrap().is_empty() {
+            store.wait(&ask("build"), LONG).await;
+        }
+    });
+    with_build(&*other, "T-1").await;
+    timeout(SOON, waiter).await.unwrap().unwrap();
+}
+
+pub async fn who_waits_for_another_queue_sleeps_on(house: House) {
+    let store = house.store.clone();
+    let waiter = tokio::spawn(async move { store.wait(&ask("other"), LONG).await });
+    woken_by(&house, &house).await;
+    assert!(!waiter.is_finished());
+    waiter.abort();
+}
+
+pub async fn waiting_ends_by_itself(house: House) {
+    timeout(
+        SOON,
+        house.store.wait(&ask("work"), Duration::from_millis(30)),
+    )
+    .await
+    .unwrap();
+}
+
+/// Twenty times over: a waiter that has found nothing gets each job as it comes.
+async fn woken_by(waiting: &House, giving: &House) {
+    let store = waiting.store.clone();
+    let waiter = tokio::spawn(async move {
+        let mut got = 0;
+        while got < 20 {
+            got += store.claim(&ask("work")).await.unwrap().len();
+            if got < 20 {
+                store.wait(&ask("work"), LONG).await;
+            }
+        }
+    });
+    for n in 0..20 {
+        number(&*giving.store, "work", n).await;
+    }
+    timeout(SOON, waiter).await.unwrap().unwrap();
+}

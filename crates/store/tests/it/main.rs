@@ -1,0 +1,6 @@
+//! One suite of facts, run on each database.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod conformance;
+mod sqlite;
+mod support;

@@ -1,0 +1,245 @@
+//! Houses to test in, and tickets built by hand: the store looks at versions, fences and keys,
+//! so a ticket here has no more than a version and a stage.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::event::Lease;
+use flow::job::{NewJob, OpenJob};
+use flow::ticket::Spec;
+use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
+use serde_json::{Value, json};
+use store::StoredEvent;
+use store::{Ask, Change, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store};
+use tempfile::TempDir;
+
+/// One store to test, and a way to open it again as somebody else would.
+pub struct House {
+    pub store: Arc<dyn Store>,
+    pub place: String,
+    _directory: Option<TempDir>,
+}
+
+impl House {
+    pub async fn sqlite() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("store.db").display().to_string();
+        Self {
+            store: open(&place).await,
+            place,
+            _directory: Some(directory),
+        }
+    }
+
+    /// Another handle, as another process would have.
+    pub async fn another(&self) -> Arc<dyn Store> {
+        open(&self.place).await
+    }
+}
+
+pub async fn open(place: &str) -> Arc<dyn Store> {
+    store::open_with(place, settings()).await.unwrap()
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        // A wake-up that gets lost must show as a failure, not as a delay.
+        poll: Duration::from_secs(3600),
+        ..Settings::default()
+    }
+}
+
+pub const LONG: Duration = Duration::from_secs(3600);
+
+pub fn id(text: &str) -> TicketId {
+    TicketId::new(text).unwrap()
+}
+
+pub fn person() -> Actor {
+    Actor::new("ada", Role::Human)
+}
+
+/// A ticket as `flow` opens it, without the jobs that it would order.
+pub fn blank(name: &str) -> Ticket {
+    let spec = Spec {
+        title: format!("Title of {name}"),
+        priority: 50,
+        ..Spec::default()
+    };
+    let opened = flow::open(&id(name), &event(created(spec)), &Policy::default());
+    let mut ticket = opened.unwrap().ticket;
+    ticket.jobs.clear();
+    ticket.jobs_ordered = 0;
+    ticket
+}
+
+fn created(spec: Spec) -> What {
+    What::Created {
+        spec: Box::new(spec),
+        met: BTreeSet::new(),
+        failed: Vec::new(),
+    }
+}
+
+pub fn event(what: What) -> Event {
+    Event {
+        at: Time(2000),
+        by: person(),
+        expects: None,
+        what,
+    }
+}
+
+/// The change that creates `ticket`.
+pub fn creation(ticket: Ticket) -> Change {
+    let what = created(ticket.spec.clone());
+    Change {
+        ticket,
+        was: None,
+        event: event(what),
+        policy: Policy::default(),
+        effects: Vec::new(),
+        reads: Vec::new(),
+        remember: None,
+        artefacts: Vec::new(),
+        queue_max: None,
+        then: None,
+    }
+}
+
+/// The change that `what` makes of `ticket`: one version more.
+pub fn step(ticket: &Ticket, what: What) -> Change {
+    let mut next = ticket.clone();
+    next.version += 1;
+    Change {
+        was: Some(ticket.version),
+        event: event(what),
+        ..creation(next)
+    }
+}
+
+/// An event without a lease, for steps that only count.
+pub fn waived() -> What {
+    What::Waived {
+        finding: "F1".to_owned(),
+        why: "because".to_owned(),
+    }
+}
+
+pub fn build(serial: u32) -> Effect {
+    Effect::Enqueue(NewJob {
+        serial,
+        task: Task::Build { round: 1 },
+        priority: 50,
+        not_before: Time(0),
+        agent: None,
+    })
+}
+
+/// A ticket with one build job, as the store has it.
+pub async fn with_build(store: &dyn Store, name: &str) -> Ticket {
+    let mut ticket = blank(name);
+    ticket.jobs = vec![open_job(1)];
+    let change = Change {
+        effects: vec![build(1)],
+        ..creation(ticket.clone())
+    };
+    store.commit(change).await.unwrap();
+    ticket
+}
+
+pub fn open_job(serial: u32) -> OpenJob {
+    OpenJob {
+        serial,
+        task: Task::Build { round: 1 },
+        attempts: 0,
+        fence: 0,
+        holder: None,
+    }
+}
+
+pub fn ask(queue: &str) -> Ask {
+    Ask {
+        queues: vec![queue.to_owned()],
+        agent: "worker".to_owned(),
+        holder: "worker".to_owned(),
+        provider: None,
+        ticket: None,
+        lease: LONG,
+        most: 1,
+    }
+}
+
+pub fn lease_of(job: &Leased) -> Lease {
+    Lease {
+        serial: job.serial.unwrap(),
+        fence: job.fence,
+    }
+}
+
+pub fn free(queue: &str, body: Value) -> FreeJob {
+    FreeJob {
+        queue: queue.to_owned(),
+        kind: "task".to_owned(),
+        body,
+        priority: 50,
+        not_before: None,
+        agent: None,
+        key: None,
+        queue_max: None,
+    }
+}
+
+pub async fn enqueue(store: &dyn Store, job: FreeJob) -> JobId {
+    store.enqueue(vec![job]).await.unwrap()[0]
+}
+
+/// A free job whose body is a number.
+pub async fn number(store: &dyn Store, queue: &str, n: u64) -> JobId {
+    enqueue(store, free(queue, json!(n))).await
+}
+
+pub async fn claim_one(store: &dyn Store, ask: &Ask) -> Leased {
+    let mut claimed = store.claim(ask).await.unwrap();
+    assert_eq!(claimed.len(), 1, "one job was expected");
+    claimed.remove(0)
+}
+
+pub fn written(committed: Committed) -> i64 {
+    match committed {
+        Committed::Written { number, .. } => number,
+        Committed::Again(answer) => panic!("answered again: {answer}"),
+    }
+}
+
+pub fn is_conflict<T: std::fmt::Debug>(answer: &Result<T, Error>) {
+    assert!(
+        matches!(answer, Err(Error::Conflict { .. })),
+        "a conflict was expected, not {answer:?}"
+    );
+}
+
+pub fn is_stale<T: std::fmt::Debug>(answer: &Result<T, Error>) {
+    assert!(
+        matches!(answer, Err(Error::StaleFence { .. })),
+        "a stale fence was expected, not {answer:?}"
+    );
+}
+
+/// The log, once it shows `least` events: a log that never skips may show the newest ones a
+/// moment later, when everything that began before them has ended.
+pub async fn settled_events(
+    store: &dyn Store,
+    query: &EventQuery,
+    least: usize,
+) -> Vec<StoredEvent> {
+    for _ in 0..100_000 {
+        let events = store.events(query).await.unwrap();
+        if events.len() >= least {
+            return events;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the log never showed {least} events");
+}
