@@ -116,7 +116,22 @@ impl From<store::Error> for Failure {
 impl From<engine::desk::Error> for Failure {
     fn from(error: engine::desk::Error) -> Self {
         match error {
+            engine::desk::Error::Refused(refused @ flow::Refused::RedChecks) => {
+                Self::new(Exit::Refused, refused)
+                    .hint("accept with --over-red-checks, and say --why")
+            }
             engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused),
+            engine::desk::Error::ForSomebodyElse {
+                task, ref agent, ..
+            } => {
+                let role = if task == "build" {
+                    "builder"
+                } else {
+                    "reviewer"
+                };
+                let hint = format!("run it with --{role} {agent:?}, or cancel the ticket");
+                Self::new(Exit::Refused, error).hint(hint)
+            }
             engine::desk::Error::Store(error) => error.into(),
             engine::desk::Error::NoSuchTicket(_) | engine::desk::Error::NoSuchDependency { .. } => {
                 Self::usage(error)

@@ -54,6 +54,12 @@ impl Office {
         Actor::new(&self.surroundings.person, Role::Human)
     }
 
+    /// What a person decided may be news to other tickets, and there may be no worker to bring it.
+    pub async fn bring_news(&self) -> Result<(), Failure> {
+        let worker = engine::work::worker_name();
+        Ok(engine::news::bring(&self.desk, &worker).await?)
+    }
+
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {
         Ok(self.desk.ticket(&ticket_id(id)?).await?)
     }

@@ -7,6 +7,7 @@ pub mod desk;
 pub mod git;
 pub mod hash;
 pub mod manifest;
+pub mod news;
 pub mod perform;
 pub mod process;
 pub mod work;

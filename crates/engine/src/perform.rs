@@ -7,7 +7,6 @@ mod check;
 mod merge;
 mod review;
 mod submission;
-mod tell;
 mod verify;
 
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::time::Duration;
 
 use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, Ended, Leased, Outcome, Work};
+use store::{Artefact, Leased, Work};
 
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
@@ -127,18 +126,6 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
-    if let Task::Tell { news } = task {
-        tell::tell(&shop, id, news).await?;
-        let ended = Ended {
-            job: job.id,
-            fence: job.fence,
-            outcome: Outcome::Done {
-                result: serde_json::Value::Null,
-            },
-        };
-        shop.desk.store.finish(vec![ended], None).await?;
-        return Ok(());
-    }
     let lease = Lease {
         serial,
         fence: job.fence,

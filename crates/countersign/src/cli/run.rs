@@ -192,8 +192,9 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
             out.line(line);
         }
     }
-    if exit == Exit::Interrupted {
-        out.line(format!("next: countersign run {}", ticket.id));
+    let first = ticket.waits_for.first().unwrap_or(&ticket.id);
+    if matches!(exit, Exit::Interrupted | Exit::Refused) {
+        out.line(format!("next: countersign run {first}"));
     }
     Ok(exit)
 }
@@ -210,6 +211,7 @@ fn headline(ticket: &Ticket) -> String {
             landed.branch,
             ticket.rounds.len()
         ),
+        _ if ticket.stage == Stage::Pending => format!("pending, waits {}", ticket.waits()),
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
     }
 }

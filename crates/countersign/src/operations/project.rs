@@ -298,6 +298,7 @@ fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Res
         })?;
         Ok(Member {
             name: format!("{} ({role})", adapter.name()),
+            written: spec.to_owned(),
             adapter,
         })
     };
