@@ -22,6 +22,8 @@ pub enum Exit {
     Refused,
     /// The database is locked, unreachable, read-only, full or newer than this program.
     Store,
+    /// The ticket waits for another ticket.
+    Waiting,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
     /// What a scripted agent's script says.
@@ -39,6 +41,7 @@ impl Exit {
             Self::Failed => 5,
             Self::Refused => 6,
             Self::Store => 7,
+            Self::Waiting => 8,
             Self::Interrupted => 130,
             Self::Played(code) => code,
         }

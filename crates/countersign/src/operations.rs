@@ -4,6 +4,7 @@
 pub mod demo;
 pub mod escalations;
 pub mod export;
+pub mod findings;
 pub mod history;
 pub mod project;
 pub mod run;

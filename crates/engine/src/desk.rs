@@ -176,6 +176,16 @@ impl Desk {
         policy: &Policy,
         report: Report,
     ) -> Result<Ticket, Error> {
+        // Tickets on the way through make the future large; callers should not carry that.
+        Box::pin(self.decide_until_written(id, policy, report)).await
+    }
+
+    async fn decide_until_written(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        report: Report,
+    ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.ticket(id).await?;
             let event = Event {

@@ -8,7 +8,7 @@ pub mod git;
 pub mod hash;
 pub mod manifest;
 pub mod news;
-mod perform;
+pub mod perform;
 pub mod process;
 pub mod work;
 pub mod workshop;

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::{Failure, Lease};
-use flow::{Task, Ticket, TicketId, Usage, What};
+use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, Leased, Work};
 
-use crate::desk::{Error, Report};
+use crate::desk::{Desk, Error, Report};
+use crate::git::Repository;
 use crate::process::{Stop, Stopper};
-use crate::workshop::Workshop;
+use crate::workshop::{Project, Workshop};
 
 /// A job in our hands.
 #[derive(Debug)]
@@ -92,6 +93,32 @@ impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
         Self::transient(error)
     }
+}
+
+/// Puts the branch's newest commit forward in a person's name, who took the ticket over.
+pub async fn resubmit(
+    desk: &Desk,
+    git: &Repository,
+    project: &Project,
+    id: &TicketId,
+    by: Actor,
+) -> Result<Ticket, Error> {
+    let ticket = desk.ticket(id).await?.ticket;
+    let broken = |trouble: Trouble| Error::Broken(trouble.message);
+    let branch = build::branch(&ticket);
+    let head = git
+        .branch(&branch)
+        .await
+        .map_err(|error| broken(error.into()))?;
+    let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
+    let submission = submission::describe(git, project, &ticket, &head, &branch)
+        .await
+        .map_err(broken)?;
+    let what = What::Resubmitted {
+        submission: Box::new(submission),
+    };
+    desk.decide(id, &project.policy, Report::new(by, what))
+        .await
 }
 
 /// Performs one claimed job to its end, whatever that is.

@@ -37,7 +37,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             return Ok(ticket);
         }
         if running.is_empty() {
-            must_be_for_us(shop, &ticket).await?;
+            must_be_for_us(shop, &ticket)?;
         }
         let any = ask(shop, id, "countersign", &Task::QUEUES);
         tokio::select! {
@@ -79,7 +79,7 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
 }
 
 /// A job that was given to somebody who does not work here would be waited for without end.
-async fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
+fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
     let crew = &shop.crew;
     let is_us = |member: &Member, name: &str| name == member.name || name == member.written;
     let (assigned, seats) = (&ticket.assigned, &shop.project.policy.reviewers);

@@ -4,6 +4,7 @@
 
 mod claim;
 mod errors;
+mod finish;
 mod jobs;
 mod log;
 mod open;

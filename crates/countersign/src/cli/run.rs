@@ -12,7 +12,7 @@ use flow::{Stage, Ticket, TicketId};
 use tokio::sync::mpsc;
 
 use super::out::Out;
-use super::{Desktop, escalation, ticket};
+use super::{Desktop, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
 use crate::operations::{Office, escalations, run};
@@ -97,9 +97,17 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if begun.resumed {
         desktop.out.line(format!("{} goes on", begun.id));
     }
-    let ticket = drive(&shop, &begun.id).await?;
+    let mut ticket = drive(&shop, &begun.id).await?;
+    let mut exit = finish(&office, &ticket, desktop).await?;
+    while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
+        ticket = settled;
+        if ticket.stage.is_at_work() {
+            ticket = drive(&shop, &begun.id).await?;
+        }
+        exit = finish(&office, &ticket, desktop).await?;
+    }
     drop((shop, told));
-    finish(&office, &ticket, desktop).await
+    Ok(exit)
 }
 
 /// Prints the story while it happens.
@@ -211,11 +219,11 @@ fn headline(ticket: &Ticket) -> String {
 pub fn exit_of(ticket: &Ticket) -> Exit {
     match ticket.stage {
         Stage::Done | Stage::Approved | Stage::Merging => Exit::Done,
-        Stage::Escalated | Stage::Blocked => Exit::Escalated,
+        Stage::Escalated => Exit::Escalated,
+        Stage::Pending | Stage::Blocked => Exit::Waiting,
         Stage::Failed | Stage::Cancelled => Exit::Failed,
-        Stage::Rework => Exit::ChangesRequested,
-        // Not now: what it depends on comes first.
-        Stage::Pending => Exit::Refused,
-        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing => Exit::Interrupted,
+        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
+            Exit::Interrupted
+        }
     }
 }

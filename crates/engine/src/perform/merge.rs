@@ -72,7 +72,16 @@ async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trou
     if &head == approved {
         return Ok(None);
     }
-    let submission = Box::new(submission::describe(held, &head, &branch).await?);
+    let submission = Box::new(
+        submission::describe(
+            &held.shop.git,
+            &held.shop.project,
+            held.ticket,
+            &head,
+            &branch,
+        )
+        .await?,
+    );
     let why = format!("{branch} is at {} now", head.short());
     Ok(Some(What::WentStale { submission, why }))
 }

@@ -43,6 +43,51 @@ pub async fn a_tickets_events_are_complete_and_in_order(house: House) {
     assert_eq!(all[1].body, EventBody::Decided(Box::new(event(waived()))));
 }
 
+/// What `doctor --verify-log` rests on: the real decisions, stored and played again.
+pub async fn replaying_the_log_gives_the_ticket(house: House) {
+    let store = house.store;
+    let policy = flow::Policy::default();
+    let opened = event(What::Created {
+        spec: Box::new(blank("T-1").spec),
+        met: BTreeSet::new(),
+        failed: Vec::new(),
+    });
+    let first = flow::open(&id("T-1"), &opened, &policy).unwrap();
+    let mut change = creation(first.ticket.clone());
+    change.event = opened;
+    change.effects = first.effects;
+    store.commit(change).await.unwrap();
+    let cancelled = event(What::Cancelled {
+        why: "not wanted".to_owned(),
+    });
+    let second = flow::advance(&first.ticket, &cancelled, &policy).unwrap();
+    let mut change = step(&first.ticket, cancelled.what);
+    change.ticket = second.ticket;
+    change.effects = second.effects;
+    store.commit(change).await.unwrap();
+
+    let query = EventQuery {
+        ticket: Some(id("T-1")),
+        most: 100,
+        ..EventQuery::default()
+    };
+    let log = store.events(&query).await.unwrap();
+    let mut played = Vec::new();
+    for stored in &log {
+        let policy = store.policy(stored.policy.as_ref().unwrap()).await.unwrap();
+        let EventBody::Decided(event) = &stored.body else {
+            panic!("a note: {stored:?}");
+        };
+        played.push((event, policy.unwrap()));
+    }
+    let played = played
+        .iter()
+        .map(|(event, policy)| (event.as_ref(), policy));
+    let replayed = flow::replay(&id("T-1"), played).unwrap().unwrap();
+    let stored = store.ticket(&id("T-1")).await.unwrap().unwrap();
+    assert_eq!(stored.ticket, replayed);
+}
+
 /// Eight writers commit while a reader follows the cursor: it misses nothing and sees nothing
 /// twice, however the commits overlap.
 pub async fn the_cursor_skips_nothing_under_concurrent_commits(house: House) {
