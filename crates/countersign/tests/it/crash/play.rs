@@ -99,8 +99,13 @@ impl Play {
         let Ok(dirs) = fs::read_dir(jobs) else {
             return BTreeSet::new();
         };
+        let has_ended = |dir: &PathBuf| {
+            let runs = fs::read_dir(dir).unwrap();
+            runs.map(|run| run.unwrap().path())
+                .any(|run| run.join("ended.json").exists())
+        };
         dirs.map(|dir| dir.unwrap().path())
-            .filter(|dir| dir.join("ended.json").exists())
+            .filter(has_ended)
             .map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned())
             .collect()
     }
