@@ -26,7 +26,13 @@ fn killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
         } else {
             signal(running.pid(), Signal::KILL);
         }
-        running.wait(PATIENCE).ends_with(137);
+        let ran = running.wait(PATIENCE);
+        if ran.code == 0 {
+            // It came to its end in this very instant.
+            tally.late += 1;
+            break;
+        }
+        ran.ends_with(137);
         tally.blows += 1;
         paid.push((play.recorded(), play.begun()));
     }
