@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{self, Launcher};
 
+mod catch_up;
 mod checkout;
 mod commit;
 mod config;

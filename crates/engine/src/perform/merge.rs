@@ -27,6 +27,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             ))
         })?;
         if shop.git.is_ancestor(&approved, &tip).await? {
+            // It landed before; the work tree may not have followed.
+            shop.git.catch_up(branch).await?;
             return Ok(landed(held, &approved, &tip));
         }
         let combined = match combine(held, &tip, &approved).await? {
