@@ -90,19 +90,19 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
 /// A path that exists is a file; what looks like a path and does not exist is a mistake; anything
 /// else is a sentence.
 pub fn wanted(directory: &Path, words: &str) -> Result<Wanted, Failure> {
+    let hint = "give a ticket file, the id of a ticket, or say in a sentence what shall be done";
     let path = directory.join(words);
     let endings = [".md", ".markdown", ".yaml", ".yml"];
     let looks_like_path = endings.iter().any(|ending| words.ends_with(ending))
         || (words.contains('/') && !words.contains(' '));
-    if path.exists() || looks_like_path {
-        let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)?;
+    if !words.trim().is_empty() && (path.exists() || looks_like_path) {
+        let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)
+            .map_err(|failure| failure.hint(hint))?;
         return ticket_file::read(words, &bytes);
     }
     if !words.trim().contains(' ') {
-        return Err(Failure::usage(format!(
-            "{words:?} is no file here, no known ticket, and no sentence"
-        ))
-        .hint("give a ticket file, the id of a ticket, or say in a sentence what shall be done"));
+        let what = format!("{words:?} is no file here, no known ticket, and no sentence");
+        return Err(Failure::usage(what).hint(hint));
     }
     ticket_file::from_sentence(words)
 }

@@ -3,6 +3,7 @@
 
 pub mod crew;
 pub mod mask;
+mod mount;
 pub mod processes;
 
 use std::ffi::{OsStr, OsString};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+pub use mount::Mount;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -201,7 +203,8 @@ impl World {
     /// several sentences.
     pub fn events(&self, id: &str) -> Vec<String> {
         let log = self.json(&["log", id, "--limit", "10000"]);
-        let mut events = log["events"].as_array().unwrap().clone();
+        // There may be no such ticket yet.
+        let mut events = log["events"].as_array().cloned().unwrap_or_default();
         events.dedup_by_key(|event| event["cursor"].clone());
         events
             .iter()
@@ -255,11 +258,6 @@ pub struct Running {
 impl Running {
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
-    }
-
-    /// What it has said so far.
-    pub fn out(&self) -> String {
-        read(&self.said.out)
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -17,7 +17,10 @@ const MASKS: &[(&str, &str)] = &[
 ];
 
 pub fn mask(text: &str, root: &Path) -> String {
-    let mut text = text.replace(root.to_str().unwrap(), "ROOT");
+    let path = super::told("PATH").unwrap_or_default();
+    let mut text = text
+        .replace(root.to_str().unwrap(), "ROOT")
+        .replace(path.to_str().unwrap(), "PATH");
     for (pattern, name) in MASKS {
         text = Regex::new(pattern)
             .unwrap()
