@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Error, Oid, Place, Repository};
 
@@ -49,6 +49,11 @@ impl Repository {
             if !self.is_one_of(place, &path, versions.get(&path)).await? {
                 return Ok(());
             }
+        }
+        let lock = place.git_dir.join("index.lock");
+        if lock.exists() && !is_open(&lock) {
+            // A git that was killed with the landing left it.
+            fs::remove_file(&lock).map_err(Error::file(&lock))?;
         }
         let args = ["read-tree", "--reset", "-u", new.as_str()];
         self.git_at(place).args(args).done().await
@@ -103,4 +108,13 @@ impl Repository {
         let name = crate::hash::short(branch.as_bytes());
         self.common.join("countersign-landing").join(name)
     }
+}
+
+/// Whether any process that we may look at has the file open.
+fn is_open(path: &Path) -> bool {
+    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    let handles = entries("/proc".into()).flat_map(|process| entries(process.path().join("fd")));
+    handles
+        .into_iter()
+        .any(|handle| fs::read_link(handle.path()).is_ok_and(|to| to == path))
 }

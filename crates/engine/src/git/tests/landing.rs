@@ -206,6 +206,7 @@ async fn a_landing_that_was_killed_before_the_work_tree_followed_is_finished() {
         ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
         if half {
             write(&ground.repo().join("x"), "x\n");
+            write(&ground.repo().join(".git/index.lock"), "");
         }
         assert!(!ground.repository.dirty().await.unwrap().is_empty());
         ground.repository.catch_up("main").await.unwrap();
