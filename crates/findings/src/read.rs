@@ -114,9 +114,26 @@ fn join(machine: Review, prose: Review) -> Review {
     review
 }
 
+/// A reviewer that only repeats what it was told has not reviewed.
+fn is_prompt(text: &str) -> bool {
+    let head: String = text
+        .trim_start()
+        .trim_start_matches(['#', '*', '>', ' '])
+        .chars()
+        .take(12)
+        .collect::<String>()
+        .to_lowercase();
+    head.starts_with("you are a ")
+        || head.starts_with("you are an ")
+        || head.starts_with("you are the ")
+}
+
 /// Reads Markdown and prose.
 fn read_text(text: &str) -> Review {
     let cleaned = clean(text);
+    if is_prompt(&cleaned) {
+        return nothing();
+    }
     let blocks = blocks::blocks(&markup::lines(&cleaned));
     let verdict = verdict::of_blocks(&blocks);
     let too_long = blocks.len() > blocks::BLOCKS_MAX;
@@ -183,9 +200,9 @@ fn read_text(text: &str) -> Review {
 
 /// Reads the structured arguments of a review tool: the same shapes, already parsed.
 pub fn read_value(value: &Value) -> Review {
-    let said = json::said(value);
+    let (said, tool) = said_or_tool(value);
     if said.is_review() {
-        of_said(said, Way::Json, false)
+        of_said(said, tool.unwrap_or(Way::Json), false)
     } else {
         nothing()
     }
@@ -288,3 +305,5 @@ fn nothing() -> Review {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traps;

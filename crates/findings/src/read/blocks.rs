@@ -3,6 +3,7 @@
 use super::fields;
 use super::label;
 use super::markup::Line;
+use super::topic;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
@@ -39,10 +40,24 @@ pub(super) struct Section {
     pub children: Vec<Section>,
 }
 
+impl Section {
+    /// A heading of Markdown's own, not a bold line, an announcement or a `<details>`.
+    pub fn is_headed(&self) -> bool {
+        self.level % STRIDE < BOLD_LINE
+    }
+
+    /// A sentence that announces the list below it.
+    pub fn is_lead(&self) -> bool {
+        self.level % STRIDE == LEAD
+    }
+}
+
 /// How much deeper a `<details>` lies than what it is in: room for headings of its own.
 const STRIDE: u32 = 10;
 /// A line that is all bold heads what follows it, below every real heading.
-const BOLD_LINE: u32 = 8;
+const BOLD_LINE: u32 = 7;
+/// A line that ends in a colon and announces the list below it.
+const LEAD: u32 = 8;
 const DETAILS: u32 = 9;
 const DEPTH_MAX: u32 = 12;
 
@@ -280,12 +295,16 @@ pub(super) const BLOCKS_MAX: usize = 100_000;
 /// Groups blocks under their headings.
 pub(super) fn sections(blocks: Vec<Block>) -> Section {
     let mut stack = vec![Section::default()];
-    for block in blocks.into_iter().take(BLOCKS_MAX) {
+    let mut blocks = blocks.into_iter().take(BLOCKS_MAX).peekable();
+    while let Some(block) = blocks.next() {
+        let before_list = blocks
+            .peek()
+            .is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
         match block.kind {
             Kind::Heading(level) => open(&mut stack, level, block.text),
             Kind::Close(level) => close_to(&mut stack, level),
             Kind::Rule => close_bold(&mut stack),
-            Kind::Paragraph => paragraph(&mut stack, block),
+            Kind::Paragraph => paragraph(&mut stack, block, before_list),
             Kind::Item(_) | Kind::Code | Kind::Table(_) => add(&mut stack, block),
         }
     }
@@ -330,7 +349,12 @@ fn open(stack: &mut Vec<Section>, level: u32, heading: String) {
 }
 
 /// A paragraph whose first line is all bold heads what follows.
-fn paragraph(stack: &mut Vec<Section>, block: Block) {
+fn paragraph(stack: &mut Vec<Section>, block: Block, before_list: bool) {
+    close_lead(stack, &block);
+    if let Some(lead) = lead(&block).filter(|_| before_list) {
+        let base = stack.last().map_or(0, |section| base_of(section.level));
+        return open(stack, base + LEAD, lead);
+    }
     let (first, rest) = block
         .text
         .split_once('\n')
@@ -359,6 +383,32 @@ fn paragraph(stack: &mut Vec<Section>, block: Block) {
             },
         );
     }
+}
+
+/// A list that was announced ends with the next paragraph of its own.
+fn close_lead(stack: &mut Vec<Section>, block: &Block) {
+    if let Some(level) = stack
+        .last()
+        .map(|section| section.level)
+        .filter(|level| level % STRIDE == LEAD)
+        && block.indent == 0
+        && fields::labelled(&block.text).is_none()
+    {
+        close_to(stack, level);
+    }
+}
+
+/// The sentence that announces a list of findings: `I found two problems:`.
+fn lead(block: &Block) -> Option<String> {
+    let last = block
+        .text
+        .lines()
+        .last()?
+        .trim()
+        .trim_end_matches(['*', '_', ' ']);
+    let sentence = last.strip_suffix([':', '：'])?.rsplit(". ").next()?;
+    let plain = sentence.trim_matches(['*', '_', ' ']);
+    topic::lead(plain).is_some().then(|| plain.to_owned())
 }
 
 /// The level that sections inside this one count from.

@@ -13,7 +13,8 @@ use super::place::{self, Place};
 pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Draft> {
     let (title_key, title) = title(object)?;
     let place = place_of(object, 0);
-    let severity = severity(object);
+    let (title, label) = without_label(&title);
+    let severity = severity(object).or(label);
     let telling = place.file.is_some() || severity.is_some();
     let holds_list = object.iter().any(|(key, value)| {
         value
@@ -63,6 +64,18 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         idle: settled || no_action,
         ..Draft::default()
     })
+}
+
+/// A title behind its severity label, and the label: `[P1] …`, `**[High]** …`, `nit: …`.
+fn without_label(title: &str) -> (String, Option<String>) {
+    match super::label::leading(title) {
+        Some(label)
+            if !label.rest.trim().is_empty() && label.raw.chars().any(char::is_alphanumeric) =>
+        {
+            (label.rest.trim().to_owned(), Some(label.raw))
+        }
+        _ => (title.to_owned(), None),
+    }
 }
 
 /// A report or a message that carries a verdict is not itself a finding.

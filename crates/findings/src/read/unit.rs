@@ -7,6 +7,7 @@ use super::label::{self, Plain};
 use super::markdown::Context;
 use super::place::{self, Place};
 use super::topic;
+use super::verdict;
 use crate::severity::Severity;
 
 #[derive(Clone, Debug, Default)]
@@ -101,6 +102,22 @@ impl Unit {
         label::leading(rest).map_or(rest, |label| label.rest)
     }
 
+    /// `**Verdict:** …`, `**Overall:** …` and the like among findings are none.
+    pub fn is_remark(&self) -> bool {
+        let line = self.title.lines().next().unwrap_or_default();
+        let label = fields::split_label(line).map(|(label, _)| label);
+        let bold = line
+            .strip_prefix("**")
+            .and_then(|inner| inner.split_once("**"))
+            .map(|(bold, _)| bold.trim_end_matches(':'));
+        let is_remark = |label: &str| {
+            verdict::is_label(label)
+                || label.split_whitespace().count() <= 3
+                    && topic::topic(label) == topic::Topic::Aside
+        };
+        !self.fields.is_telling() && (label.is_some_and(is_remark) || bold.is_some_and(is_remark))
+    }
+
     /// An item that only reports on an earlier finding: `[Important] … -- FIXED.`
     pub fn disposition(&self) -> Option<(String, bool)> {
         let text = self.title.lines().next().unwrap_or_default();
@@ -170,7 +187,7 @@ fn starts_unit(
     // `Suggestion:` is a degree or a part; it is a part where the finding above has others.
     let degree =
         label::leading(&block.text).is_some() && last.is_none_or(|unit| !unit.fields.is_telling());
-    fields::labelled(&block.text).is_none() || degree
+    marker != Marker::Bullet || fields::labelled(&block.text).is_none() || degree
 }
 
 /// A labelled paragraph goes with the finding above it.
@@ -207,6 +224,9 @@ fn split_title(text: &str) -> (String, String) {
         }
     }
     // Labels on lines of their own end the title.
+    if fields::labelled(text).is_some_and(|(field, _)| field != fields::Field::Fix) {
+        return (String::new(), text.to_owned());
+    }
     let cut = text
         .match_indices('\n')
         .map(|(at, _)| at)
@@ -318,7 +338,7 @@ fn without_place(title: &str) -> &str {
     match after.len() {
         _ if !is_place => title,
         0 => "",
-        9.. if dashed => after,
+        4.. if dashed => after,
         _ => title,
     }
 }
