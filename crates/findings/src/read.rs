@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
 use crate::finding::{Claim, Disposition, Review, Way};
 use verdict::Strength;
 
@@ -60,6 +60,9 @@ pub fn read(text: &str) -> Review {
         return of_said(said, Way::Linter, false);
     }
     let mut review = read_text(text);
+    if is_broken_json(text) && review.claim == Claim::Approved {
+        review = nothing();
+    }
     let embedded = extract::inside(text)
         .into_iter()
         .map(|found| (json::said(&found.value), found))
@@ -99,6 +102,18 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
     (json::said(value), None)
 }
 
+/// [`read`], with the paths of one checkout made relative to it.
+pub fn read_in(root: &str, text: &str) -> Review {
+    let mut review = read(text);
+    for finding in &mut review.findings {
+        finding.file = finding
+            .file
+            .as_deref()
+            .and_then(|file| confine_to(root, file));
+    }
+    review
+}
+
 /// The machine's fields first; the prose around them fills what they leave out.
 fn join(machine: Review, prose: Review) -> Review {
     let mut review = machine;
@@ -112,6 +127,18 @@ fn join(machine: Review, prose: Review) -> Review {
         review.earlier = prose.earlier;
     }
     review
+}
+
+/// JSON that not even the lenient reader understood: its words are no prose.
+fn is_broken_json(text: &str) -> bool {
+    let mut marks = text
+        .trim_start_matches('\u{feff}')
+        .chars()
+        .filter(|c| !c.is_whitespace());
+    matches!(
+        (marks.next(), marks.next()),
+        (Some('{'), _) | (Some('['), Some('{'))
+    )
 }
 
 /// A reviewer that only repeats what it was told has not reviewed.

@@ -26,7 +26,7 @@ static EARLIER: LazyLock<Option<Regex>> = LazyLock::new(|| {
       | \b(?:round|r|pass|iteration|review)[\s-]*\#?\d+\b.*\b(?:fix(?:es|ed)?|verif\w*|disposition\w*|resol\w*|status|issues?|findings?|follow[\s-]?ups?|items?|blockers?|address\w*|check)\b
       | \b(?:verif\w*|status|disposition\w*|re-?check|review|resolution)\s+(?:of|for)\b.*\b(?:fix(?:es)?|findings?|round|prior|previous|issues?)\b
       | \b(?:fix(?:es)?|findings?|issues?)\s+(?:verification|disposition\w*|status|resolution|follow[\s-]?up|recheck|closure)\b
-      | \bdispositions?\b | \bpreviously\b | \bcarry[\s-]?over\b | \bcarried\s+(?:over|forward)\b | \balready\s+(?:fixed|resolved|addressed)\b | \bsince\s+(?:the\s+)?last\s+round\b",
+      | \bdispositions?\b | \bpreviously\b | \b(?:resolved|fixed|closed|addressed)\b.*\b(?:round|previous|prior|earlier)\b | \bcarry[\s-]?over\b | \bcarried\s+(?:over|forward)\b | \balready\s+(?:fixed|resolved|addressed)\b | \bsince\s+(?:the\s+)?last\s+round\b",
     )
     .ok()
 });

@@ -223,6 +223,12 @@ fn split_title(text: &str) -> (String, String) {
             return (bold.replace('\n', " "), rest.to_owned());
         }
     }
+    // A first line that ends in a place is a title of its own.
+    if let Some((first, rest)) = text.split_once('\n')
+        && without_tail(first).len() < first.len()
+    {
+        return (first.to_owned(), rest.to_owned());
+    }
     // Labels on lines of their own end the title.
     if fields::labelled(text).is_some_and(|(field, _)| field != fields::Field::Fix) {
         return (String::new(), text.to_owned());
@@ -314,7 +320,7 @@ fn title_text(unit: &Unit) -> String {
     let rest = category_in_brackets(rest).map_or(rest, |(_, after)| after);
     let (_, rest) = label::ordinal(rest);
     let plain = rest.replace("**", "").replace('\n', " ");
-    without_place(plain.trim())
+    without_tail(without_place(plain.trim()))
         .trim_matches([':', '—', '–', ' ', '\u{1}'])
         .to_owned()
 }
@@ -340,6 +346,28 @@ fn without_place(title: &str) -> &str {
         0 => "",
         4.. if dashed => after,
         _ => title,
+    }
+}
+
+/// A title in front of the place it ends with: `… — a.rs:3-9`.
+fn without_tail(title: &str) -> &str {
+    let Some((front, tail)) = title
+        .rsplit_once(" — ")
+        .or_else(|| title.rsplit_once(" – "))
+        .or_else(|| title.rsplit_once(" - "))
+    else {
+        return title;
+    };
+    let bare = tail.trim().trim_matches('`');
+    let place = place::place_field(bare);
+    let is_place = place.line.is_some()
+        && place
+            .file
+            .is_some_and(|file| bare.starts_with(&file) && bare.len() < file.len() + 24);
+    if is_place && front.chars().count() > 8 {
+        front.trim_end()
+    } else {
+        title
     }
 }
 

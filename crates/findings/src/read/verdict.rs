@@ -64,6 +64,11 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
             Kind::Code | Kind::Rule | Kind::Close(_) => {}
         }
     }
+    // Under headings "no issues found" speaks of one section, not of the change.
+    let sectioned = blocks
+        .iter()
+        .any(|block| matches!(block.kind, Kind::Heading(level) if level > 1));
+    verdicts.retain(|verdict| verdict.strength != Strength::Clean || !sectioned);
     let strongest = verdicts.iter().map(|verdict| verdict.strength).max()?;
     verdicts
         .into_iter()
