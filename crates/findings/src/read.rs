@@ -5,6 +5,8 @@
 
 mod blocks;
 mod claim;
+mod compose;
+mod degree;
 mod draft;
 mod extract;
 mod fields;
@@ -19,6 +21,7 @@ mod markup;
 mod place;
 mod records;
 mod sarif;
+mod sections;
 mod table;
 mod topic;
 mod unit;
@@ -163,8 +166,8 @@ fn read_text(text: &str) -> Review {
     }
     let blocks = blocks::blocks(&markup::lines(&cleaned));
     let verdict = verdict::of_blocks(&blocks);
-    let too_long = blocks.len() > blocks::BLOCKS_MAX;
-    let root = blocks::sections(blocks);
+    let too_long = blocks.len() > sections::BLOCKS_MAX;
+    let root = sections::sections(blocks);
     let found = markdown::findings(&root);
     let verdict =
         verdict.filter(|verdict| verdict.strength != Strength::Clean || found.drafts.is_empty());

@@ -4,10 +4,12 @@
 //! whether findings are expected under it. Where they are, each child heading, list item, bold
 //! line or table row is one; elsewhere only what carries a severity of its own.
 
-use super::blocks::{Block, Kind, Marker, Section};
+use super::blocks::{Block, Kind, Marker};
+use super::compose;
 use super::draft::Draft;
 use super::label::{self, Plain};
 use super::place;
+use super::sections::Section;
 use super::table;
 use super::topic::{self, Topic};
 use super::unit::{self, Unit};
@@ -112,7 +114,7 @@ fn is_itself_a_finding(section: &Section) -> bool {
 
 /// A heading that announces nothing by itself: a finding, a group of findings, or plain text.
 fn open(child: &Section, context: &Context, found: &mut Found) {
-    let label = unit::label_of(&child.heading);
+    let label = compose::label_of(&child.heading);
     let group = is_group(child, context);
     if group && label.is_some() {
         let severity = label.map(|(raw, _)| raw);
@@ -132,7 +134,7 @@ fn open(child: &Section, context: &Context, found: &mut Found) {
     }
     found
         .drafts
-        .extend(unit::draft(&Unit::of_section(child), context));
+        .extend(compose::draft(&Unit::of_section(child), context));
 }
 
 fn inner(child: &Section, context: &Context, severity: Option<String>, expected: bool) -> Context {
@@ -213,7 +215,7 @@ fn is_file_alone(section: &Section) -> bool {
 fn stands_by_itself(item: &Block, context: &Context, numbered: bool) -> bool {
     let boxed = matches!(item.kind, Kind::Item(Marker::Box { .. }))
         && item.text.split_whitespace().count() > 3;
-    let labelled = unit::label_of(&item.text).is_some_and(|(_, plain)| plain == Plain::Strong);
+    let labelled = compose::label_of(&item.text).is_some_and(|(_, plain)| plain == Plain::Strong);
     let bold_lead = item.text.starts_with("**")
         && !super::fields::is_label(item.text.split("**").nth(1).unwrap_or_default());
     boxed || labelled || (bold_lead && !(context.expected && numbered))
@@ -233,7 +235,7 @@ fn own_blocks(section: &Section, context: &Context, found: &mut Found) {
     }
     for unit in unit::units(&section.blocks) {
         if is_finding(&unit, context) {
-            found.drafts.extend(unit::draft(&unit, context));
+            found.drafts.extend(compose::draft(&unit, context));
         } else if let Some((subject, fixed)) = unit.disposition().filter(|_| !context.expected) {
             found.earlier.push((subject, fixed));
         }
@@ -254,7 +256,7 @@ fn is_finding(unit: &Unit, context: &Context) -> bool {
     if unit.is_remark() {
         return false;
     }
-    let label = unit::label_of(&unit.title);
+    let label = compose::label_of(&unit.title);
     if context.expected {
         return unit.is_item || label.is_some() || unit.bold_lead;
     }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::degree;
 use super::label;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub(super) fn topic(heading: &str) -> Topic {
     if says(&ASIDE, bare) {
         return Topic::Aside;
     }
-    if let Some(degree) = label::degree_heading(bare) {
+    if let Some(degree) = degree::degree_heading(bare) {
         return Topic::Degree(degree);
     }
     // A degree with words behind it names one finding, not a list of them.
@@ -112,7 +113,7 @@ pub(super) fn lead(sentence: &str) -> Option<Topic> {
     if (findings && is_settled(sentence)) || says(&EARLIER, sentence) {
         return Some(Topic::Earlier);
     }
-    label::degree_heading(sentence)
+    degree::degree_heading(sentence)
         .map(Topic::Degree)
         .or_else(|| findings.then_some(Topic::Findings))
 }
