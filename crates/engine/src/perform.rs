@@ -9,12 +9,13 @@ mod review;
 mod submission;
 mod verify;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, Leased, Work};
+use store::{Artefact, JobId, Leased, Work};
 
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
@@ -26,11 +27,30 @@ use crate::workshop::{Project, Workshop};
 struct Held<'a> {
     shop: &'a Workshop,
     ticket: &'a Ticket,
+    job: JobId,
     lease: Lease,
     stop: Stop,
 }
 
 impl Held<'_> {
+    /// Where this try keeps its files. A worker that lost the job has another.
+    fn dir(&self) -> PathBuf {
+        let job = self.shop.files(&self.ticket.id).job(self.lease.serial);
+        job.join(format!("run-{}", self.lease.fence))
+    }
+
+    /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
+    /// undo what was done there: only the holder goes on.
+    async fn must_be_ours(&self) -> Result<(), Trouble> {
+        let lease = secs(self.shop.project.policy.limits.lease_secs);
+        let store = &self.shop.desk.store;
+        match store.renew(self.job, self.lease.fence, lease).await {
+            Ok(_) => Ok(()),
+            Err(store::Error::StaleFence { .. }) => Err(interrupted()),
+            Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
     /// A ref of ours that belongs to this ticket.
     fn ref_named(&self, name: &str) -> String {
         format!("refs/countersign/{}/{name}", self.ticket.id)
@@ -139,6 +159,7 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let held = Held {
         shop: &shop,
         ticket: &ticket,
+        job: job.id,
         lease,
         stop: own_stop,
     };
@@ -198,7 +219,7 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
     let Error::Refused(refused) = &error else {
         return Err(error);
     };
-    if error.is_stale() {
+    if error.is_stale() || !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
     let what = What::JobFailed {
@@ -221,51 +242,57 @@ async fn report(
     lease: Lease,
     brought: Result<Brought, Trouble>,
 ) -> Result<(), Error> {
-    let report = match brought {
-        Ok(Brought { what, artefacts }) => Report {
-            artefacts,
-            ..Report::new(shop.actor(task), what)
-        },
-        Err(Trouble {
+    let failed = |failure, message, usage| {
+        let what = What::JobFailed {
+            lease,
             failure,
             message,
             usage,
-        }) => {
-            agents::forget(shop, id, lease.serial);
-            Report::new(
-                shop.house(),
-                What::JobFailed {
-                    lease,
-                    failure,
-                    message,
-                    usage,
-                },
-            )
-        }
+        };
+        Report::new(shop.house(), what)
     };
-    let decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let (report, came_to_nothing) = match brought {
+        Ok(Brought { what, artefacts }) => {
+            let report = Report {
+                artefacts,
+                ..Report::new(shop.actor(task), what)
+            };
+            (report, false)
+        }
+        Err(trouble) => (
+            failed(trouble.failure, trouble.message, trouble.usage),
+            true,
+        ),
+    };
+    let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let refused = match &decided {
+        Err(error) if error.is_stale() => return Ok(()),
+        Err(Error::Refused(refused)) => Some(refused.to_string()),
+        Ok(_) | Err(_) => None,
+    };
+    if came_to_nothing || refused.is_some() {
+        agents::forget(shop, id, lease);
+    }
+    if let Some(why) = refused {
+        if !is_still_held(shop, id, lease).await? {
+            return Ok(());
+        }
+        // What was brought is not acceptable: that is a failure of the job, and is said so.
+        let report = failed(Failure::Transient, why, Usage::default());
+        decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    }
     if let Ok(ticket) = &decided {
         write_round_document(shop, ticket);
     }
-    match decided {
-        // What was brought is not acceptable: that is a failure of the job, and is said so.
-        Err(Error::Refused(refused)) if !Error::Refused(refused.clone()).is_stale() => {
-            agents::forget(shop, id, lease.serial);
-            let message = refused.to_string();
-            let what = What::JobFailed {
-                lease,
-                failure: Failure::Transient,
-                message,
-                usage: Usage::default(),
-            };
-            ignore_stale(
-                shop.desk
-                    .decide(id, &shop.project.policy, Report::new(shop.house(), what))
-                    .await,
-            )
-        }
-        other => ignore_stale(other),
-    }
+    ignore_stale(decided)
+}
+
+/// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or
+/// gone to another worker.
+async fn is_still_held(shop: &Workshop, id: &TicketId, lease: Lease) -> Result<bool, Error> {
+    let ticket = shop.desk.ticket(id).await?.ticket;
+    let mut jobs = ticket.jobs.iter();
+    Ok(jobs.any(|job| job.serial == lease.serial && job.fence <= lease.fence))
 }
 
 fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {

@@ -22,15 +22,20 @@ const POLL: Duration = Duration::from_secs(2);
 pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result<Ticket, Error> {
     let mut running: JoinSet<Result<(), Error>> = JoinSet::new();
     let mut stopping = false;
+    let (stopper, halt) = Stop::pair();
     loop {
         if !stopping {
             take_back(shop, id).await?;
             news::bring(&shop.desk, &shop.worker).await?;
             for job in claim(shop, id).await? {
-                running.spawn(perform::perform(shop.clone(), job, stop.clone()));
+                running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
+        if ticket.stage.is_terminal() {
+            // Somebody ended it: nobody waits for what is still being done.
+            stopper.stop();
+        }
         if running.is_empty() && (stopping || !ticket.stage.is_at_work()) {
             // What the ticket's end means to others is told before we go.
             news::bring(&shop.desk, &shop.worker).await?;
@@ -43,7 +48,10 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         tokio::select! {
             Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
             () = shop.desk.store.wait(&any, POLL), if !stopping => {}
-            () = stop.asked(), if !stopping => stopping = true,
+            () = stop.asked(), if !stopping => {
+                stopping = true;
+                stopper.stop();
+            }
         }
     }
 }

@@ -192,9 +192,9 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
             out.line(line);
         }
     }
-    let first = ticket.waits_for.first().unwrap_or(&ticket.id);
-    if matches!(exit, Exit::Interrupted | Exit::Refused) {
-        out.line(format!("next: countersign run {first}"));
+    let first = ticket.waits_for.first();
+    if let Some(next) = first.or((exit == Exit::Interrupted).then_some(&ticket.id)) {
+        out.line(format!("next: countersign run {next}"));
     }
     Ok(exit)
 }
@@ -205,13 +205,14 @@ fn headline(ticket: &Ticket) -> String {
         .approval
         .as_ref()
         .map(|approval| approved_by(&approval.by));
-    match (&ticket.landed, by) {
-        (Some(landed), Some(by)) => format!(
+    match (&ticket.landed, by, &ticket.ended) {
+        (Some(landed), Some(by), _) => format!(
             "done on {}, {by}, after {} round(s), {spent}",
             landed.branch,
             ticket.rounds.len()
         ),
-        _ if ticket.stage == Stage::Pending => format!("pending, waits {}", ticket.waits()),
+        (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
+        _ if !ticket.waits_for.is_empty() => format!("{}, waits {}", ticket.stage, ticket.waits()),
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
     }
 }

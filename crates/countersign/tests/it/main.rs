@@ -4,6 +4,7 @@
     reason = "a test stops where its ground is missing"
 )]
 
+mod crash;
 mod story;
 mod support;
 mod tidy;

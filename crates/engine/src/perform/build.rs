@@ -29,8 +29,10 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
+    held.must_be_ours().await?;
     shop.git.restore(&worktree, &start, &aside).await?;
     let mut run = run_builder(held, &worktree).await?;
+    held.must_be_ours().await?;
     let head = take_commit(held, &worktree, &start).await?;
     keep(held, &head).await?;
     run.head = Some(head.to_string());

@@ -108,12 +108,34 @@ fn reject_needs_a_reason_and_is_the_end() {
 }
 
 #[test]
-fn take_over_blocks_until_the_person_resubmits() {
+fn take_over_blocks_until_the_person_resubmits_and_then_it_is_reviewed_anew() {
     let world = escalated();
     resolve(&world, &["take-over"]).ends_with(0);
     assert_eq!(world.stage("greet"), "blocked");
-    go_on(&world, &smooth()).ends_with(4);
+    go_on(&world, &smooth()).ends_with(8);
     assert_eq!(world.stage("greet"), "blocked");
+    let resubmit = || world.call(&["ticket", "resubmit", "greet"]);
+    world.git(&[
+        "checkout",
+        "--quiet",
+        "--ignore-other-worktrees",
+        "countersign/greet",
+    ]);
+    world.write("greet.sh", GOOD);
+    world.commit("By hand");
+    world.git(&["checkout", "--quiet", "main"]);
+    resubmit().ends_with(0);
+    assert_eq!(world.stage("greet"), "checking");
+    resubmit().ends_with(6);
+    let script = crew::crew(
+        &crew::always(crew::builds("greet.sh", HASTY)),
+        &crew::always(crew::approves()),
+        &crew::always(crew::verifies(&[("F1", "fixed")])),
+    );
+    go_on(&world, &script).ends_with(0);
+    assert_eq!(on(&world, "main", "greet.sh"), GOOD.trim_end());
+    assert_eq!(merges(&world), 1);
+    world.must_be_sound();
 }
 
 #[test]

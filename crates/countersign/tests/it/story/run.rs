@@ -159,3 +159,21 @@ fn a_second_interrupt_stops_at_once_and_leaves_nobody_behind() {
     go_on(&world, &crew).ends_with(0);
     world.must_be_sound();
 }
+
+#[test]
+fn a_ticket_that_is_cancelled_while_it_runs_ends_the_run() {
+    let world = World::new();
+    let (crew, flag) = slow_builder(&world);
+    let (ticket, agent) = (
+        world.put("greet.md", crate::support::TICKET),
+        world.crew(&crew),
+    );
+    let running = world.start(&["run", &ticket, "--builder", &agent, "--reviewer", &agent]);
+    until("the builder is at work", || flag.exists());
+    world
+        .call(&["ticket", "cancel", "greet", "--why", "not wanted"])
+        .ends_with(0);
+    world.wait(running).ends_with(5).says("not wanted");
+    assert_eq!(marked(&world.data), Vec::<String>::new());
+    assert_eq!(merges(&world), 0);
+}
