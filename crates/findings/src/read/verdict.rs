@@ -41,6 +41,11 @@ pub(super) fn of_phrase(text: &str) -> Option<Claim> {
 const HEAD_BLOCKS: usize = 2_000;
 const TAIL_BLOCKS: usize = 10_000;
 
+/// Whether a label announces a verdict.
+pub(super) fn is_label(label: &str) -> bool {
+    words::label_strength(label).is_some()
+}
+
 /// The document's verdict: the plainest kind of statement, and of those the last.
 pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
     let mut verdicts = Vec::new();
@@ -59,6 +64,11 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
             Kind::Code | Kind::Rule | Kind::Close(_) => {}
         }
     }
+    // Under headings "no issues found" speaks of one section, not of the change.
+    let sectioned = blocks
+        .iter()
+        .any(|block| matches!(block.kind, Kind::Heading(level) if level > 1));
+    verdicts.retain(|verdict| verdict.strength != Strength::Clean || !sectioned);
     let strongest = verdicts.iter().map(|verdict| verdict.strength).max()?;
     verdicts
         .into_iter()
