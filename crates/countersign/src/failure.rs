@@ -109,7 +109,17 @@ impl From<store::Error> for Failure {
             | store::Error::OutcomeUnknown(_) => Exit::Store,
             store::Error::Other(_) => Exit::Error,
         };
-        Self::new(exit, error)
+        let hint = match &error {
+            store::Error::Unreachable(_) => {
+                Some("see that the server runs and that --database names it; then run again")
+            }
+            store::Error::OutcomeUnknown(_) => Some("run again: what was written is found there"),
+            _ => None,
+        };
+        Self {
+            hints: hint.map(str::to_owned).into_iter().collect(),
+            ..Self::new(exit, error)
+        }
     }
 }
 

@@ -42,7 +42,8 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         "no tickets yet; try `countersign demo`, or `countersign run \"what shall be done\"`"
             .to_owned()
     } else {
-        format!("{total} tickets: {}", counts.join(", "))
+        let noun = if total == 1 { "ticket" } else { "tickets" };
+        format!("{total} {noun}: {}", counts.join(", "))
     });
     if !working.is_empty() {
         out.line("\nat work");

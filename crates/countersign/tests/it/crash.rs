@@ -11,30 +11,23 @@ mod play;
 
 use std::time::Duration;
 
-use crate::support::told;
+use crate::support::{say, told};
 use instants::Instants;
 use play::Play;
 
 /// How many blows; the long campaigns say it from outside.
 fn blows(variable: &str, few: u32) -> u32 {
     let text = told(variable).map(|text| text.into_string().unwrap());
-    text.map_or(few, |text| text.parse().expect("a number of blows"))
+    text.map_or(few, |text| text.parse().unwrap())
 }
 
-fn server() -> Option<String> {
-    let address = told("COUNTERSIGN_TEST_POSTGRES")?;
-    Some(address.into_string().unwrap())
-}
-
-/// `None` where the test is about PostgreSQL and there is none; says so.
-fn place(postgres: bool) -> Option<Option<String>> {
-    if !postgres {
-        return Some(None);
+/// The server to try; says so where there is none.
+fn postgres() -> Option<String> {
+    let server = told("COUNTERSIGN_TEST_POSTGRES");
+    if server.is_none() {
+        say("skipped: COUNTERSIGN_TEST_POSTGRES names no server");
     }
-    if server().is_none() {
-        eprintln!("skipped: COUNTERSIGN_TEST_POSTGRES names no server");
-    }
-    server().map(Some)
+    Some(server?.into_string().unwrap())
 }
 
 /// What a campaign came to, for its last line.
@@ -61,7 +54,7 @@ fn campaign(
     let mut tally = Tally::default();
     let seed = Instants::seed();
     let undisturbed = play::duration(database);
-    eprintln!(
+    say(&format!(
         "{what}: {count} instants on {}, seed {seed} (COUNTERSIGN_SEED), undisturbed {} ms",
         if database.is_some() {
             "PostgreSQL"
@@ -69,7 +62,7 @@ fn campaign(
             "SQLite"
         },
         undisturbed.as_millis()
-    );
+    ));
     // An instant may fall behind the end of a story that was quick; then it is tried once more.
     for number in 0..3 * count {
         if tally.blows >= count {
@@ -86,11 +79,11 @@ fn campaign(
         marker.fine();
         tally.trials += 1;
         if tally.trials % 25 == 0 {
-            eprintln!("{what}: {tally:?}");
+            say(&format!("{what}: {tally:?}"));
         }
     }
     assert!(tally.blows >= count, "too few instants fell into the story");
-    eprintln!("{what}: always the same end: {tally:?}");
+    say(&format!("{what}: always the same end: {tally:?}"));
 }
 
 /// Says which seed it was, where a trial does not come to its end.
@@ -107,7 +100,10 @@ impl Marker<'_> {
 
 impl Drop for Marker<'_> {
     fn drop(&mut self) {
-        eprintln!("{}: again with COUNTERSIGN_SEED={}", self.what, self.seed);
+        say(&format!(
+            "{}: again with COUNTERSIGN_SEED={}",
+            self.what, self.seed
+        ));
     }
 }
 

@@ -121,7 +121,9 @@ impl World {
     /// Runs git in the work tree, as a person with an empty home would.
     pub fn git(&self, words: &[&str]) -> String {
         let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"];
-        let ran = self.wait(self.spawn("git".as_ref(), identity.iter().chain(words)));
+        let ran = self
+            .spawn("git".as_ref(), identity.iter().chain(words))
+            .wait(DEADLINE);
         assert_eq!(ran.code, 0, "git {words:?}: {}{}", ran.out, ran.err);
         ran.out.trim_end().to_owned()
     }
@@ -133,7 +135,7 @@ impl World {
 
     /// Runs Countersign in the repository to its end.
     pub fn call(&self, words: &[&str]) -> Ran {
-        self.wait(self.start(words))
+        self.start(words).wait(DEADLINE)
     }
 
     /// The answer in JSON, which has a version whatever it is.
@@ -154,7 +156,8 @@ impl World {
 
     /// Runs Countersign with no data directory but the one that the words name.
     pub fn without_data(&self, words: &[&str]) -> Ran {
-        self.wait(self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words))
+        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
+            .wait(DEADLINE)
     }
 
     #[expect(
@@ -184,10 +187,6 @@ impl World {
             .spawn()
             .unwrap();
         Running { child, said }
-    }
-
-    pub fn wait(&self, running: Running) -> Ran {
-        running.wait(DEADLINE)
     }
 
     /// The ticket as it is stored.
@@ -363,4 +362,11 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
 )]
 pub fn told(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Past the test harness, which would keep it to itself.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let line = format!("{text}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 
 use crate::support::crew::smooth;
-use crate::support::{Mount, TICKET, World, until};
+use crate::support::{Mount, TICKET, World, say, until};
 
 /// The run is refused, and the repository is as it was.
 #[track_caller]
@@ -96,10 +96,13 @@ fn a_database_that_another_process_holds_is_waited_for_and_then_refused() {
         .open(world.data.join("countersign.db"))
         .unwrap();
     rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
-    run_refused(&world, &expect![[r#"
+    run_refused(
+        &world,
+        &expect![[r#"
         exit 7
         error: the database is busy with somebody else's lock: ROOT/held/countersign.db: database is locked; try again, or end the program that holds it
-    "#]]);
+    "#]],
+    );
     drop(file);
     world.call(&["status"]).ends_with(0);
 }
@@ -130,7 +133,7 @@ fn a_database_that_cannot_be_written_is_refused() {
 fn a_file_without_the_right_to_write_is_refused_to_an_ordinary_user() {
     let world = settled();
     if rustix::process::geteuid().is_root() {
-        eprintln!("skipped: root may write everything");
+        say("skipped: root may write everything");
         return;
     }
     let path = world.data.join("countersign.db");
@@ -188,9 +191,10 @@ fn a_server_that_is_not_there_is_named() {
     run_refused(
         &world,
         &expect![[r#"
-        exit 7
-        error: the database cannot be reached: Connection refused (os error 111)
-    "#]],
+            exit 7
+            error: the database cannot be reached: Connection refused (os error 111)
+              hint: see that the server runs and that --database names it; then run again
+        "#]],
     );
 }
 

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use crate::support::crew::{quarrel, two_rounds};
+use crate::support::crew::{quarrel, smooth, two_rounds};
 use crate::support::{TICKET, World};
 
 #[track_caller]
@@ -191,158 +191,148 @@ fn an_empty_world_says_what_to_do_first() {
 #[test]
 fn a_ticket_that_went_well_is_told_in_a_few_lines() {
     let world = World::new();
-    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&two_rounds()));
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&smooth()));
     let run = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
     says(
         &world,
         &run,
         &expect![[r#"
-            greet  queued: Greet by name
-            greet  round 1: build started by scripted (builder)
-            greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
-            greet  round 1: check started by countersign
-            greet  checks: test green
-            greet  round 1: review started by scripted (reviewer)
-            greet  round 1: scripted (reviewer) asks for changes, 1 finding
-            greet  [REVIEW-REJECTED] attempt 1/3: reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-            greet  round 2: build started by scripted (builder)
-            greet  round 2: scripted (builder) submitted SHORT (1 file, $0.10)
-            greet  round 2: check started by countersign
-            greet  checks: test green
-            greet  round 2: review started by scripted (reviewer)
-            greet  round 2: verify started by scripted (verifier)
-            greet  round 2: scripted (reviewer) approves, 0 findings
-            greet  scripted (verifier) verified: F1 is fixed
-            greet  [REVIEW-APPROVED] attempt 2/3: SHORT is countersigned
-            greet  round 2: merge started by countersign
-            greet  SHORT is on main
-            greet  done: countersigned by scripted (reviewer), $0.20
+        greet  queued: Greet by name
+        greet  round 1: build started by scripted (builder)
+        greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+        greet  round 1: check started by countersign
+        greet  checks: test green
+        greet  round 1: review started by scripted (reviewer)
+        greet  round 1: scripted (reviewer) approves, 0 findings
+        greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+        greet  round 1: merge started by countersign
+        greet  SHORT is on main
+        greet  done: countersigned by scripted (reviewer), $0.10
 
-            greet: done on main, countersigned by scripted (reviewer), after 2 round(s), $0.20
+        greet: done on main, countersigned by scripted (reviewer), after 1 round(s), $0.10
 
-            rounds
-              round 1  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-              round 2  SHORT  approved
+        rounds
+          round 1  SHORT  approved
 
-            findings
-              F1  high  fixed  greet.sh:3  An empty name is accepted
-
-            branch countersign/greet, commit SHORT
-            artefacts ROOT/data/tickets/greet
-        "#]],
+        branch countersign/greet, commit SHORT
+        artefacts ROOT/data/tickets/greet
+    "#]],
     );
     says(
         &world,
         &["ticket", "list"],
         &expect![[r#"
-        greet  done  round 2  $0.20  Greet by name
+        greet  done  round 1  $0.10  Greet by name
     "#]],
     );
     says(
         &world,
         &["status"],
         &expect![[r#"
-        1 tickets: 1 done
+        1 ticket: 1 done
     "#]],
     );
     says(
         &world,
         &["log", "greet"],
         &expect![[r#"
-            TIME  greet  queued: Greet by name
-            TIME  greet  round 1: build started by scripted (builder)
-            TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
-            TIME  greet  round 1: check started by countersign
-            TIME  greet  checks: test green
-            TIME  greet  round 1: review started by scripted (reviewer)
-            TIME  greet  round 1: scripted (reviewer) asks for changes, 1 finding
-            TIME  greet  [REVIEW-REJECTED] attempt 1/3: reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-            TIME  greet  round 2: build started by scripted (builder)
-            TIME  greet  round 2: scripted (builder) submitted SHORT (1 file, $0.10)
-            TIME  greet  round 2: check started by countersign
-            TIME  greet  checks: test green
-            TIME  greet  round 2: review started by scripted (reviewer)
-            TIME  greet  round 2: verify started by scripted (verifier)
-            TIME  greet  round 2: scripted (reviewer) approves, 0 findings
-            TIME  greet  scripted (verifier) verified: F1 is fixed
-            TIME  greet  [REVIEW-APPROVED] attempt 2/3: SHORT is countersigned
-            TIME  greet  round 2: merge started by countersign
-            TIME  greet  SHORT is on main
-            TIME  greet  done: countersigned by scripted (reviewer), $0.20
-            TIME  greet  {"job":9,"queue":"tell","kind":"tell"}
-            TIME  greet  {"job":9,"queue":"tell","kind":"tell"}
-        "#]],
+        TIME  greet  queued: Greet by name
+        TIME  greet  round 1: build started by scripted (builder)
+        TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+        TIME  greet  round 1: check started by countersign
+        TIME  greet  checks: test green
+        TIME  greet  round 1: review started by scripted (reviewer)
+        TIME  greet  round 1: scripted (reviewer) approves, 0 findings
+        TIME  greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+        TIME  greet  round 1: merge started by countersign
+        TIME  greet  SHORT is on main
+        TIME  greet  done: countersigned by scripted (reviewer), $0.10
+        TIME  greet  job claimed: tell
+        TIME  greet  job done: tell
+    "#]],
     );
-    says(
-        &world,
-        &["export", "--as", "findings", "greet", "--round", "1"],
+}
+
+#[test]
+fn a_ticket_of_two_rounds_is_exported_in_each_form() {
+    let world = World::new();
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&two_rounds()));
+    let run = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    world.call(&run).ends_with(0);
+    let export = |words: &[&str], wanted: &Expect| {
+        says(
+            &world,
+            &[&["export", "greet", "--as"], words].concat(),
+            wanted,
+        );
+    };
+    export(
+        &["findings", "--round", "1"],
         &expect![[r#"
-            # Story greet Code Review Findings - Round 1
+        # Story greet Code Review Findings - Round 1
 
-            **Reviewer:** scripted (reviewer)
-            **Date:** DATE
-            **Branch:** countersign/greet
+        **Reviewer:** scripted (reviewer)
+        **Date:** DATE
+        **Branch:** countersign/greet
 
-            ## Critical Issues (Must Fix)
+        ## Critical Issues (Must Fix)
 
-            None.
+        None.
 
-            ## Important Issues (Should Fix)
+        ## Important Issues (Should Fix)
 
-            1. **[Correctness]:** An empty name is accepted (F1)
-               - **File:** greet.sh:3
-               - **Problem:** The ticket asks for an error.
-               - **Fix:** Refuse it with exit code 2.
+        1. **[Correctness]:** An empty name is accepted (F1)
+           - **File:** greet.sh:3
+           - **Problem:** The ticket asks for an error.
+           - **Fix:** Refuse it with exit code 2.
 
-            ## Minor Issues (Nice to Have)
+        ## Minor Issues (Nice to Have)
 
-            None.
+        None.
 
-            ## Summary
+        ## Summary
 
-            - **Total findings:** 1
-            - **Critical:** 0
-            - **Important:** 1
-            - **Minor:** 0
-            - **Recommendation:** Fix the 1 must-fix finding(s).
-        "#]],
+        - **Total findings:** 1
+        - **Critical:** 0
+        - **Important:** 1
+        - **Minor:** 0
+        - **Recommendation:** Fix the 1 must-fix finding(s).
+    "#]],
     );
-    says(
-        &world,
-        &["export", "--as", "report", "greet", "--round", "1"],
+    export(
+        &["report", "--round", "1"],
         &expect![[r#"
+        {
+          "ticket_id": "greet",
+          "reviewed_at": "DATE",
+          "reviewer": "scripted (reviewer)",
+          "status": "fail",
+          "overall_score": null,
+          "revision_count": 0,
+          "dimension_scores": {},
+          "findings": [
             {
-              "ticket_id": "greet",
-              "reviewed_at": "DATE",
-              "reviewer": "scripted (reviewer)",
-              "status": "fail",
-              "overall_score": null,
-              "revision_count": 0,
-              "dimension_scores": {},
-              "findings": [
-                {
-                  "dimension": "code_quality",
-                  "severity": "error",
-                  "file": "greet.sh",
-                  "line": 3,
-                  "message": "An empty name is accepted\n\nThe ticket asks for an error.",
-                  "suggestion": "Refuse it with exit code 2."
-                }
-              ],
-              "blocking_issues": [],
-              "revision_notes": null,
-              "approved": false,
-              "pass_criteria_met": {
-                "all_critical_dimensions_pass": true,
-                "no_blocking_issues": true,
-                "overall_score_above_threshold": true
-              }
+              "dimension": "code_quality",
+              "severity": "error",
+              "file": "greet.sh",
+              "line": 3,
+              "message": "An empty name is accepted\n\nThe ticket asks for an error.",
+              "suggestion": "Refuse it with exit code 2."
             }
-        "#]],
+          ],
+          "blocking_issues": [],
+          "revision_notes": null,
+          "approved": false,
+          "pass_criteria_met": {
+            "all_critical_dimensions_pass": true,
+            "no_blocking_issues": true,
+            "overall_score_above_threshold": true
+          }
+        }
+    "#]],
     );
-    says(
-        &world,
-        &["export", "--as", "task", "greet"],
+    export(
+        &["task"],
         &expect![[r#"
         {
           "id": "greet",
@@ -373,65 +363,64 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         }
     "#]],
     );
-    says(
-        &world,
-        &["export", "--as", "epic-state", "greet"],
+    export(
+        &["epic-state"],
         &expect![[r#"
-            {
-              "tickets": {
-                "greet": {
-                  "status": "completed",
-                  "depends_on": [],
-                  "revision_count": 1,
-                  "review_started_at": "DATE",
-                  "review_completed_at": "DATE",
-                  "review_approved": true,
-                  "review_history": [
-                    {
-                      "attempt": 0,
-                      "reviewed_at": "DATE",
-                      "status": "fail",
-                      "overall_score": null,
-                      "blocking_issues_count": 0,
-                      "revision_notes": null
-                    },
-                    {
-                      "attempt": 1,
-                      "reviewed_at": "DATE",
-                      "status": "pass",
-                      "overall_score": null,
-                      "blocking_issues_count": 0,
-                      "revision_notes": null
-                    }
-                  ],
-                  "current_review_report": {
-                    "ticket_id": "greet",
-                    "reviewed_at": "DATE",
-                    "reviewer": "scripted (reviewer)",
-                    "status": "pass",
-                    "overall_score": null,
-                    "revision_count": 1,
-                    "dimension_scores": {},
-                    "findings": [],
-                    "blocking_issues": [],
-                    "revision_notes": null,
-                    "approved": true,
-                    "pass_criteria_met": {
-                      "all_critical_dimensions_pass": true,
-                      "no_blocking_issues": true,
-                      "overall_score_above_threshold": true
-                    }
-                  },
-                  "git_info": {
-                    "branch_name": "countersign/greet",
-                    "base_commit": "COMMIT",
-                    "final_commit": "COMMIT"
-                  },
-                  "failure_reason": null
+        {
+          "tickets": {
+            "greet": {
+              "status": "completed",
+              "depends_on": [],
+              "revision_count": 1,
+              "review_started_at": "DATE",
+              "review_completed_at": "DATE",
+              "review_approved": true,
+              "review_history": [
+                {
+                  "attempt": 0,
+                  "reviewed_at": "DATE",
+                  "status": "fail",
+                  "overall_score": null,
+                  "blocking_issues_count": 0,
+                  "revision_notes": null
+                },
+                {
+                  "attempt": 1,
+                  "reviewed_at": "DATE",
+                  "status": "pass",
+                  "overall_score": null,
+                  "blocking_issues_count": 0,
+                  "revision_notes": null
                 }
-              }
+              ],
+              "current_review_report": {
+                "ticket_id": "greet",
+                "reviewed_at": "DATE",
+                "reviewer": "scripted (reviewer)",
+                "status": "pass",
+                "overall_score": null,
+                "revision_count": 1,
+                "dimension_scores": {},
+                "findings": [],
+                "blocking_issues": [],
+                "revision_notes": null,
+                "approved": true,
+                "pass_criteria_met": {
+                  "all_critical_dimensions_pass": true,
+                  "no_blocking_issues": true,
+                  "overall_score_above_threshold": true
+                }
+              },
+              "git_info": {
+                "branch_name": "countersign/greet",
+                "base_commit": "COMMIT",
+                "final_commit": "COMMIT"
+              },
+              "failure_reason": null
             }
-        "#]],
+          }
+        }
+    "#]],
     );
 }
 
@@ -445,12 +434,12 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
         &world,
         &["status"],
         &expect![[r#"
-        1 tickets: 1 escalated
+            1 ticket: 1 escalated
 
-        waiting for a person
-          greet  Greet by name  after 3 rounds, must-fix findings remain
-            countersign escalation show greet
-    "#]],
+            waiting for a person
+              greet  Greet by name  after 3 rounds, must-fix findings remain
+                countersign escalation show greet
+        "#]],
     );
     says(
         &world,
@@ -470,7 +459,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
 
             rounds
               round 1  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-              round 2  82577f60d8  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
+              round 2  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
               round 3  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
 
             findings

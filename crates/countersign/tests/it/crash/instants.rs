@@ -18,7 +18,7 @@ impl Instants {
         let text = told("COUNTERSIGN_SEED").map(|text| text.into_string().unwrap());
         text.map_or_else(
             || RandomState::new().build_hasher().finish(),
-            |text| text.parse().expect("a number as the seed"),
+            |text| text.parse().unwrap(),
         )
     }
 
@@ -41,7 +41,7 @@ impl Instants {
 
     /// True once in `of` times.
     pub fn one_in(&mut self, of: u64) -> bool {
-        self.number() % of == 0
+        self.number().is_multiple_of(of)
     }
 
     /// Any instant of the story, each as likely as the other.

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::play::Play;
-use super::{Instants, PATIENCE, Tally, blows, campaign, place};
+use super::{Instants, PATIENCE, Tally, blows, campaign, postgres};
 use crate::support::processes::{signal, signal_group};
 use crate::support::reached;
 
@@ -58,8 +58,8 @@ fn a_story_killed_at_any_instant_has_the_same_end() {
 
 #[test]
 fn a_story_killed_at_any_instant_has_the_same_end_on_postgresql() {
-    if let Some(database) = place(true) {
+    if let Some(server) = postgres() {
         let count = blows("COUNTERSIGN_KILLS", 2);
-        campaign("kill", count, database.as_ref(), killed);
+        campaign("kill", count, Some(&server), killed);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::play::Play;
-use super::{Instants, PATIENCE, Tally, blows, campaign, place};
+use super::{Instants, PATIENCE, Tally, blows, campaign, postgres};
 use crate::support::processes::signal;
 use crate::support::reached;
 
@@ -49,8 +49,8 @@ fn a_worker_paused_past_its_lease_changes_nothing_when_it_comes_back() {
 
 #[test]
 fn a_worker_paused_past_its_lease_changes_nothing_when_it_comes_back_on_postgresql() {
-    if let Some(database) = place(true) {
+    if let Some(server) = postgres() {
         let count = blows("COUNTERSIGN_PAUSES", 1);
-        campaign("pause", count, database.as_ref(), paused);
+        campaign("pause", count, Some(&server), paused);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{go_on, greet, greet_with, merges, on};
 use crate::support::crew::{self, GOOD, always, approves, builds, runs, two_rounds};
 use crate::support::processes::{marked, signal};
-use crate::support::{World, until};
+use crate::support::{DEADLINE, World, until};
 
 #[test]
 fn two_rounds_end_on_main_with_one_merge_and_the_work_tree_forwarded() {
@@ -125,8 +125,8 @@ fn an_interrupt_stops_at_a_safe_point_and_the_next_run_goes_on() {
     let running = world.start(&["run", &ticket, "--builder", &agent, "--reviewer", &agent]);
     until("the builder is at work", || flag.exists());
     signal(running.pid(), Signal::INT);
-    world
-        .wait(running)
+    running
+        .wait(DEADLINE)
         .ends_with(130)
         .says("next: countersign run greet");
     assert_eq!(marked(&world.data), Vec::<String>::new());
@@ -154,7 +154,7 @@ fn a_second_interrupt_stops_at_once_and_leaves_nobody_behind() {
     until("the builder is at work", || flag.exists());
     signal(running.pid(), Signal::INT);
     signal(running.pid(), Signal::INT);
-    world.wait(running).ends_with(130);
+    running.wait(DEADLINE).ends_with(130);
     until("nobody is left", || marked(&world.data).is_empty());
     go_on(&world, &crew).ends_with(0);
     world.must_be_sound();
@@ -173,7 +173,7 @@ fn a_ticket_that_is_cancelled_while_it_runs_ends_the_run() {
     world
         .call(&["ticket", "cancel", "greet", "--why", "not wanted"])
         .ends_with(0);
-    world.wait(running).ends_with(5).says("not wanted");
+    running.wait(DEADLINE).ends_with(5).says("not wanted");
     assert_eq!(marked(&world.data), Vec::<String>::new());
     assert_eq!(merges(&world), 0);
 }

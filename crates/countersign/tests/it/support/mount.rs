@@ -25,7 +25,7 @@ impl Mount {
         ]) {
             return Some(Self { path });
         }
-        eprintln!("skipped: a tmpfs cannot be mounted here");
+        super::say("skipped: a tmpfs cannot be mounted here");
         None
     }
 
