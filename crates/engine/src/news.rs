@@ -61,18 +61,22 @@ async fn deliver(desk: &Desk, job: Leased) -> Result<(), Error> {
     }
 }
 
-/// Tells every dependant. One that has heard it, or no longer waits, refuses; that is noted by the
-/// desk and is no trouble here.
+/// Tells every dependant how the ticket stands now: news may have overtaken news. One that has
+/// heard it, or no longer waits, refuses; that is noted by the desk and is no trouble here.
 async fn tell(desk: &Desk, id: &TicketId, news: &News) -> Result<(), Error> {
+    let source = desk.ticket(id).await?;
+    let standing = source.ticket.as_dependency(&desk.policy_of(&source).await?);
     for dependant in desk.store.dependants(id).await? {
         let ticket = id.clone();
-        let what = match news {
-            News::Met => What::DependencyMet { ticket },
-            News::Failed { why } => What::DependencyFailed {
+        let what = match (&standing, news) {
+            (Some(Ok(())), _) => What::DependencyMet { ticket },
+            (Some(Err(why)), _) => What::DependencyFailed {
                 ticket,
                 why: why.clone(),
             },
-            News::Repaired => What::DependencyRepaired { ticket },
+            (None, News::Repaired) => What::DependencyRepaired { ticket },
+            // It was so, and is no longer; what it comes to will be told in its time.
+            (None, News::Met | News::Failed { .. }) => continue,
         };
         let stored = desk.ticket(&dependant).await?;
         let policy = desk.policy_of(&stored).await?;

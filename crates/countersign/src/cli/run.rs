@@ -116,10 +116,18 @@ pub fn listen(office: &mut Office, out: &Out) -> tokio::task::JoinHandle<()> {
     office.desk.witness = Some(witness);
     let out = out.clone();
     tokio::spawn(async move {
+        let mut ours = None;
         while let Some(Told { ticket, story }) = told.recv().await {
+            let is_ours = *ours.get_or_insert_with(|| ticket.clone()) == ticket;
+            // Only others need to be named: news of this ticket's end reaches its dependants.
+            let name = if is_ours {
+                String::new()
+            } else {
+                format!("{ticket}: ")
+            };
             for sentence in story {
                 out.line(format!(
-                    "{ticket}  {}",
+                    "{name}{}",
                     out.paint(sentence.mood, &sentence.text)
                 ));
             }

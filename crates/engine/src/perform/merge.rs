@@ -41,6 +41,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             return Ok(brought);
         }
         shop.git.sync().await?;
+        // What is cancelled or taken over in the meantime must not land.
+        held.must_be_ours().await?;
         match shop.git.land(branch, &combined, &tip).await? {
             Landed::Done { .. } | Landed::LeftBehind { .. } => {
                 shop.git.sync().await?;

@@ -69,6 +69,9 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
         .iter()
         .any(|block| matches!(block.kind, Kind::Heading(level) if level > 1));
     verdicts.retain(|verdict| verdict.strength != Strength::Clean || !sectioned);
+    if verdicts.is_empty() {
+        return of_opening(blocks.first()?);
+    }
     let strongest = verdicts.iter().map(|verdict| verdict.strength).max()?;
     verdicts
         .into_iter()
@@ -107,6 +110,23 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
         .next()
         .filter(|tail| tail.len() < heading.len())?;
     verdict(words::alone(tail), heading, Strength::Mark)
+}
+
+/// `Rejected: the tests fail`, as the first words of a document that says it nowhere else. Only a
+/// refusal is taken from so little: an approval that is missed is asked for again.
+fn of_opening(first: &Block) -> Option<Verdict> {
+    if !matches!(first.kind, Kind::Paragraph) || first.quoted {
+        return None;
+    }
+    let line = first.text.lines().next()?;
+    let (head, reason) = line.split_once(':').or_else(|| line.split_once(" — "))?;
+    let says_why = reason
+        .split_whitespace()
+        .filter(|word| word.chars().any(char::is_alphabetic))
+        .count()
+        > 1;
+    let claim = words::alone(head).filter(|claim| *claim == Claim::ChangesRequested && says_why);
+    verdict(claim, line, Strength::Sentence)
 }
 
 fn of_row(row: &[String]) -> Option<Verdict> {

@@ -3,6 +3,7 @@
 //! other's way. Five bugs of the house around it are switched on in turn; each must be found.
 
 mod desk;
+mod rules;
 mod world;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -13,7 +14,8 @@ use std::time::Instant;
 use flow::Stage;
 
 use desk::Desk;
-use world::{Action, Bug, Fate, Pending, Rules, TICKETS, Violation, World};
+use rules::Rules;
+use world::{Action, Bug, Fate, Pending, TICKETS, Violation, World};
 
 /// One world to search: how the tickets hang together, and what may befall them.
 #[derive(Clone, Copy, Debug)]
