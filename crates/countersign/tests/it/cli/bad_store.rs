@@ -142,36 +142,19 @@ fn a_file_without_the_right_to_write_is_refused_to_an_ordinary_user() {
     ran.ends_with(7).says("cannot be written");
 }
 
-#[test]
-fn a_full_disk_refuses_new_work_and_keeps_what_is_there() {
+/// A world whose data is on a small disk that is filled up to this many free bytes.
+fn on_a_small_disk(free: usize) -> Option<(World, Mount)> {
     let mut world = World::new();
-    let Some(mount) = Mount::tmpfs(&world.root().join("disk"), "24m") else {
-        return;
-    };
+    let mount = Mount::tmpfs(&world.root().join("disk"), "24m")?;
     world.data = mount.path.join("data");
     world
         .call(&["ticket", "add", "Something to do"])
         .ends_with(0);
+    let reserve = mount.path.join("reserve");
+    fs::write(&reserve, vec![0xAB; free]).unwrap();
     fill(&mount.path.join("filler"));
-    let ticket = world.put("greet.md", TICKET);
-    let agent = world.crew(&smooth());
-    let before = world.git(&["for-each-ref"]);
-    let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
-    let ran = world.call(&words);
-    let said = world.masked(&ran.err);
-    let said = regex::Regex::new(r"\d+ KiB")
-        .unwrap()
-        .replace_all(&said, "N KiB")
-        .into_owned();
-    expect![[r#"
-        exit 7
-        error: the disk is full: ROOT/disk/data/countersign.db: database or disk is full; free some space, nothing half-written was kept
-    "#]].assert_eq(&format!("exit {}\n{said}", ran.code));
-    assert_eq!(world.git(&["for-each-ref"]), before);
-    fs::remove_file(mount.path.join("filler")).unwrap();
-    world.call(&["doctor", "--verify-log"]).ends_with(0);
-    world.call(&words).ends_with(0);
-    world.must_be_sound();
+    fs::remove_file(reserve).unwrap();
+    Some((world, mount))
 }
 
 /// Writes until nothing more goes.
@@ -182,6 +165,45 @@ fn fill(path: &Path) {
     while file.write_all(&chunk).is_ok() {}
     let small = [0xAB; 512];
     while file.write_all(&small).is_ok() {}
+}
+
+/// The run that the disk has no room for; nothing was done, and with room it goes through.
+#[track_caller]
+fn refused_until_there_is_room(world: &World, mount: &Mount) -> (i32, String) {
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&smooth()));
+    let before = world.git(&["for-each-ref"]);
+    let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    let ran = world.call(&words);
+    assert_eq!(world.git(&["for-each-ref"]), before);
+    fs::remove_file(mount.path.join("filler")).unwrap();
+    world.call(&["doctor", "--verify-log"]).ends_with(0);
+    world.call(&words).ends_with(0);
+    world.must_be_sound();
+    let sizes = regex::Regex::new(r"\d+ KiB").unwrap();
+    let said = world.masked(&ran.err);
+    (ran.code, sizes.replace_all(&said, "N KiB").into_owned())
+}
+
+#[test]
+fn an_almost_full_disk_begins_no_new_work() {
+    let Some((world, mount)) = on_a_small_disk(1 << 20) else {
+        return;
+    };
+    let (code, said) = refused_until_there_is_room(&world, &mount);
+    expect![[r#"
+        exit 7
+        error: the disk is full: only N KiB are free, N KiB are the least to begin work with; free some space, nothing half-written was kept
+    "#]].assert_eq(&format!("exit {code}\n{said}"));
+}
+
+#[test]
+fn a_full_disk_keeps_what_is_there() {
+    let Some((world, mount)) = on_a_small_disk(0) else {
+        return;
+    };
+    let (code, said) = refused_until_there_is_room(&world, &mount);
+    assert!([1, 7].contains(&code), "exit {code}: {said}");
+    assert!(said.contains("disk"), "{said}");
 }
 
 #[test]

@@ -197,26 +197,26 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &world,
         &run,
         &expect![[r#"
-        greet  queued: Greet by name
-        greet  round 1: build started by scripted (builder)
-        greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
-        greet  round 1: check started by countersign
-        greet  checks: test green
-        greet  round 1: review started by scripted (reviewer)
-        greet  round 1: scripted (reviewer) approves, 0 findings
-        greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
-        greet  round 1: merge started by countersign
-        greet  SHORT is on main
-        greet  done: countersigned by scripted (reviewer), $0.10
+            queued: Greet by name
+            round 1: build started by scripted (builder)
+            round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+            round 1: check started by countersign
+            checks: test green
+            round 1: review started by scripted (reviewer)
+            round 1: scripted (reviewer) approves, 0 findings
+            [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+            round 1: merge started by countersign
+            SHORT is on main
+            done: countersigned by scripted (reviewer), $0.10
 
-        greet: done on main, countersigned by scripted (reviewer), after 1 round(s), $0.10
+            greet: done on main, countersigned by scripted (reviewer), after 1 round(s), $0.10
 
-        rounds
-          round 1  SHORT  approved
+            rounds
+              round 1  SHORT  approved
 
-        branch countersign/greet, commit SHORT
-        artefacts ROOT/data/tickets/greet
-    "#]],
+            branch countersign/greet, commit SHORT
+            artefacts ROOT/data/tickets/greet
+        "#]],
     );
     says(
         &world,

@@ -27,5 +27,7 @@ pub fn mask(text: &str, root: &Path) -> String {
             .replace_all(&text, *name)
             .into_owned();
     }
-    text
+    // Help has lines of blanks, which an editor would take away.
+    let lines = text.lines().map(str::trim_end);
+    lines.fold(String::new(), |text, line| text + line + "\n")
 }
