@@ -216,10 +216,13 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 /// The start was refused. A stale lease is somebody else's business; any other refusal gives the
 /// job up, so that it does not come round for ever.
 async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
+    if error.is_stale() {
+        return Ok(());
+    }
     let Error::Refused(refused) = &error else {
         return Err(error);
     };
-    if error.is_stale() || !is_still_held(shop, id, lease).await? {
+    if !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
     let what = What::JobFailed {
