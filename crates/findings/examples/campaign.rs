@@ -4,8 +4,14 @@
 //! pieces that readers look for, cut, doubled and sprinkled with random bytes. A panic, a broken
 //! promise or a document that takes too long ends the run with the document on standard output.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a campaign lasts as long as the clock says"
+)]
+
 use std::io::Write;
 use std::panic;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use findings::write::{self, DiffLines, Entry};
@@ -14,7 +20,7 @@ use findings::{Known, LineMap};
 /// A small document must be read within this time, whatever it holds.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<ExitCode> {
     let mut args = std::env::args().skip(1);
     let seconds: u64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(10);
     let mut random = Random(
@@ -42,7 +48,7 @@ fn main() -> std::io::Result<()> {
                 "broken after {documents} documents: {promise}\n{:?}",
                 String::from_utf8_lossy(&data)
             )?;
-            std::process::exit(1);
+            return Ok(ExitCode::FAILURE);
         }
         documents += 1;
         bytes += data.len() as u64;
@@ -51,7 +57,8 @@ fn main() -> std::io::Result<()> {
         out,
         "{documents} documents, {} MB, {seconds} s, slowest {slowest:?}: no promise broken",
         bytes / 1_000_000
-    )
+    )?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What must hold for any bytes.
