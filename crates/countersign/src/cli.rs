@@ -4,9 +4,11 @@ mod demo;
 mod doctor;
 mod escalation;
 mod export;
+mod findings;
 mod hidden;
 mod log;
 mod out;
+mod prompt;
 mod run;
 mod status;
 mod ticket;
@@ -47,7 +49,7 @@ struct Args {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person decides ·
-5 failed or cancelled · 6 refused · 7 database · 130 interrupted
+5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130 interrupted
 
 Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer that sees it.";
 
@@ -67,6 +69,9 @@ enum Verb {
     /// Tickets that wait for a person.
     #[command(subcommand)]
     Escalation(escalation::Verb),
+    /// Read, convert, track and score review texts.
+    #[command(subcommand)]
+    Findings(findings::Verb),
     /// Tickets in other systems' forms.
     Export(export::Args),
     /// Is everything in order here?
@@ -139,11 +144,12 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
 async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
-        Verb::Run(args) => run::perform(args, desktop).await,
+        Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Status => status::perform(desktop).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
+        Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),

@@ -22,6 +22,8 @@ pub enum Exit {
     Refused,
     /// The database is locked, unreachable, read-only, full or newer than this program.
     Store,
+    /// The ticket waits for another ticket.
+    Waiting,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
     /// What the program that a hidden verb stands for says.
@@ -39,6 +41,7 @@ impl Exit {
             Self::Failed => 5,
             Self::Refused => 6,
             Self::Store => 7,
+            Self::Waiting => 8,
             Self::Interrupted => 130,
             Self::Played(code) => code,
         }
@@ -106,14 +109,39 @@ impl From<store::Error> for Failure {
             | store::Error::OutcomeUnknown(_) => Exit::Store,
             store::Error::Other(_) => Exit::Error,
         };
-        Self::new(exit, error)
+        let hint = match &error {
+            store::Error::Unreachable(_) => {
+                Some("see that the server runs and that --database names it; then run again")
+            }
+            store::Error::OutcomeUnknown(_) => Some("run again: what was written is found there"),
+            _ => None,
+        };
+        Self {
+            hints: hint.map(str::to_owned).into_iter().collect(),
+            ..Self::new(exit, error)
+        }
     }
 }
 
 impl From<engine::desk::Error> for Failure {
     fn from(error: engine::desk::Error) -> Self {
         match error {
+            engine::desk::Error::Refused(refused @ flow::Refused::RedChecks) => {
+                Self::new(Exit::Refused, refused)
+                    .hint("accept with --over-red-checks, and say --why")
+            }
             engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused),
+            engine::desk::Error::ForSomebodyElse {
+                task, ref agent, ..
+            } => {
+                let role = if task == "build" {
+                    "builder"
+                } else {
+                    "reviewer"
+                };
+                let hint = format!("run it with --{role} {agent:?}, or cancel the ticket");
+                Self::new(Exit::Refused, error).hint(hint)
+            }
             engine::desk::Error::Store(error) => error.into(),
             engine::desk::Error::NoSuchTicket(_) | engine::desk::Error::NoSuchDependency { .. } => {
                 Self::usage(error)

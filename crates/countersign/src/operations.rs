@@ -5,6 +5,7 @@ mod confinement;
 pub mod demo;
 pub mod escalations;
 pub mod export;
+pub mod findings;
 pub mod history;
 pub mod project;
 pub mod run;
@@ -52,6 +53,12 @@ impl Office {
     /// The person at the terminal.
     pub fn person(&self) -> Actor {
         Actor::new(&self.surroundings.person, Role::Human)
+    }
+
+    /// What a person decided may be news to other tickets, and there may be no worker to bring it.
+    pub async fn bring_news(&self) -> Result<(), Failure> {
+        let worker = engine::work::worker_name();
+        Ok(engine::news::bring(&self.desk, &worker).await?)
     }
 
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {

@@ -101,6 +101,17 @@ pub fn read_bounded(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, Fai
     Ok(bytes)
 }
 
+/// Reads the standard input, up to a bound.
+pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::usage(format!("the standard input cannot be read: {error}")))?;
+    Ok(bytes)
+}
+
 /// Whether colours are wanted at all; that there is a terminal is asked elsewhere.
 #[expect(
     clippy::disallowed_methods,

@@ -30,6 +30,11 @@ fn main() -> Result<ExitCode, Failed> {
     let dir = tempfile::TempDir::new()?;
     let exe = std::env::current_exe()?;
     let mut ways = vec![Way::bare(), Way::held(&exe)];
+    let plain = Way::plain_bubblewrap();
+    match plain.time() {
+        Ok(_) => ways.push(plain),
+        Err(error) => println!("skipped: {}: {error}", plain.name),
+    }
     for rung in Rung::ALL {
         let way = Way::confined(&exe, dir.path(), rung)?;
         match way.time() {
@@ -63,6 +68,19 @@ impl Way {
         Self {
             name: "bare".to_owned(),
             words: vec!["/bin/true".into()],
+            confinement: None,
+        }
+    }
+
+    /// Bubblewrap as its manual shows it: the machine's root, read-only.
+    fn plain_bubblewrap() -> Self {
+        let flags = "--unshare-user --unshare-pid --unshare-ipc --die-with-parent --cap-drop ALL \
+                     --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --tmpfs /run --";
+        let words = std::iter::once("/usr/bin/bwrap").chain(flags.split_ascii_whitespace());
+        let words = words.map(OsString::from);
+        Self {
+            name: "plain bwrap".to_owned(),
+            words: words.chain(Self::bare().words).collect(),
             confinement: None,
         }
     }

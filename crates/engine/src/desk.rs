@@ -28,6 +28,12 @@ pub enum Error {
     },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
+    #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
+    ForSomebodyElse {
+        ticket: TicketId,
+        task: &'static str,
+        agent: String,
+    },
     #[error("a worker broke: {0}")]
     Broken(String),
     #[error(transparent)]
@@ -165,6 +171,16 @@ impl Desk {
 
     /// Lets `flow` decide on a report and writes what it decided.
     pub async fn decide(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        report: Report,
+    ) -> Result<Ticket, Error> {
+        // Tickets on the way through make the future large; callers should not carry that.
+        Box::pin(self.decide_until_written(id, policy, report)).await
+    }
+
+    async fn decide_until_written(
         &self,
         id: &TicketId,
         policy: &Policy,

@@ -1,6 +1,6 @@
 //! Git, as data in and data out: paths and refs, commits and trees.
 //!
-//! Everything goes through one hardened runner ([`run`](self::run)): the git
+//! Everything goes through one hardened runner (`git/run.rs`): the git
 //! directory and the work tree are always named, never discovered from inside a
 //! worktree, because a builder can rewrite the pointer file in it; no hook, no
 //! filter, no external diff and no helper ever runs. It refuses to know what a
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{self, Launcher};
 
+mod catch_up;
 mod checkout;
 mod commit;
 mod config;

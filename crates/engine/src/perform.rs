@@ -8,30 +8,50 @@ mod merge;
 mod review;
 mod room;
 mod submission;
-mod tell;
 mod verify;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::{Failure, Lease};
-use flow::{Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, Ended, Leased, Outcome, Work};
+use flow::{Actor, Task, Ticket, TicketId, Usage, What};
+use store::{Artefact, JobId, Leased, Work};
 
-use crate::desk::{Error, Report};
+use crate::desk::{Desk, Error, Report};
+use crate::git::Repository;
 use crate::process::{Stop, Stopper};
-use crate::workshop::Workshop;
+use crate::workshop::{Project, Workshop};
 
 /// A job in our hands.
 #[derive(Debug)]
 struct Held<'a> {
     shop: &'a Workshop,
     ticket: &'a Ticket,
+    job: JobId,
     lease: Lease,
     stop: Stop,
 }
 
 impl Held<'_> {
+    /// Where this try keeps its files. A worker that lost the job has another.
+    fn dir(&self) -> PathBuf {
+        let job = self.shop.files(&self.ticket.id).job(self.lease.serial);
+        job.join(format!("run-{}", self.lease.fence))
+    }
+
+    /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
+    /// undo what was done there: only the holder goes on.
+    async fn must_be_ours(&self) -> Result<(), Trouble> {
+        let lease = secs(self.shop.project.policy.limits.lease_secs);
+        let store = &self.shop.desk.store;
+        match store.renew(self.job, self.lease.fence, lease).await {
+            Ok(_) => Ok(()),
+            Err(store::Error::StaleFence { .. }) => Err(interrupted()),
+            Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
     /// A ref of ours that belongs to this ticket.
     fn ref_named(&self, name: &str) -> String {
         format!("refs/countersign/{}/{name}", self.ticket.id)
@@ -96,23 +116,37 @@ impl From<std::io::Error> for Trouble {
     }
 }
 
+/// Puts the branch's newest commit forward in a person's name, who took the ticket over.
+pub async fn resubmit(
+    desk: &Desk,
+    git: &Repository,
+    project: &Project,
+    id: &TicketId,
+    by: Actor,
+) -> Result<Ticket, Error> {
+    let ticket = desk.ticket(id).await?.ticket;
+    let broken = |trouble: Trouble| Error::Broken(trouble.message);
+    let branch = build::branch(&ticket);
+    let head = git
+        .branch(&branch)
+        .await
+        .map_err(|error| broken(error.into()))?;
+    let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
+    let submission = submission::describe(git, project, &ticket, &head, &branch)
+        .await
+        .map_err(broken)?;
+    let what = What::Resubmitted {
+        submission: Box::new(submission),
+    };
+    desk.decide(id, &project.policy, Report::new(by, what))
+        .await
+}
+
 /// Performs one claimed job to its end, whatever that is.
 pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
-    if let Task::Tell { news } = task {
-        tell::tell(&shop, id, news).await?;
-        let ended = Ended {
-            job: job.id,
-            fence: job.fence,
-            outcome: Outcome::Done {
-                result: serde_json::Value::Null,
-            },
-        };
-        shop.desk.store.finish(vec![ended], None).await?;
-        return Ok(());
-    }
     let lease = Lease {
         serial,
         fence: job.fence,
@@ -126,6 +160,7 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let held = Held {
         shop: &shop,
         ticket: &ticket,
+        job: job.id,
         lease,
         stop: own_stop,
     };
@@ -182,10 +217,13 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 /// The start was refused. A stale lease is somebody else's business; any other refusal gives the
 /// job up, so that it does not come round for ever.
 async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
+    if error.is_stale() {
+        return Ok(());
+    }
     let Error::Refused(refused) = &error else {
         return Err(error);
     };
-    if error.is_stale() {
+    if !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
     let what = What::JobFailed {
@@ -208,51 +246,57 @@ async fn report(
     lease: Lease,
     brought: Result<Brought, Trouble>,
 ) -> Result<(), Error> {
-    let report = match brought {
-        Ok(Brought { what, artefacts }) => Report {
-            artefacts,
-            ..Report::new(shop.actor(task), what)
-        },
-        Err(Trouble {
+    let failed = |failure, message, usage| {
+        let what = What::JobFailed {
+            lease,
             failure,
             message,
             usage,
-        }) => {
-            agents::forget(shop, id, lease.serial);
-            Report::new(
-                shop.house(),
-                What::JobFailed {
-                    lease,
-                    failure,
-                    message,
-                    usage,
-                },
-            )
-        }
+        };
+        Report::new(shop.house(), what)
     };
-    let decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let (report, came_to_nothing) = match brought {
+        Ok(Brought { what, artefacts }) => {
+            let report = Report {
+                artefacts,
+                ..Report::new(shop.actor(task), what)
+            };
+            (report, false)
+        }
+        Err(trouble) => (
+            failed(trouble.failure, trouble.message, trouble.usage),
+            true,
+        ),
+    };
+    let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let refused = match &decided {
+        Err(error) if error.is_stale() => return Ok(()),
+        Err(Error::Refused(refused)) => Some(refused.to_string()),
+        Ok(_) | Err(_) => None,
+    };
+    if came_to_nothing || refused.is_some() {
+        agents::forget(shop, id, lease);
+    }
+    if let Some(why) = refused {
+        if !is_still_held(shop, id, lease).await? {
+            return Ok(());
+        }
+        // What was brought is not acceptable: that is a failure of the job, and is said so.
+        let report = failed(Failure::Transient, why, Usage::default());
+        decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    }
     if let Ok(ticket) = &decided {
         write_round_document(shop, ticket);
     }
-    match decided {
-        // What was brought is not acceptable: that is a failure of the job, and is said so.
-        Err(Error::Refused(refused)) if !Error::Refused(refused.clone()).is_stale() => {
-            agents::forget(shop, id, lease.serial);
-            let message = refused.to_string();
-            let what = What::JobFailed {
-                lease,
-                failure: Failure::Transient,
-                message,
-                usage: Usage::default(),
-            };
-            ignore_stale(
-                shop.desk
-                    .decide(id, &shop.project.policy, Report::new(shop.house(), what))
-                    .await,
-            )
-        }
-        other => ignore_stale(other),
-    }
+    ignore_stale(decided)
+}
+
+/// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or
+/// gone to another worker.
+async fn is_still_held(shop: &Workshop, id: &TicketId, lease: Lease) -> Result<bool, Error> {
+    let ticket = shop.desk.ticket(id).await?.ticket;
+    let mut jobs = ticket.jobs.iter();
+    Ok(jobs.any(|job| job.serial == lease.serial && job.fence <= lease.fence))
 }
 
 fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {

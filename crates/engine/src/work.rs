@@ -10,9 +10,10 @@ use store::{Ask, JobQuery, JobState, Leased, Page, Work};
 use tokio::task::JoinSet;
 
 use crate::desk::{Error, Report};
+use crate::news;
 use crate::perform;
 use crate::process::{Identity, Stop};
-use crate::workshop::Workshop;
+use crate::workshop::{Member, Workshop};
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
@@ -21,32 +22,38 @@ const POLL: Duration = Duration::from_secs(2);
 pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result<Ticket, Error> {
     let mut running: JoinSet<Result<(), Error>> = JoinSet::new();
     let mut stopping = false;
+    let (stopper, halt) = Stop::pair();
     loop {
         if !stopping {
             take_back(shop, id).await?;
+            news::bring(&shop.desk, &shop.worker).await?;
             for job in claim(shop, id).await? {
-                running.spawn(perform::perform(shop.clone(), job, stop.clone()));
+                running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
+        if ticket.stage.is_terminal() {
+            // Somebody ended it: nobody waits for what is still being done.
+            stopper.stop();
+        }
         if running.is_empty() && (stopping || !ticket.stage.is_at_work()) {
-            return settle(shop, ticket).await;
+            // What the ticket's end means to others is told before we go.
+            news::bring(&shop.desk, &shop.worker).await?;
+            return Ok(ticket);
+        }
+        if running.is_empty() {
+            must_be_for_us(shop, &ticket)?;
         }
         let any = ask(shop, id, "countersign", &Task::QUEUES);
         tokio::select! {
             Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
             () = shop.desk.store.wait(&any, POLL), if !stopping => {}
-            () = stop.asked(), if !stopping => stopping = true,
+            () = stop.asked(), if !stopping => {
+                stopping = true;
+                stopper.stop();
+            }
         }
     }
-}
-
-/// The news that the ticket's end has for others is brought before we go.
-async fn settle(shop: &Arc<Workshop>, ticket: Ticket) -> Result<Ticket, Error> {
-    for job in claim(shop, &ticket.id).await? {
-        Box::pin(perform::perform(shop.clone(), job, Stop::never())).await?;
-    }
-    Ok(ticket)
 }
 
 /// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
@@ -54,9 +61,11 @@ async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Leased>, Error> {
     let crew = &shop.crew;
     let hands = [
         (crew.builder.name.as_str(), &["build"][..]),
+        (crew.builder.written.as_str(), &["build"]),
         (crew.reviewer.name.as_str(), &["review"]),
+        (crew.reviewer.written.as_str(), &["review"]),
         (crew.verifier.name.as_str(), &["verify"]),
-        ("countersign", &["check", "merge", "tell"]),
+        ("countersign", &["check", "merge"]),
     ];
     let mut claimed = Vec::new();
     for (agent, queues) in hands {
@@ -75,6 +84,37 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
         most: JOBS_AT_ONCE,
     }
+}
+
+/// A job that was given to somebody who does not work here would be waited for without end.
+fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
+    let crew = &shop.crew;
+    let is_us = |member: &Member, name: &str| name == member.name || name == member.written;
+    let (assigned, seats) = (&ticket.assigned, &shop.project.policy.reviewers);
+    for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
+        let (member, named) = match &job.task {
+            Task::Build { .. } => (&crew.builder, assigned.builder.as_ref()),
+            Task::Review { seat, .. } => {
+                let seat = seats.iter().find(|spec| spec.name == *seat);
+                let named = assigned.reviewer.as_ref();
+                (
+                    &crew.reviewer,
+                    named.or(seat.and_then(|seat| seat.agent.as_ref())),
+                )
+            }
+            Task::Verify { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+                continue;
+            }
+        };
+        if let Some(name) = named.filter(|name| !is_us(member, name)) {
+            return Err(Error::ForSomebodyElse {
+                ticket: ticket.id.clone(),
+                task: job.task.queue(),
+                agent: name.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// How many jobs of one ticket run side by side.

@@ -51,6 +51,8 @@ pub struct Crew {
 #[derive(Clone)]
 pub struct Member {
     pub name: String,
+    /// As the person wrote it; a job may be meant for it by that name too.
+    pub written: String,
     pub adapter: Arc<dyn Adapter>,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p findings --example speed`
 
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
 use std::io::Write;
 use std::time::Instant;
 

@@ -5,6 +5,8 @@
 
 mod blocks;
 mod claim;
+mod compose;
+mod degree;
 mod draft;
 mod extract;
 mod fields;
@@ -19,6 +21,7 @@ mod markup;
 mod place;
 mod records;
 mod sarif;
+mod sections;
 mod table;
 mod topic;
 mod unit;
@@ -28,7 +31,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
 use crate::finding::{Claim, Disposition, Review, Way};
 use verdict::Strength;
 
@@ -60,6 +63,9 @@ pub fn read(text: &str) -> Review {
         return of_said(said, Way::Linter, false);
     }
     let mut review = read_text(text);
+    if is_broken_json(text) && review.claim == Claim::Approved {
+        review = nothing();
+    }
     let embedded = extract::inside(text)
         .into_iter()
         .map(|found| (json::said(&found.value), found))
@@ -99,6 +105,18 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
     (json::said(value), None)
 }
 
+/// [`read`], with the paths of one checkout made relative to it.
+pub fn read_in(root: &str, text: &str) -> Review {
+    let mut review = read(text);
+    for finding in &mut review.findings {
+        finding.file = finding
+            .file
+            .as_deref()
+            .and_then(|file| confine_to(root, file));
+    }
+    review
+}
+
 /// The machine's fields first; the prose around them fills what they leave out.
 fn join(machine: Review, prose: Review) -> Review {
     let mut review = machine;
@@ -114,13 +132,42 @@ fn join(machine: Review, prose: Review) -> Review {
     review
 }
 
+/// JSON that not even the lenient reader understood: its words are no prose.
+fn is_broken_json(text: &str) -> bool {
+    let mut marks = text
+        .trim_start_matches('\u{feff}')
+        .chars()
+        .filter(|c| !c.is_whitespace());
+    matches!(
+        (marks.next(), marks.next()),
+        (Some('{'), _) | (Some('['), Some('{'))
+    )
+}
+
+/// A reviewer that only repeats what it was told has not reviewed.
+fn is_prompt(text: &str) -> bool {
+    let head: String = text
+        .trim_start()
+        .trim_start_matches(['#', '*', '>', ' '])
+        .chars()
+        .take(12)
+        .collect::<String>()
+        .to_lowercase();
+    head.starts_with("you are a ")
+        || head.starts_with("you are an ")
+        || head.starts_with("you are the ")
+}
+
 /// Reads Markdown and prose.
 fn read_text(text: &str) -> Review {
     let cleaned = clean(text);
+    if is_prompt(&cleaned) {
+        return nothing();
+    }
     let blocks = blocks::blocks(&markup::lines(&cleaned));
     let verdict = verdict::of_blocks(&blocks);
-    let too_long = blocks.len() > blocks::BLOCKS_MAX;
-    let root = blocks::sections(blocks);
+    let too_long = blocks.len() > sections::BLOCKS_MAX;
+    let root = sections::sections(blocks);
     let found = markdown::findings(&root);
     let verdict =
         verdict.filter(|verdict| verdict.strength != Strength::Clean || found.drafts.is_empty());
@@ -183,9 +230,9 @@ fn read_text(text: &str) -> Review {
 
 /// Reads the structured arguments of a review tool: the same shapes, already parsed.
 pub fn read_value(value: &Value) -> Review {
-    let said = json::said(value);
+    let (said, tool) = said_or_tool(value);
     if said.is_review() {
-        of_said(said, Way::Json, false)
+        of_said(said, tool.unwrap_or(Way::Json), false)
     } else {
         nothing()
     }
@@ -288,3 +335,5 @@ fn nothing() -> Review {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traps;

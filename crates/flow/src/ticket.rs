@@ -377,7 +377,6 @@ pub struct Counts {
     pub conflicts: u32,
     pub stale: u32,
     pub unusable_reviews: u32,
-    pub failed_builds: u32,
 }
 
 /// An exact commit, put forward by a builder or a person.

@@ -9,6 +9,7 @@ mod change;
 mod error;
 mod job;
 mod listing;
+mod postgres;
 mod record;
 mod rows;
 mod settings;
@@ -41,8 +42,11 @@ pub async fn open(place: &str) -> Result<Arc<dyn Store>> {
 }
 
 pub async fn open_with(place: &str, settings: Settings) -> Result<Arc<dyn Store>> {
-    let store = sqlite::Sqlite::open(Path::new(place), settings).await?;
-    Ok(Arc::new(store))
+    if place.starts_with("postgres://") || place.starts_with("postgresql://") {
+        return Ok(Arc::new(postgres::Postgres::open(place, settings).await?));
+    }
+    let path = Path::new(place);
+    Ok(Arc::new(sqlite::Sqlite::open(path, settings).await?))
 }
 
 #[async_trait]

@@ -48,7 +48,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let ticket = run::drive(&shop, &begun.id).await?;
     drop((shop, told));
     run::finish(&office, &ticket, desktop).await?;
-    let again = format!("countersign --data-dir {}", stage.data_dir.display());
+    let program = called(&desktop.surroundings);
+    let again = format!("{program} --data-dir {}", stage.data_dir.display());
     out.line(format!("repository {}", stage.repository.display()));
     out.line("\ntry next");
     out.line(format!("  {again} ticket show slug"));
@@ -58,7 +59,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         "  git -C {} log --oneline --graph",
         stage.repository.display()
     ));
-    out.line("  countersign run --help      on a repository of your own");
+    out.line(format!(
+        "  {program} run --help      on a repository of your own"
+    ));
     let expected = if args.escalate {
         Stage::Escalated
     } else {
@@ -69,4 +72,15 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     } else {
         run::exit_of(&ticket)
     })
+}
+
+/// How the person can call us again: by name where the name is known, else by the path.
+fn called(surroundings: &Surroundings) -> String {
+    let found = std::env::split_paths(&surroundings.path)
+        .any(|dir| dir.join("countersign") == surroundings.program);
+    if found {
+        "countersign".to_owned()
+    } else {
+        surroundings.program.display().to_string()
+    }
 }

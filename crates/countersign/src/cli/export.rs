@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Desktop;
 use super::out::raw;
 use crate::failure::{Exit, Failure};
-use crate::operations::export::{Form, export};
+use crate::operations::export::{Form, export, text};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -25,12 +25,13 @@ pub struct Args {
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
-    let text = export(&office, args.form, &args.tickets, args.round).await?;
+    let documents = export(&office, args.form, &args.tickets, args.round).await?;
     let Some(path) = args.output.map(|path| desktop.directory.join(path)) else {
-        if desktop.out.json && args.form == Form::Findings {
-            desktop.out.answer(&serde_json::json!({"document": text}));
+        if desktop.out.json {
+            let answer = serde_json::json!({"documents": documents});
+            desktop.out.answer(&answer);
         } else {
-            raw(&text);
+            raw(&text(&documents));
         }
         return Ok(Exit::Done);
     };
@@ -38,7 +39,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         Failure::error(format!("{} cannot be written: {error}", path.display()))
     };
     let mut file = std::fs::File::create_new(&path).map_err(fail)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(fail)?;
+    std::io::Write::write_all(&mut file, text(&documents).as_bytes()).map_err(fail)?;
     desktop.out.line(format!("wrote {}", path.display()));
     desktop.out.answer(&serde_json::json!({"wrote": path}));
     Ok(Exit::Done)

@@ -12,7 +12,7 @@ use flow::{Stage, Ticket, TicketId};
 use tokio::sync::mpsc;
 
 use super::out::Out;
-use super::{Desktop, escalation, ticket};
+use super::{Desktop, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
 use crate::operations::{Office, escalations, run};
@@ -97,9 +97,17 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if begun.resumed {
         desktop.out.line(format!("{} goes on", begun.id));
     }
-    let ticket = drive(&shop, &begun.id).await?;
+    let mut ticket = drive(&shop, &begun.id).await?;
+    let mut exit = finish(&office, &ticket, desktop).await?;
+    while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
+        ticket = settled;
+        if ticket.stage.is_at_work() {
+            ticket = drive(&shop, &begun.id).await?;
+        }
+        exit = finish(&office, &ticket, desktop).await?;
+    }
     drop((shop, told));
-    finish(&office, &ticket, desktop).await
+    Ok(exit)
 }
 
 /// Prints the story while it happens.
@@ -108,10 +116,18 @@ pub fn listen(office: &mut Office, out: &Out) -> tokio::task::JoinHandle<()> {
     office.desk.witness = Some(witness);
     let out = out.clone();
     tokio::spawn(async move {
+        let mut ours = None;
         while let Some(Told { ticket, story }) = told.recv().await {
+            let is_ours = *ours.get_or_insert_with(|| ticket.clone()) == ticket;
+            // Only others need to be named: news of this ticket's end reaches its dependants.
+            let name = if is_ours {
+                String::new()
+            } else {
+                format!("{ticket}: ")
+            };
             for sentence in story {
                 out.line(format!(
-                    "{ticket}  {}",
+                    "{name}{}",
                     out.paint(sentence.mood, &sentence.text)
                 ));
             }
@@ -184,8 +200,9 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
             out.line(line);
         }
     }
-    if exit == Exit::Interrupted {
-        out.line(format!("next: countersign run {}", ticket.id));
+    let first = ticket.waits_for.first();
+    if let Some(next) = first.or((exit == Exit::Interrupted).then_some(&ticket.id)) {
+        out.line(format!("next: countersign run {next}"));
     }
     Ok(exit)
 }
@@ -196,12 +213,14 @@ fn headline(ticket: &Ticket) -> String {
         .approval
         .as_ref()
         .map(|approval| approved_by(&approval.by));
-    match (&ticket.landed, by) {
-        (Some(landed), Some(by)) => format!(
+    match (&ticket.landed, by, &ticket.ended) {
+        (Some(landed), Some(by), _) => format!(
             "done on {}, {by}, after {} round(s), {spent}",
             landed.branch,
             ticket.rounds.len()
         ),
+        (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
+        _ if !ticket.waits_for.is_empty() => format!("{}, waits {}", ticket.stage, ticket.waits()),
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
     }
 }
@@ -209,10 +228,10 @@ fn headline(ticket: &Ticket) -> String {
 pub fn exit_of(ticket: &Ticket) -> Exit {
     match ticket.stage {
         Stage::Done | Stage::Approved | Stage::Merging => Exit::Done,
-        Stage::Escalated | Stage::Blocked => Exit::Escalated,
+        Stage::Escalated => Exit::Escalated,
+        Stage::Pending | Stage::Blocked => Exit::Waiting,
         Stage::Failed | Stage::Cancelled => Exit::Failed,
-        Stage::Rework => Exit::ChangesRequested,
-        Stage::Pending | Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing => {
+        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
             Exit::Interrupted
         }
     }

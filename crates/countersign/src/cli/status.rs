@@ -42,7 +42,11 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         "no tickets yet; try `countersign demo`, or `countersign run \"what shall be done\"`"
             .to_owned()
     } else {
-        format!("{total} tickets: {}", counts.join(", "))
+        format!(
+            "{total} ticket{}: {}",
+            if total == 1 { "" } else { "s" },
+            counts.join(", ")
+        )
     });
     if !working.is_empty() {
         out.line("\nat work");

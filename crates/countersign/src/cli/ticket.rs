@@ -9,7 +9,7 @@ use flow::{Policy, Stage, Ticket};
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, Stored, tickets};
+use crate::operations::{Page, Stored, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
@@ -35,6 +35,8 @@ pub enum Verb {
     },
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
+    /// Put your own commits forward, after you took the ticket over: its branch as it is now.
+    Resubmit { ticket: String },
     /// Stop a ticket for good.
     Cancel {
         ticket: String,
@@ -61,6 +63,18 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             limit,
         } => list(stage, &Page { after, most: limit }, desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Resubmit { ticket } => {
+            let office = desktop.office().await?;
+            let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
+            desktop.out.line(format!(
+                "{ticket} is {}\nnext: countersign run {ticket}",
+                resubmitted.stage
+            ));
+            desktop
+                .out
+                .answer(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
+            Ok(Exit::Done)
+        }
         Verb::Cancel { ticket, why } => {
             let office = desktop.office().await?;
             let stage = tickets::cancel(&office, &ticket, &why).await?;
@@ -76,19 +90,19 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
 /// A path that exists is a file; what looks like a path and does not exist is a mistake; anything
 /// else is a sentence.
 pub fn wanted(directory: &Path, words: &str) -> Result<Wanted, Failure> {
+    let hint = "give a ticket file, the id of a ticket, or say in a sentence what shall be done";
     let path = directory.join(words);
     let endings = [".md", ".markdown", ".yaml", ".yml"];
     let looks_like_path = endings.iter().any(|ending| words.ends_with(ending))
         || (words.contains('/') && !words.contains(' '));
-    if path.exists() || looks_like_path {
-        let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)?;
+    if !words.trim().is_empty() && (path.exists() || looks_like_path) {
+        let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)
+            .map_err(|failure| failure.hint(hint))?;
         return ticket_file::read(words, &bytes);
     }
     if !words.trim().contains(' ') {
-        return Err(Failure::usage(format!(
-            "{words:?} is no file here, no known ticket, and no sentence"
-        ))
-        .hint("give a ticket file, the id of a ticket, or say in a sentence what shall be done"));
+        let what = format!("{words:?} is no file here, no known ticket, and no sentence");
+        return Err(Failure::usage(what).hint(hint));
     }
     ticket_file::from_sentence(words)
 }

@@ -67,8 +67,10 @@ pub async fn resolve(
         expects: Some(stored.ticket.version),
         ..engine::desk::Report::new(office.person(), what)
     };
-    Ok(office
+    let ticket = office
         .desk
         .decide(&stored.ticket.id, &policy, report)
-        .await?)
+        .await?;
+    office.bring_news().await?;
+    Ok(ticket)
 }

@@ -19,32 +19,34 @@ pub enum Form {
     Report,
 }
 
-/// The tickets in the form that is asked for.
+/// The tickets in the form that is asked for: one document, or one for each. Markdown is a string.
 pub async fn export(
     office: &Office,
     form: Form,
     ids: &[String],
     round: Option<u32>,
-) -> Result<String, Failure> {
+) -> Result<Vec<Value>, Failure> {
     let mut tickets: Vec<Ticket> = Vec::with_capacity(ids.len());
     for id in ids {
         tickets.push(office.ticket(id).await?.ticket);
     }
-    let texts: Result<Vec<String>, _> = match form {
-        Form::EpicState => Ok(vec![pretty(&epic_state(&tickets))]),
-        Form::Task => Ok(tickets.iter().map(|ticket| pretty(&task(ticket))).collect()),
+    let documents: Result<Vec<Value>, _> = match form {
+        Form::EpicState => Ok(vec![epic_state(&tickets)]),
+        Form::Task => Ok(tickets.iter().map(task).collect()),
         Form::Findings => tickets
             .iter()
-            .map(|ticket| findings_document(ticket, round))
+            .map(|ticket| findings_document(ticket, round).map(Value::String))
             .collect(),
-        Form::Report => tickets
-            .iter()
-            .map(|ticket| report(ticket, round).map(|it| pretty(&it)))
-            .collect(),
+        Form::Report => tickets.iter().map(|ticket| report(ticket, round)).collect(),
     };
-    Ok(texts.map_err(Failure::usage)?.join("\n"))
+    documents.map_err(Failure::usage)
 }
 
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+/// As it is written to a file or a terminal.
+pub fn text(documents: &[Value]) -> String {
+    let texts = documents.iter().map(|document| match document {
+        Value::String(text) => text.clone(),
+        other => format!("{other:#}\n"),
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }

@@ -99,6 +99,16 @@ async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure
     Ok(office.desk.store.policy(id).await?.unwrap_or_default())
 }
 
+/// What was noted beside the decisions: why something was refused, or what became of a job.
+fn noted(name: &str, body: &serde_json::Value) -> String {
+    let text = |key: &str| body.get(key).and_then(serde_json::Value::as_str);
+    match (text("why").or(text("error")), text("kind")) {
+        (Some(why), _) => findings::one_line(why),
+        (None, Some(kind)) => format!("{}: {kind}", name.replace('_', " ")),
+        (None, None) => body.to_string(),
+    }
+}
+
 async fn tell(
     office: &Office,
     tellers: &mut BTreeMap<TicketId, Teller>,
@@ -116,11 +126,7 @@ async fn tell(
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
         (EventBody::Noted(body), _) => {
-            let why = body
-                .get("why")
-                .and_then(|why| why.as_str())
-                .map_or_else(|| body.to_string(), str::to_owned);
-            return Ok(vec![line(&stored.name, findings::one_line(&why))]);
+            return Ok(vec![line(&stored.name, noted(&stored.name, body))]);
         }
         (EventBody::Decided(event), None) => {
             return Ok(vec![line(event.what.name(), String::new())]);

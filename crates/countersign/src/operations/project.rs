@@ -46,7 +46,7 @@ pub async fn furnish(
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
     let written = over(written, asked);
-    file::sound("the policy", &written.policy)?;
+    file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     let crew = crew(&written, &office.surroundings, &directory)?;
@@ -255,7 +255,12 @@ async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option
             "finish it, or `git {operation} --abort`, and run again"
         )));
     }
-    let dirty = git.dirty().await.map_err(Failure::error)?;
+    let mut dirty = git.dirty().await.map_err(Failure::error)?;
+    if !dirty.is_empty() {
+        // What looks like a change may be a landing that was killed half way.
+        git.catch_up(base).await.map_err(Failure::error)?;
+        dirty = git.dirty().await.map_err(Failure::error)?;
+    }
     if dirty.is_empty() {
         return Ok(None);
     }
@@ -306,6 +311,7 @@ fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Res
         })?;
         Ok(Member {
             name: format!("{} ({role})", adapter.name()),
+            written: spec.to_owned(),
             adapter,
         })
     };

@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::git::Repository;
 use engine::process::{Stop, adopt_orphans, sweep};
-use engine::workshop::Workshop;
+use engine::workshop::{Project, Workshop};
+use flow::brief::House;
 use flow::{Ticket, TicketId};
 
+use super::project::open;
 use super::{Office, ticket_id};
 use crate::failure::Failure;
 use crate::settings::ticket_file::{Wanted, id_for};
@@ -29,7 +32,7 @@ pub async fn begin(
     if let Ok(id) = ticket_id(words)
         && let Some(stored) = office.desk.store.ticket(&id).await?
     {
-        must_be_here(shop, &stored.ticket)?;
+        must_be_here(&shop.git, &stored.ticket)?;
         return Ok(Begun { id, resumed: true });
     }
     let wanted = wanted()?;
@@ -44,7 +47,7 @@ pub async fn begin(
         };
         let over = stored.ticket.stage.is_terminal();
         if !over || named {
-            must_be_here(shop, &stored.ticket)?;
+            must_be_here(&shop.git, &stored.ticket)?;
             return Ok(Begun { id, resumed: true });
         }
         // The same sentence again, after it was done, is a new wish.
@@ -63,8 +66,8 @@ pub async fn begin(
 }
 
 /// A ticket belongs to the repository it was made in.
-fn must_be_here(shop: &Workshop, ticket: &Ticket) -> Result<(), Failure> {
-    let here = shop.git.common_dir();
+fn must_be_here(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
+    let here = git.common_dir();
     match &ticket.spec.context.repository {
         Some(there) if Path::new(there) != here => Err(Failure::usage(format!(
             "{} belongs to the repository {there}",
@@ -73,6 +76,26 @@ fn must_be_here(shop: &Workshop, ticket: &Ticket) -> Result<(), Failure> {
         .hint("go there, or give your ticket another id")),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Puts the ticket's branch forward in the person's name.
+pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Ticket, Failure> {
+    let stored = office.ticket(id).await?;
+    let git = open(&office.surroundings, directory).await?;
+    must_be_here(&git, &stored.ticket)?;
+    let base_branch = match &stored.ticket.spec.context.base_branch {
+        Some(base) => base.clone(),
+        None => git.default_base().await.map_err(Failure::usage)?,
+    };
+    let policy = office.desk.policy_of(&stored).await?;
+    let project = Project {
+        base_branch,
+        policy,
+        house: House::default(),
+        checks: Vec::new(),
+    };
+    let id = &stored.ticket.id;
+    Ok(engine::perform::resubmit(&office.desk, &git, &project, id, office.person()).await?)
 }
 
 /// Works until the ticket rests or we are stopped. What an earlier Countersign left running is

@@ -94,11 +94,12 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failu
         why: why.to_owned(),
     };
     let report = engine::desk::Report::new(office.person(), what);
-    Ok(office
+    let ticket = office
         .desk
         .decide(&stored.ticket.id, &policy, report)
-        .await?
-        .stage)
+        .await?;
+    office.bring_news().await?;
+    Ok(ticket.stage)
 }
 
 /// How many tickets stand where.

@@ -119,7 +119,10 @@ fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failu
             .location()
             .map(|at| format!("{}:{}", at.line() + lines_above, at.column()))
             .unwrap_or_default();
-        Failure::usage(format!("{name}:{place}: {}", error.without_snippet()))
+        // It counts lines from the top of the YAML; ours are those of the file.
+        let text = error.without_snippet().to_string();
+        let what = text.split(" at line ").next().unwrap_or(&text);
+        Failure::usage(format!("{name}:{place}: {what}"))
             .hint("known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination")
     })
 }

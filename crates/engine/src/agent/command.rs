@@ -1,7 +1,7 @@
 //! Any command as an agent: contract version 1, see docs/agents.md.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -30,7 +30,9 @@ impl Command {
 
 impl Adapter for Command {
     fn name(&self) -> &str {
-        self.program.to_str().unwrap_or("command")
+        // Where it lies is for the log; people know it by its name.
+        let file = Path::new(&self.program).file_name();
+        file.and_then(OsStr::to_str).unwrap_or("command")
     }
 
     fn invocation(&self, assignment: &Assignment) -> Invocation {

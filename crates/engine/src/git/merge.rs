@@ -113,6 +113,7 @@ impl Repository {
                 });
             }
         }
+        self.note_landing(branch, old, new)?;
         let name = format!("refs/heads/{branch}");
         let args = [
             "update-ref",
@@ -124,9 +125,12 @@ impl Repository {
         ];
         if self.git().args(args).answers(&[1, 128]).said().await?.code != 0 {
             let to = self.branch(branch).await?;
+            self.landing_is_over(branch);
             return Ok(Landed::Moved { to });
         }
-        self.bring_along(places, old, new).await
+        let landed = self.bring_along(places, old, new).await?;
+        self.landing_is_over(branch);
+        Ok(landed)
     }
 
     async fn bring_along(&self, places: Vec<Place>, old: &Oid, new: &Oid) -> Result<Landed, Error> {
@@ -214,7 +218,7 @@ impl Repository {
     }
 
     /// Work trees that have the branch checked out.
-    async fn places_on(&self, branch: &str) -> Result<Vec<Place>, Error> {
+    pub(super) async fn places_on(&self, branch: &str) -> Result<Vec<Place>, Error> {
         let fields = self
             .git()
             .args(["worktree", "list", "--porcelain", "-z"])

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use flow::event::Lease;
 use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
@@ -15,7 +16,7 @@ use crate::process::{self, Exit, Limits, RunId, end_runs};
 use crate::sandbox;
 use crate::workshop::{Member, Workshop};
 
-/// The record of a run that has ended, in the job's directory.
+/// The record of a run that has ended, in that run's own directory.
 const ENDED: &str = "ended.json";
 /// How much of its complaint goes into a message.
 const COMPLAINT_CHARS_MAX: usize = 400;
@@ -35,10 +36,12 @@ pub struct Run {
     pub isolation: Option<String>,
 }
 
-/// The run that an earlier holder of this job finished, if it did.
+/// The newest run for this job that came to its end, whoever held the job then.
 pub fn finished(held: &Held<'_>) -> Option<Run> {
-    let text = fs::read(record_file(held)).ok()?;
-    serde_json::from_slice(&text).ok()
+    let runs = runs_of(held.shop, &held.ticket.id, held.lease);
+    let texts = runs.filter_map(|(fence, dir)| Some((fence, fs::read(dir.join(ENDED)).ok()?)));
+    let (_, newest) = texts.max_by_key(|(fence, _)| *fence)?;
+    serde_json::from_slice(&newest).ok()
 }
 
 /// Notes on disk, whole or not at all, that the run has ended.
@@ -54,23 +57,37 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
     Ok(fs::rename(aside, path)?)
 }
 
-/// The run did not do: whoever takes the job next runs the agent again.
-pub fn forget(shop: &Workshop, ticket: &TicketId, serial: u32) {
-    // It may never have been there.
-    let _ = fs::remove_file(shop.files(ticket).job(serial).join(ENDED));
+/// The run did not do: whoever takes the job next runs the agent again. What a later holder has
+/// on record is not ours to forget.
+pub fn forget(shop: &Workshop, ticket: &TicketId, lease: Lease) {
+    for (_, dir) in runs_of(shop, ticket, lease) {
+        // It may never have been there.
+        let _ = fs::remove_file(dir.join(ENDED));
+    }
 }
 
 fn record_file(held: &Held<'_>) -> PathBuf {
-    job_dir(held).join(ENDED)
+    held.dir().join(ENDED)
 }
 
-fn job_dir(held: &Held<'_>) -> PathBuf {
-    held.shop.files(&held.ticket.id).job(held.lease.serial)
-}
-
-/// Where everything is that belongs to this run of the agent.
-pub fn own_dir(held: &Held<'_>) -> PathBuf {
-    job_dir(held).join(format!("run-{}", held.lease.fence))
+/// The directories of the runs for this job, up to the lease's own, by fence.
+fn runs_of(
+    shop: &Workshop,
+    ticket: &TicketId,
+    lease: Lease,
+) -> impl Iterator<Item = (u64, PathBuf)> {
+    let entries = fs::read_dir(shop.files(ticket).job(lease.serial));
+    let dirs = entries.into_iter().flatten().filter_map(move |entry| {
+        let entry = entry.ok()?;
+        let fence = entry
+            .file_name()
+            .to_str()?
+            .strip_prefix("run-")?
+            .parse()
+            .ok()?;
+        Some((fence, entry.path()))
+    });
+    dirs.filter(move |(fence, _)| *fence <= lease.fence)
 }
 
 /// Starts the agent with its brief in `dir` and waits for its end.
@@ -82,8 +99,9 @@ pub async fn run(
     dir: &Path,
     limit_secs: u64,
 ) -> Result<Run, Trouble> {
+    held.must_be_ours().await?;
     end_earlier_holders(held).await?;
-    let own = own_dir(held);
+    let own = held.dir();
     fs::create_dir_all(&own)?;
     let mut assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
     let shop = held.shop;

@@ -1,9 +1,9 @@
 //! Building: a worktree, the builder in it, and the exact commit that comes out.
 
 use findings::CriterionAnswer;
-use flow::What;
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::policy::Leftovers;
+use flow::{Ticket, What};
 
 use super::agents::{self, Run};
 use super::{Brought, Held, Trouble, room, submission};
@@ -13,7 +13,7 @@ use crate::git::{Identity, Oid, Worktree};
 
 pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     let shop = held.shop;
-    let branch = branch(held);
+    let branch = branch(held.ticket);
     let start = start(held).await?;
     let worktree = shop
         .git
@@ -29,10 +29,12 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
+    held.must_be_ours().await?;
     shop.git.restore(&worktree, &start, &aside).await?;
     let mut run = run_builder(held, &worktree).await?;
+    held.must_be_ours().await?;
     if shop.ward.is_some() {
-        let layer = room::git_layer(&agents::own_dir(held));
+        let layer = room::git_layer(&held.dir());
         shop.git.take_from_layer(&worktree, &layer).await?;
     }
     let head = take_commit(held, &worktree, &start).await?;
@@ -53,9 +55,10 @@ async fn keep(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
     Ok(git.sync().await?)
 }
 
-fn branch(held: &Held<'_>) -> String {
-    let own = held.ticket.spec.context.branch.clone();
-    own.unwrap_or_else(|| format!("countersign/{}", held.ticket.id))
+/// The ticket's own branch.
+pub fn branch(ticket: &Ticket) -> String {
+    let own = ticket.spec.context.branch.clone();
+    own.unwrap_or_else(|| format!("countersign/{}", ticket.id))
 }
 
 /// Later rounds go on from the last submission, the first one from the base.
@@ -150,7 +153,14 @@ pub fn identity(agent: &str) -> Identity {
 
 async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Brought, Trouble> {
     let said = answer::built(run.result.as_deref().unwrap_or_default());
-    let mut submission = submission::describe(held, head, branch).await?;
+    let mut submission = submission::describe(
+        &held.shop.git,
+        &held.shop.project,
+        held.ticket,
+        head,
+        branch,
+    )
+    .await?;
     submission.claims = said.claims.into_iter().map(claim).collect();
     submission.summary = findings::clean(&said.summary);
     let reports = said.findings.into_iter().map(report).collect();

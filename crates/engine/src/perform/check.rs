@@ -82,10 +82,7 @@ async fn red_on_base(held: &Held<'_>, check: &Check, base: &Oid) -> Result<bool,
 
 async fn tree(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<PathBuf, Trouble> {
     let shop = held.shop;
-    let dir = shop
-        .files(&held.ticket.id)
-        .job(held.lease.serial)
-        .join(name);
+    let dir = held.dir().join(name);
     std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
     let mirror = shop.mirror();
     Ok(shop
@@ -109,13 +106,13 @@ async fn run_one(
     attempt: &str,
 ) -> Result<Ran, Trouble> {
     let shop = held.shop;
-    let job = shop.files(&held.ticket.id).job(held.lease.serial);
+    let own = held.dir();
     let run = format!(
         "{}.{}.{}.{attempt}",
         held.ticket.id, held.lease.serial, held.lease.fence
     );
-    let output = job.join(format!("{}-{attempt}.log", file_name(&check.name)));
-    let env = environment(held, &job)?;
+    let output = own.join(format!("{}-{attempt}.log", file_name(&check.name)));
+    let env = environment(held, &own)?;
     let ground = Ground {
         run_id: RunId::new(&run).map_err(Trouble::permanent)?,
         dir,
@@ -124,8 +121,8 @@ async fn run_one(
         confinement: room::of_check(
             shop,
             dir,
-            &[job.join("home"), job.join("tmp")],
-            job.join(format!("sandbox-{attempt}/proof.json")),
+            &[own.join("home"), own.join("tmp")],
+            own.join(format!("sandbox-{attempt}/proof.json")),
         ),
     };
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
@@ -150,8 +147,8 @@ async fn run_one(
 }
 
 /// A check has a home and a temporary directory of its own, and nothing of the person's.
-fn environment(held: &Held<'_>, job: &Path) -> Result<Vec<(OsString, OsString)>, Trouble> {
-    let (home, tmp) = (job.join("home"), job.join("tmp"));
+fn environment(held: &Held<'_>, own: &Path) -> Result<Vec<(OsString, OsString)>, Trouble> {
+    let (home, tmp) = (own.join("home"), own.join("tmp"));
     std::fs::create_dir_all(&home)?;
     std::fs::create_dir_all(&tmp)?;
     let mut env = held.shop.environment();

@@ -27,6 +27,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             ))
         })?;
         if shop.git.is_ancestor(&approved, &tip).await? {
+            // It landed before; the work tree may not have followed.
+            shop.git.catch_up(branch).await?;
             return Ok(landed(held, &approved, &tip));
         }
         let combined = match combine(held, &tip, &approved).await? {
@@ -39,6 +41,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             return Ok(brought);
         }
         shop.git.sync().await?;
+        // What is cancelled or taken over in the meantime must not land.
+        held.must_be_ours().await?;
         match shop.git.land(branch, &combined, &tip).await? {
             Landed::Done { .. } | Landed::LeftBehind { .. } => {
                 shop.git.sync().await?;
@@ -72,7 +76,16 @@ async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trou
     if &head == approved {
         return Ok(None);
     }
-    let submission = Box::new(submission::describe(held, &head, &branch).await?);
+    let submission = Box::new(
+        submission::describe(
+            &held.shop.git,
+            &held.shop.project,
+            held.ticket,
+            &head,
+            &branch,
+        )
+        .await?,
+    );
     let why = format!("{branch} is at {} now", head.short());
     Ok(Some(What::WentStale { submission, why }))
 }

@@ -93,10 +93,7 @@ async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let dir = shop
-        .files(&held.ticket.id)
-        .job(held.lease.serial)
-        .join("checkout");
+    let dir = held.dir().join("checkout");
     std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
     Ok(shop
         .git

@@ -3,16 +3,23 @@
 use std::collections::BTreeSet;
 
 use findings::LineMap;
+use flow::Ticket;
 use flow::ticket::Submission;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::{Held, Trouble};
-use crate::git::{Context, Oid, is_agent_configuration};
+use super::Trouble;
+use crate::git::{Context, Oid, Repository, is_agent_configuration};
+use crate::workshop::Project;
 
 /// Describes the range from the merge base with the base branch to `head`.
-pub async fn describe(held: &Held<'_>, head: &Oid, branch: &str) -> Result<Submission, Trouble> {
-    let git = &held.shop.git;
-    let tip = git.base(&held.shop.project.base_branch).await?;
+pub async fn describe(
+    git: &Repository,
+    project: &Project,
+    ticket: &Ticket,
+    head: &Oid,
+    branch: &str,
+) -> Result<Submission, Trouble> {
+    let tip = git.base(&project.base_branch).await?;
     let base = git.merge_base(&tip, head).await?;
     let diff = git.diff(&base, head, Context::None).await?.text;
     let files: Vec<String> = git
@@ -22,8 +29,7 @@ pub async fn describe(held: &Held<'_>, head: &Oid, branch: &str) -> Result<Submi
         .flat_map(|file| file.old_path.into_iter().chain([file.path]))
         .collect();
     let people = git.people(&base, head).await?;
-    let earlier = held
-        .ticket
+    let earlier = ticket
         .submission
         .as_ref()
         .and_then(|put| Oid::parse(&put.commit));
@@ -42,7 +48,7 @@ pub async fn describe(held: &Held<'_>, head: &Oid, branch: &str) -> Result<Submi
             .into_iter()
             .flat_map(|person| [person.name, person.email])
             .collect(),
-        protected: protected(held, &files)?,
+        protected: protected(project, ticket, &files)?,
         files,
         touched: LineMap::parse(&diff),
         moved,
@@ -60,14 +66,13 @@ pub fn diff_id(diff: &str) -> String {
 }
 
 /// Paths that the project or the ticket protects, and files that steer agents.
-fn protected(held: &Held<'_>, files: &[String]) -> Result<Vec<String>, Trouble> {
+fn protected(project: &Project, ticket: &Ticket, files: &[String]) -> Result<Vec<String>, Trouble> {
     let globs = globs(
-        held.shop
-            .project
+        project
             .policy
             .protected
             .iter()
-            .chain(&held.ticket.spec.protected),
+            .chain(&ticket.spec.protected),
     )?;
     let hit = |file: &&String| {
         globs.is_match(file) || is_agent_configuration(file) || *file == "countersign.toml"

@@ -55,6 +55,8 @@ pub struct Allowance {
     pub floor_bytes: u64,
     /// For those whom the limit of the kernel does not bind.
     pub processes: Option<u64>,
+    /// Whether what the program leaves behind is ours to end, because no namespace ends with it.
+    pub hunts: bool,
 }
 
 impl Allowance {
@@ -97,7 +99,7 @@ pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Re
             let ended = within(&mut child, allowance);
             // Of a PID namespace nobody outlives the first; without one the hunt begins.
             drop(child.kill());
-            if ended.is_err() || tree::descendants() > 0 {
+            if ended.is_err() || (allowance.hunts && tree::descendants() > 0) {
                 let mut family = Family::of("nobody carries this", None);
                 family.leader = i32::try_from(child.id()).ok().and_then(Identity::of);
                 family.with_orphans = true;

@@ -130,7 +130,7 @@ pub(super) fn finish(drafts: Vec<Draft>, claim: Claim, merge: bool) -> Vec<Findi
                 .chars()
                 .filter(|c| c.is_alphanumeric())
                 .count()
-                > 1
+                > 0
         });
     if merge {
         merged(findings)

@@ -186,6 +186,13 @@ impl Fields {
         join(slot.get_or_insert_default(), text);
     }
 
+    /// Whether a labelled place names a file.
+    pub fn is_located(&self) -> bool {
+        self.file
+            .as_deref()
+            .is_some_and(|file| super::place::place_field(file).file.is_some())
+    }
+
     /// Whether any label was there at all.
     pub fn is_telling(&self) -> bool {
         self.file.is_some()

@@ -118,15 +118,15 @@ pub(super) const PLACE: &[&str] = &[
     "at",
 ];
 pub(super) const LINE: &[&str] = &[
-    "line",
-    "linenumber",
     "linestart",
     "startline",
+    "beginline",
+    "firstline",
+    "line",
+    "linenumber",
     "lineno",
     "row",
     "line1",
-    "beginline",
-    "firstline",
 ];
 pub(super) const LINE_RANGE: &[&str] = &[
     "linerange",

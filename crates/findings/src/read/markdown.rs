@@ -4,10 +4,12 @@
 //! whether findings are expected under it. Where they are, each child heading, list item, bold
 //! line or table row is one; elsewhere only what carries a severity of its own.
 
-use super::blocks::{Block, Kind, Marker, Section};
+use super::blocks::{Block, Kind, Marker};
+use super::compose;
 use super::draft::Draft;
 use super::label::{self, Plain};
 use super::place;
+use super::sections::Section;
 use super::table;
 use super::topic::{self, Topic};
 use super::unit::{self, Unit};
@@ -21,6 +23,8 @@ pub(super) struct Context {
     pub expected: bool,
     /// Under a heading that says these are dealt with.
     pub settled: bool,
+    /// Lists of findings count even under a summary.
+    pub opens_asides: bool,
 }
 
 /// What the document's findings are, and what it says of earlier rounds.
@@ -33,6 +37,16 @@ pub(super) struct Found {
 pub(super) fn findings(root: &Section) -> Found {
     let mut found = Found::default();
     walk(root, &Context::default(), &mut found);
+    if found.drafts.is_empty() {
+        // A document may put all of its findings under `Summary` or `Result`.
+        let open = Context {
+            opens_asides: true,
+            ..Context::default()
+        };
+        let mut again = Found::default();
+        walk(root, &open, &mut again);
+        found.drafts = again.drafts;
+    }
     found
 }
 
@@ -50,40 +64,57 @@ fn enter(child: &Section, context: &Context, found: &mut Found) {
     if found.drafts.len() >= FINDINGS_MAX {
         return;
     }
-    let title_of_document = child.level == 1 && !child.children.is_empty();
-    let topic = if title_of_document {
-        Topic::Open
+    let topic = if child.is_lead() {
+        topic::lead(&child.heading).unwrap_or(Topic::Open)
     } else {
         topic::topic(&child.heading)
     };
     let numbered = label::ordinal(&child.heading).0.is_some();
+    let is_title = child.level == 1
+        && !(child.children.is_empty() && matches!(topic, Topic::Degree(_) | Topic::Findings));
     match topic {
+        _ if is_title => walk(child, context, found),
         Topic::Earlier if !(context.expected && numbered) => earlier(child, found),
-        Topic::Aside if !(context.expected && numbered) => {}
+        Topic::Aside if !(context.expected && numbered) => aside(child, context, found),
         Topic::Degree(degree) if !(context.expected && numbered && !is_group(child, context)) => {
             walk(child, &inner(child, context, Some(degree), true), found);
         }
         Topic::Findings if !numbered && !is_itself_a_finding(child) => {
             walk(child, &inner(child, context, None, true), found);
         }
-        _ if title_of_document => walk(child, context, found),
         Topic::Degree(_) | Topic::Findings | Topic::Aside | Topic::Open | Topic::Earlier => {
             open(child, context, found);
         }
     }
 }
 
+/// A summary holds no findings of its own, but perhaps lists of them.
+fn aside(section: &Section, context: &Context, found: &mut Found) {
+    if !context.opens_asides {
+        return;
+    }
+    for child in &section.children {
+        if matches!(
+            topic::topic(&child.heading),
+            Topic::Degree(_) | Topic::Findings
+        ) {
+            enter(child, context, found);
+        }
+    }
+}
+
 /// A heading may name a defect in the words of a list: `Issue links are lost`.
 fn is_itself_a_finding(section: &Section) -> bool {
-    let fields = Unit::of_blocks(section).fields;
+    let fields = Unit::of_outer_blocks(section).fields;
     section.children.is_empty()
+        && !section.is_lead()
         && fields.file.is_some()
         && (fields.fix.is_some() || !fields.problem.is_empty())
 }
 
 /// A heading that announces nothing by itself: a finding, a group of findings, or plain text.
 fn open(child: &Section, context: &Context, found: &mut Found) {
-    let label = unit::label_of(&child.heading);
+    let label = compose::label_of(&child.heading);
     let group = is_group(child, context);
     if group && label.is_some() {
         let severity = label.map(|(raw, _)| raw);
@@ -98,12 +129,12 @@ fn open(child: &Section, context: &Context, found: &mut Found) {
         );
     }
     let one_word = child.heading.split_whitespace().count() < 2 && child.heading.is_ascii();
-    if topic::is_nothing(&child.heading) || (one_word && child.level % 10 >= 8) {
+    if topic::is_nothing(&child.heading) || (one_word && !child.is_headed()) {
         return;
     }
     found
         .drafts
-        .extend(unit::draft(&Unit::of_section(child), context));
+        .extend(compose::draft(&Unit::of_section(child), context));
 }
 
 fn inner(child: &Section, context: &Context, severity: Option<String>, expected: bool) -> Context {
@@ -112,6 +143,7 @@ fn inner(child: &Section, context: &Context, severity: Option<String>, expected:
         file: file_of(&child.heading).or_else(|| context.file.clone()),
         expected,
         settled: context.settled || (expected && topic::is_settled(&child.heading)),
+        opens_asides: context.opens_asides,
     }
 }
 
@@ -139,7 +171,7 @@ fn stands_alone(section: &Section, plain: Option<Plain>) -> bool {
 
 /// Whether a heading only gathers findings that stand under it by themselves.
 fn is_group(section: &Section, context: &Context) -> bool {
-    let real_children = section.children.iter().filter(|child| child.level % 10 < 8);
+    let real_children = section.children.iter().filter(|child| child.is_headed());
     let gathers = real_children.clone().any(|child| {
         !super::fields::is_label(&child.heading) && topic::topic(&child.heading) != Topic::Aside
     });
@@ -148,6 +180,9 @@ fn is_group(section: &Section, context: &Context) -> bool {
     }
     if Unit::of_outer_blocks(section).fields.is_telling() {
         return false;
+    }
+    if !context.expected && section.children.iter().any(Section::is_lead) {
+        return true;
     }
     let numbered = label::ordinal(&section.heading).0.is_some();
     let base = section
@@ -180,7 +215,7 @@ fn is_file_alone(section: &Section) -> bool {
 fn stands_by_itself(item: &Block, context: &Context, numbered: bool) -> bool {
     let boxed = matches!(item.kind, Kind::Item(Marker::Box { .. }))
         && item.text.split_whitespace().count() > 3;
-    let labelled = unit::label_of(&item.text).is_some_and(|(_, plain)| plain == Plain::Strong);
+    let labelled = compose::label_of(&item.text).is_some_and(|(_, plain)| plain == Plain::Strong);
     let bold_lead = item.text.starts_with("**")
         && !super::fields::is_label(item.text.split("**").nth(1).unwrap_or_default());
     boxed || labelled || (bold_lead && !(context.expected && numbered))
@@ -200,7 +235,7 @@ fn own_blocks(section: &Section, context: &Context, found: &mut Found) {
     }
     for unit in unit::units(&section.blocks) {
         if is_finding(&unit, context) {
-            found.drafts.extend(unit::draft(&unit, context));
+            found.drafts.extend(compose::draft(&unit, context));
         } else if let Some((subject, fixed)) = unit.disposition().filter(|_| !context.expected) {
             found.earlier.push((subject, fixed));
         }
@@ -218,9 +253,15 @@ fn is_finding(unit: &Unit, context: &Context) -> bool {
     {
         return false;
     }
-    let label = unit::label_of(&unit.title);
+    if unit.is_remark() {
+        return false;
+    }
+    let label = compose::label_of(&unit.title);
     if context.expected {
         return unit.is_item || label.is_some() || unit.bold_lead;
+    }
+    if unit.is_item && unit.fields.severity.is_some() && unit.fields.is_located() {
+        return true;
     }
     let place = place::place(&unit.title);
     match label {

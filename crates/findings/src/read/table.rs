@@ -1,5 +1,6 @@
 //! Findings in Markdown tables: the head says what a column holds.
 
+use super::degree;
 use super::draft::Draft;
 use super::fields;
 use super::label;
@@ -145,7 +146,7 @@ fn title(text: &str) -> String {
 
 fn degree(cell: &str) -> String {
     let bare = cell.trim_matches(['*', '`', ' ']);
-    label::degree_heading(bare).unwrap_or_else(|| bare.to_owned())
+    degree::degree_heading(bare).unwrap_or_else(|| bare.to_owned())
 }
 
 /// What a table on an earlier round says of each finding: its subject, and whether it is fixed.

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::degree;
 use super::label;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ static EARLIER: LazyLock<Option<Regex>> = LazyLock::new(|| {
       | \b(?:round|r|pass|iteration|review)[\s-]*\#?\d+\b.*\b(?:fix(?:es|ed)?|verif\w*|disposition\w*|resol\w*|status|issues?|findings?|follow[\s-]?ups?|items?|blockers?|address\w*|check)\b
       | \b(?:verif\w*|status|disposition\w*|re-?check|review|resolution)\s+(?:of|for)\b.*\b(?:fix(?:es)?|findings?|round|prior|previous|issues?)\b
       | \b(?:fix(?:es)?|findings?|issues?)\s+(?:verification|disposition\w*|status|resolution|follow[\s-]?up|recheck|closure)\b
-      | \bdispositions?\b | \bcarry[\s-]?over\b | \bcarried\s+(?:over|forward)\b | \balready\s+(?:fixed|resolved|addressed)\b | \bsince\s+(?:the\s+)?last\s+round\b",
+      | \bdispositions?\b | \bpreviously\b | \b(?:resolved|fixed|closed|addressed)\b.*\b(?:round|previous|prior|earlier)\b | \bcarry[\s-]?over\b | \bcarried\s+(?:over|forward)\b | \balready\s+(?:fixed|resolved|addressed)\b | \bsince\s+(?:the\s+)?last\s+round\b",
     )
     .ok()
 });
@@ -85,7 +86,7 @@ pub(super) fn topic(heading: &str) -> Topic {
     if says(&ASIDE, bare) {
         return Topic::Aside;
     }
-    if let Some(degree) = label::degree_heading(bare) {
+    if let Some(degree) = degree::degree_heading(bare) {
         return Topic::Degree(degree);
     }
     // A degree with words behind it names one finding, not a list of them.
@@ -101,6 +102,58 @@ pub(super) fn topic(heading: &str) -> Topic {
     }
     Topic::Open
 }
+
+/// What a sentence in front of a list announces, if it is findings or their fate.
+pub(super) fn lead(sentence: &str) -> Option<Topic> {
+    let words = sentence.split_whitespace().count();
+    if words > LEAD_WORDS_MAX || is_denial(sentence) || is_order(sentence) {
+        return None;
+    }
+    let findings = says(&FINDINGS, sentence) || says(&TO_FIX, sentence);
+    if (findings && is_settled(sentence)) || says(&EARLIER, sentence) {
+        return Some(Topic::Earlier);
+    }
+    degree::degree_heading(sentence)
+        .map(Topic::Degree)
+        .or_else(|| findings.then_some(Topic::Findings))
+}
+
+/// `List all findings as`: that is what a reviewer is told, not what it says.
+fn is_order(sentence: &str) -> bool {
+    const ORDERS: [&str; 18] = [
+        "list",
+        "report",
+        "include",
+        "output",
+        "write",
+        "provide",
+        "format",
+        "use",
+        "return",
+        "describe",
+        "flag",
+        "look",
+        "check",
+        "identify",
+        "categorize",
+        "classify",
+        "focus",
+        "review",
+    ];
+    let first = sentence
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    ORDERS.contains(&first.as_str())
+}
+
+/// A longer sentence announces nothing.
+const LEAD_WORDS_MAX: usize = 18;
+
+static TO_FIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:must|should|need(?:s)?\s+to|please)\s+(?:be\s+)?(?:fix(?:ed)?|address(?:ed)?|change[d]?|correct(?:ed)?)\b|\brequired\s+changes\b|\bbefore\s+(?:merge|merging|approval)\b").ok()
+});
 
 /// `No issues found`, `Other changes (no issues)`.
 fn is_denial(text: &str) -> bool {

@@ -41,6 +41,11 @@ pub(super) fn of_phrase(text: &str) -> Option<Claim> {
 const HEAD_BLOCKS: usize = 2_000;
 const TAIL_BLOCKS: usize = 10_000;
 
+/// Whether a label announces a verdict.
+pub(super) fn is_label(label: &str) -> bool {
+    words::label_strength(label).is_some()
+}
+
 /// The document's verdict: the plainest kind of statement, and of those the last.
 pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
     let mut verdicts = Vec::new();
@@ -58,6 +63,14 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
             Kind::Table(rows) => verdicts.extend(rows.iter().filter_map(|row| of_row(row))),
             Kind::Code | Kind::Rule | Kind::Close(_) => {}
         }
+    }
+    // Under headings "no issues found" speaks of one section, not of the change.
+    let sectioned = blocks
+        .iter()
+        .any(|block| matches!(block.kind, Kind::Heading(level) if level > 1));
+    verdicts.retain(|verdict| verdict.strength != Strength::Clean || !sectioned);
+    if verdicts.is_empty() {
+        return of_opening(blocks.first()?);
     }
     let strongest = verdicts.iter().map(|verdict| verdict.strength).max()?;
     verdicts
@@ -97,6 +110,23 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
         .next()
         .filter(|tail| tail.len() < heading.len())?;
     verdict(words::alone(tail), heading, Strength::Mark)
+}
+
+/// `Rejected: the tests fail`, as the first words of a document that says it nowhere else. Only a
+/// refusal is taken from so little: an approval that is missed is asked for again.
+fn of_opening(first: &Block) -> Option<Verdict> {
+    if !matches!(first.kind, Kind::Paragraph) || first.quoted {
+        return None;
+    }
+    let line = first.text.lines().next()?;
+    let (head, reason) = line.split_once(':').or_else(|| line.split_once(" — "))?;
+    let says_why = reason
+        .split_whitespace()
+        .filter(|word| word.chars().any(char::is_alphabetic))
+        .count()
+        > 1;
+    let claim = words::alone(head).filter(|claim| *claim == Claim::ChangesRequested && says_why);
+    verdict(claim, line, Strength::Sentence)
 }
 
 fn of_row(row: &[String]) -> Option<Verdict> {

@@ -176,9 +176,9 @@ fn random_lives_reach_every_stage_and_accept_every_event() {
     let (mut accepted, mut thrown) = (0, 0);
     for _ in 0..600 {
         let policy = policy().new_tree(&mut runner).expect("a policy").current();
-        let throws = throws().new_tree(&mut runner).expect("throws").current();
-        thrown += throws.len();
-        let (life, watch) = live(policy, thrown % 3 == 0, throws);
+        let dice = throws().new_tree(&mut runner).expect("throws").current();
+        thrown += dice.len();
+        let (life, watch) = live(policy, thrown % 3 == 0, dice);
         accepted += life.story.log.len();
         stages.extend(watch.stages);
         events.extend(life.story.log.iter().map(|event| event.what.name()));

@@ -1,13 +1,10 @@
-//! Jobs: put into the queue, ended, prolonged, shown. How one is chosen is in `claim`.
-
-use std::time::Duration;
+//! Jobs: put into the queue, turned by their tickets, shown. How one is chosen is in `claim`, how
+//! a free one ends in `finish`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use flow::Time;
-
 use crate::error::Error;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
+use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, EventColumns, JobColumns, Turn, int, nat, nat32, time};
@@ -15,8 +12,8 @@ use crate::rows::{self, Encoded, EventColumns, JobColumns, Turn, int, nat, nat32
 use super::writer::Tx;
 
 /// What a fence is compared with.
-struct Held {
-    id: i64,
+pub(super) struct Held {
+    pub(super) id: i64,
     state: String,
     fence: i64,
     lease_until: Option<i64>,
@@ -212,119 +209,9 @@ impl Tx<'_> {
         job.assert_same(&queue, &kind, &body)?;
         Ok(Some(id))
     }
-
-    pub(super) fn finish(
-        &mut self,
-        ended: &[Ended],
-        then: Option<&Ask>,
-    ) -> Result<Vec<Leased>, Error> {
-        for one in ended {
-            self.end_free(one)?;
-        }
-        then.map_or(Ok(Vec::new()), |ask| self.claim_if_room(ask))
-    }
-
-    fn end_free(&mut self, ended: &Ended) -> Result<(), Error> {
-        let mut select = self.db.prepare_cached(
-            "SELECT id, state, fence, lease_until, tracked, ticket, queue, kind, holder, attempts
-            FROM jobs WHERE id = ?1",
-        )?;
-        let mut found = select.query([ended.job.0])?;
-        let Some(row) = found.next()? else {
-            return Err(assert_fence(None, &ended.job.0.to_string(), ended.fence)
-                .err()
-                .unwrap_or_else(|| rows::unreadable("a job")));
-        };
-        let name = ended.job.0.to_string();
-        let held = assert_fence(Some(held(row)?), &name, ended.fence)?;
-        if row.get(4)? {
-            return Err(Error::of_a_ticket(&name));
-        }
-        let (queue, kind): (String, String) = (row.get(6)?, row.get(7)?);
-        let mut story = rows::job_story(held.id, &queue, &kind);
-        let attempts = row.get::<_, i64>(9)? + 1;
-        let name = match &ended.outcome {
-            Outcome::Done { result } => {
-                self.end_done(held.id, &serde_json::to_string(result)?)?;
-                "job_done"
-            }
-            Outcome::Retry { error, not_before } => {
-                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
-                self.end_retry(held.id, not_before.0, attempts, error)?;
-                self.ready.insert(queue);
-                "job_retried"
-            }
-            Outcome::Dead { error } => {
-                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
-                self.end_dead(held.id, attempts, error)?;
-                "job_dead"
-            }
-        };
-        let by: Option<String> = row.get(8)?;
-        let by = by.unwrap_or_default();
-        self.append(&EventColumns::of_job(
-            name,
-            self.now,
-            &by,
-            row.get(5)?,
-            &story,
-        ))
-    }
-
-    fn end_done(&self, id: i64, result: &str) -> Result<(), Error> {
-        self.db
-            .prepare_cached(
-                "UPDATE jobs SET state = 'done', result = ?2, ended_at = ?3, lease_until = NULL
-                WHERE id = ?1",
-            )?
-            .execute(params![id, result, self.now])?;
-        Ok(())
-    }
-
-    pub(super) fn end_retry(
-        &self,
-        id: i64,
-        not_before: i64,
-        attempts: i64,
-        error: &str,
-    ) -> Result<(), Error> {
-        let state = rows::state_for(not_before, self.now);
-        self.db
-            .prepare_cached(
-                "UPDATE jobs SET state = ?2, not_before = ?3, attempts = ?4, last_error = ?5,
-                    holder = NULL, lease_until = NULL
-                WHERE id = ?1",
-            )?
-            .execute(params![id, state, not_before, attempts, rows::clean(error)])?;
-        Ok(())
-    }
-
-    pub(super) fn end_dead(&self, id: i64, attempts: i64, error: &str) -> Result<(), Error> {
-        self.db
-            .prepare_cached(
-                "UPDATE jobs SET state = 'dead', attempts = ?2, last_error = ?3, ended_at = ?4,
-                    lease_until = NULL
-                WHERE id = ?1",
-            )?
-            .execute(params![id, attempts, rows::clean(error), self.now])?;
-        Ok(())
-    }
-
-    pub(super) fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time, Error> {
-        let mut select = self
-            .db
-            .prepare_cached("SELECT id, state, fence, lease_until FROM jobs WHERE id = ?1")?;
-        let found = select.query_row([job.0], held).optional()?;
-        assert_fence(found, &job.0.to_string(), fence)?;
-        let until = rows::lease_end(self.now, lease);
-        self.db
-            .prepare_cached("UPDATE jobs SET lease_until = ?2 WHERE id = ?1")?
-            .execute(params![job.0, until])?;
-        Ok(Time(until))
-    }
 }
 
-fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
+pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
     Ok(Held {
         id: row.get(0)?,
         state: row.get(1)?,
@@ -333,7 +220,7 @@ fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
     })
 }
 
-fn assert_fence(held: Option<Held>, name: &str, given: u64) -> Result<Held, Error> {
+pub(super) fn assert_fence(held: Option<Held>, name: &str, given: u64) -> Result<Held, Error> {
     let current = held.as_ref().map_or(0, |found| nat(found.fence));
     held.filter(|found| found.state == JobState::Leased.word() && nat(found.fence) == given)
         .ok_or_else(|| Error::StaleFence {

@@ -8,7 +8,7 @@ pub mod log;
 pub mod records;
 pub mod wakeups;
 
-use crate::support::House;
+use crate::support::{House, drop_schema};
 
 macro_rules! facts {
     ($($module:ident: $($fact:ident),+ $(,)?;)+) => {
@@ -18,6 +18,21 @@ macro_rules! facts {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $fact() {
                     $module::$fact(House::sqlite().await).await;
+                }
+            )+)+
+        }
+
+        mod on_postgres {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $fact() {
+                    let Some(house) = House::postgres().await else {
+                        return;
+                    };
+                    let schema = house.schema();
+                    $module::$fact(house).await;
+                    drop_schema(&schema.unwrap()).await;
                 }
             )+)+
         }
@@ -42,10 +57,12 @@ facts! {
         a_policy_comes_back_as_it_was,
         artefacts_are_listed_and_a_repeated_one_is_one,
         the_next_job_is_claimed_with_the_decision,
-        text_with_nul_is_kept_without_it;
+        text_with_nul_is_kept_without_it,
+        findings_and_rounds_follow_the_ticket;
     claims:
         priority_goes_first_then_age,
         a_job_for_an_agent_goes_to_it_alone,
+        a_lease_names_the_worker_and_not_the_agent,
         a_worker_of_one_ticket_gets_its_jobs_alone,
         several_queues_are_one_line,
         a_job_waits_for_its_time,
@@ -69,6 +86,7 @@ facts! {
         a_lapsed_free_job_is_ended_under_its_fence_alone;
     log:
         a_tickets_events_are_complete_and_in_order,
+        replaying_the_log_gives_the_ticket,
         the_cursor_skips_nothing_under_concurrent_commits,
         what_changed_no_ticket_is_noted,
         what_was_spent_is_added_up_from_a_time_on,

@@ -2,7 +2,9 @@
 //! so a ticket here has no more than a version and a stage.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use flow::event::Lease;
@@ -32,10 +34,77 @@ impl House {
         }
     }
 
+    /// A schema of its own on the server that the environment names, or a word on why not.
+    pub async fn postgres() -> Option<Self> {
+        let Some(server) = server() else {
+            say_skipped();
+            return None;
+        };
+        let schema = unique_name();
+        on_server(&server, &format!("CREATE SCHEMA {schema}")).await;
+        let joint = if server.contains('?') { '&' } else { '?' };
+        let place = format!("{server}{joint}options=-csearch_path%3D{schema}");
+        Some(Self {
+            store: open(&place).await,
+            place,
+            _directory: None,
+        })
+    }
+
+    /// What is left to remove when the test has passed.
+    pub fn schema(&self) -> Option<String> {
+        let (_, schema) = self.place.split_once("search_path%3D")?;
+        Some(schema.to_owned())
+    }
+
     /// Another handle, as another process would have.
     pub async fn another(&self) -> Arc<dyn Store> {
         open(&self.place).await
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' own switch; nothing of the program reads it"
+)]
+fn server() -> Option<String> {
+    std::env::var("COUNTERSIGN_TEST_POSTGRES").ok()
+}
+
+/// Past the test harness, which would keep it to itself.
+fn say_skipped() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let word =
+            "\nskipped: everything on PostgreSQL, because COUNTERSIGN_TEST_POSTGRES is not set\n";
+        std::io::stderr().write_all(word.as_bytes()).unwrap();
+    });
+}
+
+/// Runs a statement beside the store.
+pub async fn on_server(place: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(place, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    let driver = tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    driver.await.unwrap().unwrap();
+}
+
+pub async fn drop_schema(schema: &str) {
+    let sql = format!("DROP SCHEMA {schema} CASCADE");
+    on_server(&server().unwrap(), &sql).await;
+}
+
+/// A name that no other test of this or another run has.
+fn unique_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let directory = tempfile::tempdir().unwrap();
+    let random = directory.path().file_name().unwrap().to_string_lossy();
+    let random: String = random.chars().filter(char::is_ascii_alphanumeric).collect();
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("countersign_{}_{next}", random.to_lowercase())
 }
 
 pub async fn open(place: &str) -> Arc<dyn Store> {

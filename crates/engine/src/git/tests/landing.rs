@@ -194,3 +194,45 @@ async fn a_branch_that_moved_is_not_overwritten() {
     );
     assert_eq!(ground.main().await, now);
 }
+
+#[tokio::test]
+async fn a_landing_that_was_killed_before_the_work_tree_followed_is_finished() {
+    for half in [false, true] {
+        let ground = Ground::new().await;
+        let head = ground.change("t1", "x", "x\n").await;
+        let old = ground.main().await;
+        let new = ground.clean(&head, How::Merge).await;
+        ground.repository.note_landing("main", &old, &new).unwrap();
+        ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
+        if half {
+            write(&ground.repo().join("x"), "x\n");
+            write(&ground.repo().join(".git/index.lock"), "");
+        }
+        assert!(!ground.repository.dirty().await.unwrap().is_empty());
+        ground.repository.catch_up("main").await.unwrap();
+        assert_eq!(
+            ground.repository.dirty().await.unwrap(),
+            Vec::<String>::new()
+        );
+        assert_eq!(fs::read_to_string(ground.repo().join("x")).unwrap(), "x\n");
+    }
+}
+
+#[tokio::test]
+async fn a_work_tree_with_a_persons_own_work_is_left_as_it_is() {
+    let ground = Ground::new().await;
+    let head = ground.change("t1", "x", "x\n").await;
+    let old = ground.main().await;
+    let new = ground.clean(&head, How::Merge).await;
+    ground.repository.note_landing("main", &old, &new).unwrap();
+    ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
+    write(&ground.repo().join("README"), "mine\n");
+    ground.repository.catch_up("main").await.unwrap();
+    let readme = fs::read_to_string(ground.repo().join("README")).unwrap();
+    assert_eq!(readme, "mine\n");
+    assert!(!ground.repo().join("x").exists());
+    // Without a note nothing is touched, whatever it looks like.
+    ground.git(&["checkout", "-q", "README"]);
+    ground.repository.catch_up("main").await.unwrap();
+    assert!(!ground.repo().join("x").exists());
+}

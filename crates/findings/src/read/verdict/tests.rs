@@ -132,3 +132,21 @@ fn finding_nothing_is_a_weak_approval() {
         Some(Strength::Clean)
     );
 }
+
+#[test]
+fn a_refusal_that_opens_the_text_counts_with_its_reason() {
+    for text in [
+        "changes requested: the empty name is greeted",
+        "REJECTED: the tests fail",
+        "Needs work — no test covers the change",
+    ] {
+        assert_eq!(claim(text), Claim::ChangesRequested, "{text}");
+    }
+    for text in [
+        "Failed: 0",
+        "approved: the tests pass",
+        "Note: changes requested by others",
+    ] {
+        assert_ne!(claim(text), Claim::ChangesRequested, "{text}");
+    }
+}

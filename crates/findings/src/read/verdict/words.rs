@@ -186,6 +186,7 @@ pub(super) fn alone(line: &str) -> Option<Claim> {
     if bare.split_whitespace().count() > 5
         || bare.len() > 48
         || line.trim_end().ends_with(['?', ':'])
+        || line.contains(['{', '}', '"', '=', '<'])
     {
         return None;
     }
@@ -284,14 +285,25 @@ static REFUSES: Pattern = pattern!(
       | \bmust\s+be\s+(?:fixed|addressed|resolved)\s+before\s+(?:merg\w*|approv\w*|land\w*|it\s+can|this\s+can|i\s+can)"
 );
 static APPROVES: Pattern = pattern!(
-    r"(?xi)\b(?:i|we)\s+(?:hereby\s+|can\s+|do\s+|happily\s+)?(?:approve|accept)\b | \bapproving\s+(?:this|the)\b | \blgtm\b | \blooks\s+good\s+to\s+me\b | \bgood\s+to\s+(?:go|merge)\b | \bship\s+it\b | ^approved?\b
+    r"(?xi)\b(?:i|we)\s+(?:hereby\s+|can\s+|do\s+|happily\s+)?(?:approve|accept)\b | \bapproving\s+(?:this|the)\b | \bapproving[.!]?$ | \blgtm\b | \blooks\s+good\s+to\s+me\b | \bgood\s+to\s+(?:go|merge)\b | \bship\s+it\b
       | \b(?:is|are|it['’]s|now)\s+(?:now\s+)?(?:ready|safe|good|clear|ok|okay)\s+(?:to|for)\s+(?:be\s+)?(?:merge[d]?|merging|ship|land|release)\b"
 );
 static FOUND_NOTHING: Pattern = pattern!(
     r"(?xi)\b(?:(?:did|do|could)\s+not|didn['’]t|don['’]t|couldn['’]t)\s+(?:find|see|identify|discover|detect|spot|uncover)\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\b
       | \bno\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\s+(?:were\s+|was\s+|are\s+)?(?:found|identified|detected|discovered|introduced|remain|to\s+report)\b
+      | ^\W*no\s+(?:\w+\s+){0,4}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\W*$
       | \bfound\s+no\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\b"
 );
+
+/// `Approved. …`, `Approve once …`, but not `Approved requests …`.
+fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
+    let len = sentence
+        .chars()
+        .take_while(char::is_ascii_alphabetic)
+        .count();
+    let word = sentence[..len].to_lowercase();
+    (matches!(word.as_str(), "approve" | "approved") && ends(&sentence[len..])).then_some((0, len))
+}
 
 /// What one sentence claims, if it claims anything.
 pub(super) fn says(sentence: &str) -> (Option<Claim>, Strength) {
@@ -305,7 +317,7 @@ pub(super) fn says(sentence: &str) -> (Option<Claim>, Strength) {
     if asks {
         return (None, Strength::Sentence);
     }
-    if let Some((start, end)) = at(&APPROVES, sentence) {
+    if let Some((start, end)) = opens_with_approval(sentence).or_else(|| at(&APPROVES, sentence)) {
         return (after_approval(sentence, start, end), Strength::Sentence);
     }
     let nothing = at(&FOUND_NOTHING, sentence).is_some();

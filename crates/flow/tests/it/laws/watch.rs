@@ -48,7 +48,7 @@ impl Watch {
         self.fences_grow(before, event, after);
         self.rounds_are_bounded(before, event, after, policy);
         self.nobody_judges_their_own_work(before, event, after);
-        self.budget_is_hard(event, story);
+        self.budget_is_hard(before, event, story);
         way_forward(after);
         approval_is_exact(after, policy);
         must_fix_stays(before, event, after, policy);
@@ -175,7 +175,7 @@ impl Watch {
         );
     }
 
-    fn budget_is_hard(&mut self, event: &Event, story: &Story) {
+    fn budget_is_hard(&mut self, before: &Ticket, event: &Event, story: &Story) {
         let ticket = &story.ticket;
         self.spent += event.what.usage().usd_micros;
         assert_eq!(ticket.spent.ticket.usd_micros, self.spent);
@@ -195,7 +195,7 @@ impl Watch {
         assert!(!jobs.any(|job| job.task.is_paid()), "paid work goes on");
         for effect in &story.effects {
             let retried = matches!(effect, Effect::Retry { serial, .. }
-                if self.open.get(serial).is_some_and(Task::is_paid));
+                if before.jobs.iter().any(|job| job.serial == *serial && job.task.is_paid()));
             assert!(!retried, "paid work is tried again");
         }
     }

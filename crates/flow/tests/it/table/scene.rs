@@ -148,7 +148,7 @@ fn with_a_past(stage: Stage) -> Option<Story> {
     story.built("c1").green();
     story.reviewed(review(Claim::Approved, &[low]));
     let limit = "the day's money".to_owned();
-    let stale = What::WentStale {
+    let overtaken = What::WentStale {
         submission: Box::new(submission("c2")),
         why: "somebody pushed".to_owned(),
     };
@@ -158,13 +158,13 @@ fn with_a_past(stage: Stage) -> Option<Story> {
             story.merge_started();
         }
         Stage::Checking => {
-            story.tell(&house(), stale);
+            story.tell(&house(), overtaken);
         }
         Stage::Reviewing => {
-            story.tell(&house(), stale).green();
+            story.tell(&house(), overtaken).green();
         }
         Stage::Rework => {
-            story.tell(&house(), stale).green();
+            story.tell(&house(), overtaken).green();
             story.reviewed(rejects(&["The end is cut"]));
         }
         Stage::Escalated => {
@@ -407,7 +407,7 @@ fn leases(story: &Story, queue: &str, name: &str) -> Vec<(Story, Lease)> {
         ..next
     };
     match (job.holder.is_some(), name) {
-        (true, "started") | (false, "started") => vec![(story.clone(), next)],
+        (_, "started") => vec![(story.clone(), next)],
         (true, _) => vec![(story.clone(), current)],
         (false, _) => {
             let mut found = Vec::new();

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use flow::ticket::Context;
 use flow::{Policy, Stage};
 use serde_json::json;
-use store::TicketQuery;
 use store::{Artefact, Change, Committed, Error, EventQuery, JobQuery, Page, Remembered};
+use store::{Store, TicketQuery};
 
 use crate::support::{
     House, ask, blank, build, claim_one, creation, id, is_conflict, step, waived, with_build,
@@ -343,6 +343,56 @@ pub async fn text_with_nul_is_kept_without_it(house: House) {
         store.ticket(&id("T-1")).await.unwrap().unwrap().ticket,
         ticket
     );
+}
+
+/// An open must-fix finding shows in the list until it is fixed.
+pub async fn findings_and_rounds_follow_the_ticket(house: House) {
+    let store = house.store;
+    let mut change = creation(blank("T-1"));
+    change.ticket.ledger = serde_json::from_value(json!([finding("open")])).unwrap();
+    change.ticket.rounds = serde_json::from_value(json!([round()])).unwrap();
+    store.commit(change.clone()).await.unwrap();
+    assert_eq!(open_must_fix(&*store).await, 1);
+    // The same again writes nothing new, and is no mistake.
+    let mut next = step(&change.ticket, waived());
+    store.commit(next.clone()).await.unwrap();
+    next = step(&next.ticket, waived());
+    next.ticket.ledger = serde_json::from_value(json!([finding("fixed")])).unwrap();
+    store.commit(next.clone()).await.unwrap();
+    assert_eq!(open_must_fix(&*store).await, 0);
+    let stored = store.ticket(&id("T-1")).await.unwrap().unwrap();
+    assert_eq!(stored.ticket, next.ticket);
+}
+
+async fn open_must_fix(store: &dyn Store) -> u32 {
+    let all = TicketQuery::default();
+    let page = store.tickets(&all, &Page::default()).await.unwrap();
+    page.items[0].open_must_fix
+}
+
+fn finding(status: &str) -> serde_json::Value {
+    json!({
+        "id": "F1", "fingerprint": "f00", "reported_by": ["reviewer"],
+        "first_round": 1, "last_round": 1, "status": status,
+        "blocking": false, "untouched": false, "note": null, "history": [],
+        "finding": {
+            "title": "Password in the log", "file": "src/a.rs", "line": 12,
+            "rating": { "severity": "high", "raw": "HIGH" },
+            "category": "security", "actionable": true,
+        },
+    })
+}
+
+fn round() -> serde_json::Value {
+    json!({
+        "number": 1, "allowed": 3, "commit": "c0ffee", "tree": "7ee", "review_started_at": 4, "decided_at": 5,
+        "verdict": {
+            "approved": false, "gates": [], "claims": {}, "disagreement": null,
+            "open_must_fix": 1, "follow_ups": [], "overall_score": 60,
+        },
+        "seats": [], "checks": [],
+        "usage": { "usd_micros": 1, "tokens": 2, "wall_ms": 3 },
+    })
 }
 
 fn remembered(key: &str, hash: &str) -> Remembered {

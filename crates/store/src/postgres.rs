@@ -1,0 +1,262 @@
+//! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
+//! together; claims skip what others are taking; nobody is told of work that nobody waits for.
+
+mod bell;
+mod claim;
+mod commit;
+mod connect;
+mod errors;
+mod finish;
+mod jobs;
+mod log;
+mod pipeline;
+mod records;
+mod tickets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::Pool;
+use flow::{Policy, Stage, TicketId, Time, Usage};
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use crate::change::{Artefact, Change, Committed, Remembered};
+use crate::error::Error;
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::record::{
+    Agent, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed, Retention,
+    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+};
+use crate::rows::{Encoded, EventColumns};
+use crate::settings::Settings;
+use crate::wakes::Wakes;
+use crate::{Result, Store};
+
+use bell::Bell;
+use claim::Look;
+use pipeline::{Pipeline, Session, Value, values};
+
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    name: String,
+    settings: Settings,
+    pool: Pool,
+    wakes: Arc<Wakes>,
+    bell: Bell,
+}
+
+impl Postgres {
+    pub(crate) async fn open(url: &str, settings: Settings) -> Result<Self> {
+        let config = connect::config(url, &settings)?;
+        let pool = connect::pool(&config, &settings)?;
+        let schema = connect::migrate(&pool).await?;
+        let wakes = Arc::<Wakes>::default();
+        Ok(Self {
+            name: connect::name(&config),
+            bell: Bell::new(config, &schema, Arc::clone(&wakes)),
+            settings,
+            pool,
+            wakes,
+        })
+    }
+
+    async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
+        self.one(sql, values, false).await
+    }
+
+    /// One statement that writes, a transaction of its own.
+    async fn change(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
+        self.one(sql, values, true).await
+    }
+
+    async fn one(&self, sql: &str, values: Vec<Value>, writes: bool) -> Result<Vec<Row>> {
+        let mut steps = Pipeline::default();
+        steps.push(sql, values);
+        let mut session = Session::new(&self.pool).await?;
+        session.run(steps).await?.only(writes)
+    }
+
+    async fn removed(&self, retention: &Retention) -> Result<Removed> {
+        let tickets = if retention.tickets {
+            self.remove(records::OLD_TICKETS, retention).await?
+        } else {
+            0
+        };
+        Ok(Removed {
+            tickets,
+            jobs: self.remove(records::OLD_JOBS, retention).await?,
+            messages: self.remove(records::OLD_MESSAGES, retention).await?,
+            answers: self.remove(records::OLD_ANSWERS, retention).await?,
+            notes: self.remove(records::OLD_NOTES, retention).await?,
+        })
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn commit(&self, change: Change) -> Result<Committed> {
+        self.write(&Encoded::new(change)?).await
+    }
+
+    async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>> {
+        let sql = "SELECT number, policy, body FROM tickets WHERE id = $1";
+        self.one_ticket(sql, Box::new(id.to_string())).await
+    }
+
+    async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>> {
+        let sql = "SELECT number, policy, body FROM tickets WHERE number = $1";
+        self.one_ticket(sql, Box::new(number)).await
+    }
+
+    async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
+        self.list_tickets(query, page).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+        self.count_stages().await
+    }
+
+    async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>> {
+        self.list_dependants(id).await
+    }
+
+    async fn put_epic(&self, epic: Epic) -> Result<()> {
+        self.upsert_epic(&epic).await
+    }
+
+    async fn epics(&self) -> Result<Vec<Epic>> {
+        self.list_epics().await
+    }
+
+    async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
+        self.add_all(&jobs).await
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
+        self.claim_jobs(ask).await
+    }
+
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+        self.end_all(&ended, then).await
+    }
+
+    async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
+        self.prolong(job, fence, lease).await
+    }
+
+    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
+        self.list_lapsed(most).await
+    }
+
+    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
+        self.list_jobs(query, page).await
+    }
+
+    async fn wait(&self, ask: &Ask, most: Duration) {
+        let deadline = Instant::now() + most;
+        // Entered and listening before the look: what comes after the look rings.
+        let waiter = self.wakes.enter(&ask.queues);
+        let listening = self.bell.listen().await.is_ok();
+        loop {
+            let nap = match self.look(ask).await {
+                Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
+                // What is wrong will show in the claim that follows.
+                Ok(Look::Ready) | Err(_) => return,
+            };
+            let longest = if listening {
+                self.settings.poll
+            } else {
+                Duration::from_secs(1)
+            };
+            let until = deadline.min(Instant::now() + nap.min(longest));
+            let woken = tokio::time::timeout_at(until, waiter.woken()).await;
+            if woken == Ok(true) || Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
+        self.list_events(query).await
+    }
+
+    async fn note(&self, noted: Noted) -> Result<()> {
+        let mut steps = Pipeline::default();
+        log::append(&mut steps, &EventColumns::note(&noted)?);
+        let mut session = Session::new(&self.pool).await?;
+        session.run(steps).await?.all_well(true)
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        self.answer_to(key).await
+    }
+
+    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
+        self.one_policy(id).await
+    }
+
+    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
+        self.list_artefacts(ticket).await
+    }
+
+    async fn spent_since(&self, time: Time) -> Result<Usage> {
+        self.used_since(time).await
+    }
+
+    async fn pause(&self, pause: Pause) -> Result<()> {
+        self.upsert_pause(&pause).await
+    }
+
+    async fn resume(&self, scope: &Scope) -> Result<bool> {
+        let was_paused = self.delete_pause(scope).await?;
+        let mut session = Session::new(&self.pool).await?;
+        session.run(self.bell.fire_all()).await?.all_well(false)?;
+        self.wakes.nudge();
+        Ok(was_paused)
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>> {
+        self.list_pauses().await
+    }
+
+    async fn send(&self, message: NewMessage) -> Result<i64> {
+        self.insert_message(&message).await
+    }
+
+    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
+        self.list_messages(to, most).await
+    }
+
+    async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
+        self.process_message(message, at).await
+    }
+
+    async fn beat(&self, agent: Agent) -> Result<()> {
+        self.upsert_agent(&agent).await
+    }
+
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        self.list_agents().await
+    }
+
+    async fn retain(&self, retention: &Retention) -> Result<Removed> {
+        self.removed(retention).await
+    }
+
+    async fn now(&self) -> Result<Time> {
+        let rows = self.read("SELECT clock_ms()", Vec::new()).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::Other("no clock".to_owned()))?;
+        Ok(Time(row.get(0)))
+    }
+
+    async fn describe(&self) -> Result<String> {
+        let rows = self.read("SHOW server_version", values![]).await?;
+        let version: String = rows.first().map(|row| row.get(0)).unwrap_or_default();
+        let version = version.split(' ').next().unwrap_or_default();
+        Ok(format!("PostgreSQL {version} at {}", self.name))
+    }
+}

@@ -1,0 +1,199 @@
+//! A decision, written whole. READ COMMITTED is enough: every row that the decision rests on is
+//! locked when it is looked at (the ticket by its compare-and-swap, other tickets FOR SHARE, the
+//! job FOR UPDATE, the key by its unique index), and locks are held until the end. Tickets are
+//! locked in the order of their ids and before jobs, so that two decisions never wait for each
+//! other.
+
+use flow::TicketId;
+
+use crate::change::Committed;
+use crate::error::Error;
+use crate::job::Leased;
+use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
+
+use super::Postgres;
+use super::claim;
+use super::jobs;
+use super::log;
+use super::pipeline::{Answers, Pipeline, Place, Session, values};
+use super::tickets;
+
+/// Where the answers will be that decide.
+struct Guards {
+    key: Option<(Place, Place)>,
+    reads: Vec<(Place, String, i64)>,
+    lease: Option<(Place, LeaseCheck)>,
+    ticket: Place,
+    turns: Vec<(Place, i64)>,
+    room: Vec<(Place, String, u64, u64)>,
+    claimed: Option<Place>,
+}
+
+impl Postgres {
+    pub(super) async fn write(&self, change: &Encoded) -> Result<Committed, Error> {
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = Pipeline::default();
+        let guards = send(&mut steps, change)?;
+        let answers = session.begin(steps).await?;
+        match judge(change, &guards, &answers) {
+            Ok(done @ Committed::Written { .. }) => {
+                answers.all_well(false)?;
+                let ready = made_ready(change);
+                session.commit(self.bell.fire(&ready)).await?;
+                self.wakes.wake(&ready);
+                Ok(done)
+            }
+            other => {
+                session.roll_back().await;
+                other
+            }
+        }
+    }
+}
+
+/// Puts the whole decision into the pipeline. Guards come first, but nothing waits for them: what
+/// follows a guard that does not hold is taken back with it.
+fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
+    steps.push("BEGIN", Vec::new());
+    let id = &change.ticket.id;
+    let key = match &change.remember {
+        Some(remember) => Some(log::remember(steps, remember)?),
+        None => None,
+    };
+    let (before, after): (Vec<_>, Vec<_>) = change.reads.iter().partition(|(read, _)| read < id);
+    let mut reads: Vec<_> = before.into_iter().map(|one| lock(steps, one)).collect();
+    let ticket = tickets::put(steps, change);
+    reads.extend(after.into_iter().map(|one| lock(steps, one)));
+    let lease = change.lease.map(|check| (hold(steps, id, check), check));
+    tickets::put_projections(steps, change);
+    log::put_policy(steps, &change.policy_id, &change.policy_body);
+    log::append(steps, &change.event);
+    let turns = change.turns.iter().map(|turn| jobs::turn(steps, id, turn));
+    let turns: Vec<_> = turns.collect();
+    let room = jobs::measure(steps, &change.new_jobs);
+    jobs::add(steps, &change.new_jobs);
+    tickets::put_artefacts(steps, &change.artefacts);
+    let claimed = change.then.as_ref().map(|ask| claim::take(steps, ask));
+    Ok(Guards {
+        key,
+        reads,
+        lease,
+        ticket,
+        turns,
+        room,
+        claimed,
+    })
+}
+
+fn lock(steps: &mut Pipeline, (id, version): &(String, i64)) -> (Place, String, i64) {
+    let place = steps.push(
+        "SELECT version FROM tickets WHERE id = $1 FOR SHARE",
+        values![id.clone()],
+    );
+    (place, id.clone(), *version)
+}
+
+fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> Place {
+    steps.push(
+        "SELECT state, fence, lease_until <= clock_ms() FROM jobs
+        WHERE ticket = $1 AND serial = $2 FOR UPDATE",
+        values![ticket.to_owned(), check.serial],
+    )
+}
+
+/// The same order of refusals as on the other database.
+fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<Committed, Error> {
+    if let (Some((inserted, found)), Some(asked)) = (guards.key, &change.remember)
+        && answers.rows(inserted)?.is_empty()
+    {
+        let first = log::remembered(&asked.key, answers.rows(found)?)?;
+        return match first {
+            Some(first) if first.payload_hash == asked.payload_hash => {
+                Ok(Committed::Again(first.answer))
+            }
+            Some(_) => Err(Error::KeyReused {
+                key: asked.key.clone(),
+            }),
+            None => Err(Error::Conflict {
+                what: format!("the answer to {:?}", asked.key),
+            }),
+        };
+    }
+    for (place, id, seen) in &guards.reads {
+        let version = answers
+            .rows(*place)?
+            .first()
+            .map(|row| row.get::<_, i64>(0));
+        if version != Some(*seen) {
+            return Err(Error::ticket_changed(id));
+        }
+    }
+    if let Some((place, check)) = guards.lease {
+        assert_lease(&change.ticket.id, check, answers.rows(place)?)?;
+    }
+    let Some(row) = answers.rows(guards.ticket)?.first() else {
+        return Err(match (change.was, TicketId::new(&change.ticket.id)) {
+            (None, Ok(id)) => Error::Exists(id),
+            (None, Err(_)) | (Some(_), _) => Error::ticket_changed(&change.ticket.id),
+        });
+    };
+    for (place, serial) in &guards.turns {
+        if answers.rows(*place)?.is_empty() {
+            return Err(Error::no_such_job(&change.ticket.id, *serial));
+        }
+    }
+    jobs::assert_room(&guards.room, answers)?;
+    let claimed: Vec<Leased> = match guards.claimed {
+        Some(place) => claim::taken(answers.rows(place)?)?,
+        None => Vec::new(),
+    };
+    Ok(Committed::Written {
+        number: row.get(0),
+        claimed,
+    })
+}
+
+fn assert_lease(
+    ticket: &str,
+    check: LeaseCheck,
+    found: &[tokio_postgres::Row],
+) -> Result<(), Error> {
+    let name = format!("{ticket}#{}", check.serial);
+    let row = found.first();
+    let fence = row.map_or(0, |row| row.get::<_, i64>(1));
+    let held = row.is_some_and(|row| row.get::<_, &str>(0) == "leased");
+    if !held || fence != int(check.fence) {
+        return Err(Error::StaleFence {
+            job: name,
+            given: check.fence,
+            current: nat(fence),
+        });
+    }
+    let lapsed = row
+        .and_then(|row| row.get::<_, Option<bool>>(2))
+        .unwrap_or(true);
+    if check.must_have_run_out && !lapsed {
+        return Err(Error::lease_alive(&name));
+    }
+    Ok(())
+}
+
+/// Queues in which somebody may find work now, or learn when it is due.
+fn made_ready(change: &Encoded) -> Vec<String> {
+    let mut queues: Vec<String> = change
+        .new_jobs
+        .iter()
+        .map(|job| job.queue.clone())
+        .collect();
+    if change
+        .turns
+        .iter()
+        .any(|turn| matches!(turn, Turn::Retry { .. }))
+    {
+        // A ticket's jobs come back to one of the loop's own queues.
+        queues.extend(flow::Task::QUEUES.map(str::to_owned));
+    }
+    queues.sort_unstable();
+    queues.dedup();
+    queues
+}

@@ -1,0 +1,126 @@
+//! Reaches a `PostgreSQL`: the pool, the schema, and a clear word where it cannot be used.
+
+use std::str::FromStr;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Transaction};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Config, NoTls};
+
+use crate::error::Error;
+use crate::settings::Settings;
+
+use super::errors::{failed, no_connection};
+
+/// `xid8`, which the event log's order rests on, came with it.
+const SERVER_MIN: i32 = 130_000;
+
+/// In order; the schema's version is how many of them have been applied.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_first.sql")];
+
+pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
+    let mut config = Config::from_str(url)
+        .map_err(|error| Error::Other(format!("this is no PostgreSQL URL: {error}")))?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(Error::Other(
+            "sslmode=require asks for TLS, which this build does not speak; use a local socket, a tunnel, or sslmode=disable"
+                .to_owned(),
+        ));
+    }
+    // Nobody waits for a lock for ever, and no transaction of a stopped program holds one so.
+    let lock_ms = settings.busy_timeout.as_millis();
+    let own = format!("-c lock_timeout={lock_ms} -c idle_in_transaction_session_timeout=60000");
+    let given = config.get_options().unwrap_or_default();
+    config.options(format!("{given} {own}").trim());
+    config.application_name("countersign");
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(settings.connect_timeout);
+    }
+    Ok(config)
+}
+
+/// `host:port/database`, without user or password.
+pub(super) fn name(config: &Config) -> String {
+    let host = config.get_hosts().first().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let database = config.get_dbname().unwrap_or_default();
+    format!("{}:{port}/{database}", host.unwrap_or_default())
+}
+
+pub(super) fn pool(config: &Config, settings: &Settings) -> Result<Pool, Error> {
+    let recycling = ManagerConfig {
+        recycling_method: RecyclingMethod::Fast,
+    };
+    let manager = Manager::from_config(config.clone(), NoTls, recycling);
+    Pool::builder(manager)
+        .max_size(settings.connections_max.max(1))
+        .wait_timeout(Some(settings.busy_timeout))
+        .create_timeout(Some(settings.connect_timeout))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| Error::Other(format!("no pool of connections: {error}")))
+}
+
+/// Brings the schema up to date, of several programs that start together one does it; says which
+/// schema that is.
+pub(super) async fn migrate(pool: &Pool) -> Result<String, Error> {
+    let mut client = pool.get().await.map_err(no_connection)?;
+    let tx = client.transaction().await.map_err(|e| failed(&e))?;
+    let schema = suits(&tx).await?;
+    apply(&tx).await?;
+    tx.commit().await.map_err(|e| failed(&e))?;
+    Ok(schema)
+}
+
+async fn suits(tx: &Transaction<'_>) -> Result<String, Error> {
+    let row = tx
+        .query_one(
+            "SELECT current_setting('server_version_num')::integer, current_schema()::text",
+            &[],
+        )
+        .await
+        .map_err(|e| failed(&e))?;
+    if row.get::<_, i32>(0) < SERVER_MIN {
+        return Err(Error::Other(
+            "this PostgreSQL is older than 13; use a newer one".to_owned(),
+        ));
+    }
+    row.get::<_, Option<String>>(1).ok_or_else(|| {
+        Error::Other("the connection's search_path names no schema that exists".to_owned())
+    })
+}
+
+async fn apply(tx: &Transaction<'_>) -> Result<(), Error> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    run(
+        tx,
+        "SELECT pg_advisory_xact_lock(hashtext('countersign schema ' || current_schema()));
+        CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL);",
+    )
+    .await?;
+    let rows = tx
+        .query("SELECT version FROM schema_version", &[])
+        .await
+        .map_err(|e| failed(&e))?;
+    let found = rows.first().map_or(0, |row| row.get(0));
+    if found > known {
+        return Err(Error::NewerSchema { found, known });
+    }
+    if found == known {
+        return Ok(());
+    }
+    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        run(tx, migration).await?;
+    }
+    run(
+        tx,
+        &format!("DELETE FROM schema_version; INSERT INTO schema_version VALUES ({known})"),
+    )
+    .await
+}
+
+async fn run(tx: &Transaction<'_>, sql: &str) -> Result<(), Error> {
+    tx.batch_execute(sql).await.map_err(|e| failed(&e))
+}

@@ -1,0 +1,275 @@
+//! Jobs: put into the queue, turned by their tickets, shown. How one is chosen is in `claim`, how
+//! a free one ends in `finish`.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::Row;
+
+use crate::error::Error;
+use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
+use crate::listing::Listing;
+use crate::record::{Page, Paged};
+use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
+
+use super::Postgres;
+use super::pipeline::{Answers, Pipeline, Place, Session, values};
+use super::tickets::binds;
+
+/// What becomes of a ticket's job. A row comes back where there is such a job.
+pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &Turn) -> (Place, i64) {
+    match turn {
+        Turn::Retry {
+            serial,
+            not_before,
+            attempts,
+            error,
+        } => {
+            let place = steps.push(
+                "UPDATE jobs SET attempts = $4, last_error = coalesce($5, last_error),
+                    state = CASE WHEN $3 <= clock_ms() THEN 'ready' ELSE 'waiting' END,
+                    not_before = $3, holder = NULL, lease_until = NULL
+                WHERE ticket = $1 AND serial = $2 AND state IN ('leased', 'ready', 'waiting')
+                RETURNING id",
+                values![
+                    ticket.to_owned(),
+                    *serial,
+                    *not_before,
+                    *attempts,
+                    error.clone()
+                ],
+            );
+            (place, *serial)
+        }
+        Turn::End { serial, state, why } => {
+            steps.push(
+                "UPDATE jobs SET state = $3, last_error = coalesce($4, last_error),
+                    ended_at = clock_ms(), lease_until = NULL
+                WHERE ticket = $1 AND serial = $2 AND state IN ('leased', 'ready', 'waiting')",
+                values![ticket.to_owned(), *serial, state.word(), why.clone()],
+            );
+            // A job that has ended stays as it ended; one that never was is a mistake.
+            let place = steps.push(
+                "SELECT id FROM jobs WHERE ticket = $1 AND serial = $2",
+                values![ticket.to_owned(), *serial],
+            );
+            (place, *serial)
+        }
+    }
+}
+
+/// A full queue's place, name, how many come in, and how many it may hold.
+type Room = (Place, String, u64, u64);
+
+/// Counts each limited queue, under a lock that makes those who count wait for each other.
+pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<Room> {
+    let mut limited: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for job in jobs {
+        if let Some(most) = job.queue_max {
+            let (new, limit) = limited.entry(&job.queue).or_insert((0, most));
+            *new += 1;
+            *limit = most.min(*limit);
+        }
+    }
+    let mut rooms = Vec::new();
+    for (queue, (new, most)) in limited {
+        steps.push(
+            "SELECT pg_advisory_xact_lock(hashtext('countersign queue ' || $1))",
+            values![queue.to_owned()],
+        );
+        let place = steps.push(
+            "SELECT (SELECT count(*) FROM
+                    (SELECT 1 FROM jobs WHERE queue = $1 AND state = 'ready' LIMIT $2) AS r)
+                + (SELECT count(*) FROM
+                    (SELECT 1 FROM jobs WHERE queue = $1 AND state = 'waiting' LIMIT $2) AS w)",
+            values![queue.to_owned(), int(most)],
+        );
+        rooms.push((place, queue.to_owned(), new, most));
+    }
+    rooms
+}
+
+pub(super) fn assert_room(rooms: &[Room], answers: &Answers) -> Result<(), Error> {
+    for (place, queue, new, most) in rooms {
+        let size = answers.rows(*place)?.first().map_or(0, |row| row.get(0));
+        let size = nat(size);
+        if size.saturating_add(*new) > *most {
+            return Err(Error::QueueFull {
+                queue: queue.clone(),
+                size: size.max(*most),
+                most: *most,
+            });
+        }
+    }
+    Ok(())
+}
+
+const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
+        created_at, not_before, key, body)
+    SELECT queue, CASE WHEN not_before <= clock_ms() THEN 'ready' ELSE 'waiting' END, agent,
+        priority, ticket, serial, tracked, kind, clock_ms(), greatest(not_before, 0), key, body
+    FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::boolean[],
+            $7::text[], $8::bigint[], $9::text[], $10::text[])
+        WITH ORDINALITY AS j (queue, agent, priority, ticket, serial, tracked, kind, not_before,
+            key, body, place)
+    ORDER BY place";
+
+fn columns(jobs: &[JobColumns]) -> Vec<super::pipeline::Value> {
+    fn all<T>(jobs: &[JobColumns], column: impl Fn(&JobColumns) -> T) -> Vec<T> {
+        jobs.iter().map(column).collect()
+    }
+    values![
+        all(jobs, |job| job.queue.clone()),
+        all(jobs, |job| job.agent.clone()),
+        all(jobs, |job| job.priority),
+        all(jobs, |job| job.ticket.clone()),
+        all(jobs, |job| job.serial),
+        all(jobs, |job| job.tracked),
+        all(jobs, |job| job.kind.clone()),
+        all(jobs, |job| job.not_before),
+        all(jobs, |job| job.key.clone()),
+        all(jobs, |job| job.body.clone()),
+    ]
+}
+
+pub(super) fn add(steps: &mut Pipeline, jobs: &[JobColumns]) {
+    if !jobs.is_empty() {
+        steps.push(ADD, columns(jobs));
+    }
+}
+
+/// The same for jobs of no ticket, each with its line in the log. A key that is taken adds
+/// nothing, and no row comes back.
+fn add_free(steps: &mut Pipeline, jobs: &[JobColumns]) -> Place {
+    let sql = format!(
+        "WITH added AS ({ADD} ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
+            RETURNING id, queue, kind),
+        logged AS (INSERT INTO events (at, name, by, body)
+            SELECT clock_ms(), 'job_enqueued', '',
+                json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM added)
+        SELECT id FROM added ORDER BY id"
+    );
+    steps.push(sql, columns(jobs))
+}
+
+impl Postgres {
+    pub(super) async fn add_all(&self, jobs: &[FreeJob]) -> Result<Vec<JobId>, Error> {
+        let jobs: Vec<JobColumns> = jobs
+            .iter()
+            .map(JobColumns::free)
+            .collect::<Result<_, _>>()?;
+        let mut ready: Vec<String> = jobs.iter().map(|job| job.queue.clone()).collect();
+        ready.sort_unstable();
+        ready.dedup();
+        let guarded = |job: &JobColumns| job.key.is_some() || job.queue_max.is_some();
+        let ids = if jobs.iter().any(guarded) {
+            self.add_guarded(&jobs, &ready).await?
+        } else {
+            self.add_plain(&jobs, &ready).await?
+        };
+        self.wakes.wake(&ready);
+        Ok(ids)
+    }
+
+    /// One statement, which is its own transaction.
+    async fn add_plain(&self, jobs: &[JobColumns], ready: &[String]) -> Result<Vec<JobId>, Error> {
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = Pipeline::default();
+        let added = add_free(&mut steps, jobs);
+        steps.append(self.bell.fire(ready));
+        let answers = session.run(steps).await?;
+        answers.all_well(true)?;
+        let ids = answers.rows(added)?.iter();
+        Ok(ids.map(|row| JobId(row.get(0))).collect())
+    }
+
+    async fn add_guarded(
+        &self,
+        jobs: &[JobColumns],
+        ready: &[String],
+    ) -> Result<Vec<JobId>, Error> {
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = Pipeline::default();
+        steps.push("BEGIN", Vec::new());
+        let rooms = measure(&mut steps, jobs);
+        let places: Vec<(Place, Place)> = jobs
+            .iter()
+            .map(|job| {
+                let added = add_free(&mut steps, std::slice::from_ref(job));
+                let same = steps.push(
+                    "SELECT id, queue, kind, body FROM jobs WHERE key = $1",
+                    values![job.key.clone()],
+                );
+                (added, same)
+            })
+            .collect();
+        let answers = session.begin(steps).await?;
+        match added(jobs, &rooms, &places, &answers) {
+            Ok(ids) => {
+                session.commit(self.bell.fire(ready)).await?;
+                Ok(ids)
+            }
+            Err(error) => {
+                session.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn list_jobs(
+        &self,
+        query: &JobQuery,
+        page: &Page,
+    ) -> Result<Paged<Job>, Error> {
+        let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '$');
+        let found = self.read(&listing.sql, binds(&listing)).await?;
+        let items = found.iter().map(job).collect::<Result<_, _>>()?;
+        Ok(listing.page(items, |job| job.id.0))
+    }
+}
+
+fn added(
+    jobs: &[JobColumns],
+    rooms: &[Room],
+    places: &[(Place, Place)],
+    answers: &Answers,
+) -> Result<Vec<JobId>, Error> {
+    assert_room(rooms, answers)?;
+    let mut ids = Vec::with_capacity(jobs.len());
+    for (job, (added, same)) in jobs.iter().zip(places) {
+        let row = if let Some(row) = answers.rows(*added)?.first() {
+            row
+        } else {
+            let first = answers.rows(*same)?.first();
+            let row = first.ok_or_else(|| Error::Conflict {
+                what: "a job's key".to_owned(),
+            })?;
+            job.assert_same(row.get(1), row.get(2), row.get(3))?;
+            row
+        };
+        ids.push(JobId(row.get(0)));
+    }
+    Ok(ids)
+}
+
+fn job(row: &Row) -> Result<Job, Error> {
+    let ticket: Option<String> = row.get(3);
+    let serial: Option<i64> = row.get(4);
+    let result: Option<&str> = row.get(15);
+    Ok(Job {
+        id: JobId(row.get(0)),
+        queue: row.get(1),
+        state: JobState::read(row.get(2))?,
+        work: Work::read(ticket.is_some(), row.get(5), row.get(6))?,
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        serial: serial.map(nat32),
+        priority: row.get(7),
+        created_at: time(row.get(8)),
+        not_before: time(row.get(9)),
+        attempts: nat32(row.get(10)),
+        fence: nat(row.get(11)),
+        holder: row.get(12),
+        lease_until: row.get::<_, Option<i64>>(13).map(time),
+        last_error: row.get(14),
+        result: result.map(rows::decode).transpose()?,
+    })
+}

@@ -1,0 +1,145 @@
+//! The event log, the policies it names, and the answers that are given again.
+
+use flow::{Policy, Time, Usage};
+use tokio_postgres::Row;
+
+use crate::change::Remembered;
+use crate::error::Error;
+use crate::record::{Cursor, EventQuery, StoredEvent};
+use crate::rows::{self, EventColumns, clean, int, nat, time};
+
+use super::Postgres;
+use super::pipeline::{Pipeline, Place, values};
+
+/// More than this is no page.
+const EVENTS_MAX: u32 = 10_000;
+
+pub(super) fn append(steps: &mut Pipeline, event: &EventColumns) -> Place {
+    steps.push(
+        "INSERT INTO events (ticket, version, policy, at, name, by, usd_micros, tokens, wall_ms,
+            body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        values![
+            event.ticket.clone(),
+            event.version,
+            event.policy.clone(),
+            event.at,
+            event.name.clone(),
+            event.by.clone(),
+            event.spent.map(|spent| spent.usd_micros),
+            event.spent.map(|spent| spent.tokens),
+            event.spent.map(|spent| spent.wall_ms),
+            event.body.clone(),
+        ],
+    )
+}
+
+pub(super) fn put_policy(steps: &mut Pipeline, id: &str, body: &str) {
+    steps.push(
+        "INSERT INTO policies (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        values![id.to_owned(), body.to_owned()],
+    );
+}
+
+/// Takes the key: a row comes back where it was free. Where somebody else is just using it, this
+/// waits for them; the second place then has what they answered.
+pub(super) fn remember(
+    steps: &mut Pipeline,
+    remember: &Remembered,
+) -> Result<(Place, Place), Error> {
+    let key = clean(&remember.key);
+    let inserted = steps.push(
+        "INSERT INTO answers (key, payload_hash, answer, at) VALUES ($1, $2, $3, clock_ms())
+        ON CONFLICT (key) DO NOTHING RETURNING key",
+        values![
+            key.clone(),
+            clean(&remember.payload_hash),
+            serde_json::to_string(&remember.answer)?,
+        ],
+    );
+    Ok((inserted, steps.push(RECALL, values![key])))
+}
+
+const RECALL: &str = "SELECT payload_hash, answer FROM answers WHERE key = $1";
+
+pub(super) fn remembered(key: &str, found: &[Row]) -> Result<Option<Remembered>, Error> {
+    let one = |row: &Row| {
+        Ok(Remembered {
+            key: key.to_owned(),
+            payload_hash: row.get(0),
+            answer: rows::decode(row.get(1))?,
+        })
+    };
+    found.first().map(one).transpose()
+}
+
+impl Postgres {
+    pub(super) async fn answer_to(&self, key: &str) -> Result<Option<Remembered>, Error> {
+        let found = self.read(RECALL, values![clean(key)]).await?;
+        remembered(key, &found)
+    }
+
+    pub(super) async fn one_policy(&self, id: &str) -> Result<Option<Policy>, Error> {
+        let sql = "SELECT body FROM policies WHERE id = $1";
+        let found = self.read(sql, values![id.to_owned()]).await?;
+        found
+            .first()
+            .map(|row| rows::decode(row.get(0)))
+            .transpose()
+    }
+
+    /// All events: only of transactions older than any that is still open, so that a cursor of
+    /// the last one seen skips nothing. One ticket's: up to this moment, because its decisions
+    /// follow one another and each began after the last had been committed.
+    pub(super) async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, Error> {
+        let columns = "SELECT tx::text, sequence, ticket, version, policy, at, name, by, body
+            FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)";
+        let mut values = values![
+            query.after.transaction.to_string(),
+            int(query.after.sequence),
+            i64::from(query.most.clamp(1, EVENTS_MAX)),
+        ];
+        let filter = if let Some(ticket) = &query.ticket {
+            values.push(Box::new(ticket.to_string()));
+            "ticket = $4"
+        } else {
+            "tx < pg_snapshot_xmin(pg_current_snapshot())"
+        };
+        let sql = format!("{columns} AND {filter} ORDER BY events.tx, sequence LIMIT $3");
+        let found = self.read(&sql, values).await?;
+        found.iter().map(event).collect()
+    }
+
+    pub(super) async fn used_since(&self, since: Time) -> Result<Usage, Error> {
+        let sql = "SELECT usd_micros, tokens, wall_ms FROM events
+            WHERE wall_ms IS NOT NULL AND at >= $1";
+        let found = self.read(sql, values![since.0]).await?;
+        let used = |row: &Row| Usage {
+            usd_micros: nat(row.get(0)),
+            tokens: nat(row.get(1)),
+            wall_ms: nat(row.get(2)),
+        };
+        Ok(found.iter().map(used).fold(Usage::default(), Usage::plus))
+    }
+}
+
+fn event(row: &Row) -> Result<StoredEvent, Error> {
+    let transaction: &str = row.get(0);
+    let ticket: Option<String> = row.get(2);
+    let version: Option<i64> = row.get(3);
+    Ok(StoredEvent {
+        cursor: Cursor {
+            transaction: transaction
+                .parse()
+                .map_err(|_| rows::unreadable("a transaction's number"))?,
+            sequence: nat(row.get(1)),
+        },
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        version: version.map(nat),
+        policy: row.get(4),
+        at: time(row.get(5)),
+        name: row.get(6),
+        by: row.get(7),
+        body: rows::event_body(version.is_some(), row.get(8))?,
+    })
+}

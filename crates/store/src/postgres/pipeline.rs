@@ -1,0 +1,206 @@
+//! Statements sent without waiting for each other's answers: a decision costs two trips to the
+//! server, not a dozen. They run there in the order they were put in.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+
+use deadpool_postgres::{Client, Pool};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::error::Error;
+
+use super::errors::{failed, failed_to_commit, no_connection};
+
+pub(super) type Value = Box<dyn ToSql + Sync + Send>;
+
+/// Owned values for a statement.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => {
+        vec![$(Box::new($value) as $crate::postgres::pipeline::Value),*]
+    };
+}
+pub(super) use values;
+
+#[derive(Debug, Default)]
+pub(super) struct Pipeline {
+    steps: Vec<(String, Vec<Value>)>,
+}
+
+/// Where in the pipeline a statement's answer will be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place(usize);
+
+#[derive(Debug)]
+pub(super) struct Answers {
+    answers: Vec<Result<Vec<Row>, tokio_postgres::Error>>,
+}
+
+impl Pipeline {
+    pub(super) fn push(&mut self, sql: impl Into<String>, values: Vec<Value>) -> Place {
+        self.steps.push((sql.into(), values));
+        Place(self.steps.len() - 1)
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.steps.extend(other.steps);
+    }
+
+    /// Sends everything, waits for every answer.
+    pub(super) async fn run(self, client: &Client) -> Result<Answers, Error> {
+        let mut statements = Vec::with_capacity(self.steps.len());
+        for (sql, _) in &self.steps {
+            statements.push(client.prepare_cached(sql).await.map_err(|e| failed(&e))?);
+        }
+        let mut sent = Vec::with_capacity(self.steps.len());
+        for (statement, (_, values)) in statements.iter().zip(&self.steps) {
+            let borrowed: Vec<&(dyn ToSql + Sync)> = values
+                .iter()
+                .map(|value| {
+                    let value: &(dyn ToSql + Sync) = value.as_ref();
+                    value
+                })
+                .collect();
+            sent.push(
+                Box::pin(async move { client.query(statement, &borrowed).await }) as Sent<'_>,
+            );
+        }
+        Ok(Answers {
+            answers: in_order(sent).await,
+        })
+    }
+}
+
+impl Answers {
+    pub(super) fn rows(&self, place: Place) -> Result<&[Row], Error> {
+        match self.answers.get(place.0) {
+            Some(Ok(rows)) => Ok(rows),
+            Some(Err(error)) => Err(failed(error)),
+            None => Err(Error::Other("a statement that was never sent".to_owned())),
+        }
+    }
+
+    /// The rows of a pipeline of one.
+    pub(super) fn only(mut self, committing: bool) -> Result<Vec<Row>, Error> {
+        match self.answers.pop() {
+            Some(Ok(rows)) => Ok(rows),
+            Some(Err(error)) if committing => Err(failed_to_commit(&error)),
+            Some(Err(error)) => Err(failed(&error)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The first error of all: `committing` where one of the statements committed.
+    pub(super) fn all_well(&self, committing: bool) -> Result<(), Error> {
+        let Some(error) = self.first_error() else {
+            return Ok(());
+        };
+        if committing {
+            return Err(failed_to_commit(error));
+        }
+        Err(failed(error))
+    }
+
+    pub(super) fn first_error(&self) -> Option<&tokio_postgres::Error> {
+        self.answers.iter().find_map(|answer| answer.as_ref().err())
+    }
+}
+
+type Answer = Result<Vec<Row>, tokio_postgres::Error>;
+type Sent<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// A query is sent when its future is first polled; this polls them first to last, every time.
+async fn in_order(mut sent: Vec<Sent<'_>>) -> Vec<Answer> {
+    let mut answers: Vec<Option<Answer>> = sent.iter().map(|_| None).collect();
+    std::future::poll_fn(move |context| {
+        let mut all = true;
+        for (future, answer) in sent.iter_mut().zip(&mut answers) {
+            if answer.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Pending => all = false,
+                }
+            }
+        }
+        if all {
+            return Poll::Ready(answers.drain(..).flatten().collect());
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// A connection in the middle of a transaction. Whoever drops it there, a cancelled call too,
+/// closes the connection, and the server takes the transaction back; it never goes back into the
+/// pool with a transaction open.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Option<Client>,
+    open: bool,
+}
+
+impl Session {
+    pub(super) async fn new(pool: &Pool) -> Result<Self, Error> {
+        let client = pool.get().await.map_err(no_connection)?;
+        Ok(Self {
+            client: Some(client),
+            open: false,
+        })
+    }
+
+    fn client(&self) -> Result<&Client, Error> {
+        let gone = || Error::Unreachable("the connection is gone".to_owned());
+        self.client.as_ref().ok_or_else(gone)
+    }
+
+    /// Statements of which the first is BEGIN: the transaction stays open.
+    pub(super) async fn begin(&mut self, rest: Pipeline) -> Result<Answers, Error> {
+        self.open = true;
+        rest.run(self.client()?).await
+    }
+
+    /// Statements that leave no transaction open.
+    pub(super) async fn run(&mut self, steps: Pipeline) -> Result<Answers, Error> {
+        self.open = true;
+        let answers = steps.run(self.client()?).await?;
+        self.open = false;
+        Ok(answers)
+    }
+
+    /// Ends the transaction and sends `after` behind the COMMIT.
+    pub(super) async fn commit(&mut self, after: Pipeline) -> Result<(), Error> {
+        let mut steps = Pipeline::default();
+        let commit = steps.push("COMMIT", Vec::new());
+        steps.append(after);
+        let answers = steps
+            .run(self.client()?)
+            .await
+            .map_err(|error| match error {
+                Error::Unreachable(text) => Error::OutcomeUnknown(text),
+                other => other,
+            })?;
+        self.open = false;
+        match answers.answers.get(commit.0) {
+            Some(Err(error)) => Err(failed_to_commit(error)),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    pub(super) async fn roll_back(&mut self) {
+        let mut steps = Pipeline::default();
+        steps.push("ROLLBACK", Vec::new());
+        // Where it fails the connection is closed on drop, which rolls back as well.
+        let _ = self.run(steps).await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.open
+            && let Some(client) = self.client.take()
+        {
+            drop(Client::take(client));
+        }
+    }
+}

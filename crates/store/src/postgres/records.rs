@@ -1,0 +1,189 @@
+//! The small things: epics, pauses, messages, agents; and what is removed when it is old.
+
+use flow::Time;
+use tokio_postgres::Row;
+
+use crate::error::Error;
+use crate::record::{Agent, Epic, Message, NewMessage, Pause, Retention, Scope};
+use crate::rows::{self, clean, nat, time};
+
+use super::Postgres;
+use super::pipeline::values;
+
+/// Rows of one slice: nobody shall wait long behind it.
+const SLICE: i64 = 500;
+
+pub(super) const OLD_JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
+    WHERE state IN ('done', 'dropped', 'dead') AND ended_at < $1
+        AND (ticket IS NULL OR (SELECT stage FROM tickets WHERE tickets.id = jobs.ticket)
+            IN ('done', 'failed', 'cancelled'))
+    LIMIT $2) RETURNING 1";
+
+pub(super) const OLD_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT id FROM messages
+    WHERE processed_at < $1 LIMIT $2) RETURNING 1";
+
+pub(super) const OLD_ANSWERS: &str = "DELETE FROM answers WHERE key IN (SELECT key FROM answers
+    WHERE at < $1 LIMIT $2) RETURNING 1";
+
+pub(super) const OLD_NOTES: &str = "DELETE FROM events WHERE (tx, sequence) IN
+    (SELECT tx, sequence FROM events WHERE version IS NULL AND at < $1
+        AND coalesce((SELECT stage FROM tickets WHERE tickets.id = events.ticket), 'done')
+            IN ('done', 'failed', 'cancelled')
+    LIMIT $2) RETURNING 1";
+
+/// Terminal tickets that no live ticket depends on, with all that is theirs. A terminal ticket
+/// stays terminal, so what was chosen here is still so when it is removed.
+pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM tickets
+        WHERE stage IN ('done', 'failed', 'cancelled') AND updated_at < $1
+            AND NOT EXISTS (SELECT 1 FROM dependencies
+                JOIN tickets AS live ON live.id = dependencies.dependant
+                WHERE dependencies.dependency = tickets.id
+                    AND live.stage NOT IN ('done', 'failed', 'cancelled'))
+        LIMIT $2 FOR UPDATE),
+    their_jobs AS (DELETE FROM jobs WHERE ticket IN (SELECT id FROM old)),
+    their_events AS (DELETE FROM events WHERE ticket IN (SELECT id FROM old))
+    DELETE FROM tickets WHERE id IN (SELECT id FROM old) RETURNING 1";
+
+impl Postgres {
+    pub(super) async fn remove(
+        &self,
+        sql: &'static str,
+        retention: &Retention,
+    ) -> Result<u64, Error> {
+        let mut removed = 0;
+        loop {
+            let values = values![retention.before.0, SLICE];
+            let slice = rows::count(self.change(sql, values).await?.len());
+            removed += slice;
+            if slice < SLICE {
+                return Ok(nat(removed));
+            }
+        }
+    }
+
+    pub(super) async fn upsert_epic(&self, epic: &Epic) -> Result<(), Error> {
+        let sql = "INSERT INTO epics (id, title, body, updated_at) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (id) DO UPDATE SET title = excluded.title, body = excluded.body,
+                updated_at = excluded.updated_at";
+        let body = serde_json::to_string(&epic.body)?;
+        let values = values![clean(&epic.id), clean(&epic.title), body, epic.updated_at.0];
+        self.change(sql, values).await.map(drop)
+    }
+
+    pub(super) async fn list_epics(&self) -> Result<Vec<Epic>, Error> {
+        let sql = "SELECT id, title, body, updated_at FROM epics ORDER BY id";
+        let one = |row: &Row| {
+            Ok(Epic {
+                id: row.get(0),
+                title: row.get(1),
+                body: rows::decode(row.get(2))?,
+                updated_at: time(row.get(3)),
+            })
+        };
+        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+    }
+
+    pub(super) async fn upsert_pause(&self, pause: &Pause) -> Result<(), Error> {
+        let sql = "INSERT INTO pauses (scope, name, until, why, by) VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (scope, name) DO UPDATE SET until = excluded.until, why = excluded.why,
+                by = excluded.by";
+        let (scope, name) = pause.scope.parts();
+        let until = pause.until.map(|time| time.0);
+        let values = values![scope, name, until, clean(&pause.why), clean(&pause.by)];
+        self.change(sql, values).await.map(drop)
+    }
+
+    pub(super) async fn delete_pause(&self, scope: &Scope) -> Result<bool, Error> {
+        let (scope, name) = scope.parts();
+        let sql = "DELETE FROM pauses WHERE scope = $1 AND name = $2 RETURNING 1";
+        let removed = self.change(sql, values![scope, name]).await?;
+        Ok(!removed.is_empty())
+    }
+
+    pub(super) async fn list_pauses(&self) -> Result<Vec<Pause>, Error> {
+        let sql = "SELECT scope, name, until, why, by FROM pauses
+            WHERE until IS NULL OR until > clock_ms() ORDER BY scope, name";
+        let one = |row: &Row| {
+            Ok(Pause {
+                scope: Scope::read(row.get(0), row.get(1))?,
+                until: row.get::<_, Option<i64>>(2).map(time),
+                why: row.get(3),
+                by: row.get(4),
+            })
+        };
+        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+    }
+
+    pub(super) async fn insert_message(&self, message: &NewMessage) -> Result<i64, Error> {
+        let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)
+            VALUES ($1, $2, $3, $4, $5, $6) RETURNING id";
+        let values = values![
+            message.at.0,
+            clean(&message.from),
+            clean(&message.to),
+            clean(&message.kind),
+            message.ticket.as_ref().map(ToString::to_string),
+            clean(&message.content),
+        ];
+        let rows = self.change(sql, values).await?;
+        let row = rows.first().ok_or_else(|| rows::unreadable("a message"))?;
+        Ok(row.get(0))
+    }
+
+    pub(super) async fn list_messages(&self, to: &str, most: u32) -> Result<Vec<Message>, Error> {
+        let sql = "SELECT id, at, sender, recipient, kind, ticket, content, processed_at
+            FROM messages WHERE recipient = $1 AND processed_at IS NULL ORDER BY id LIMIT $2";
+        let found = self.read(sql, values![clean(to), i64::from(most)]).await?;
+        found.iter().map(message).collect()
+    }
+
+    pub(super) async fn process_message(&self, message: i64, at: Time) -> Result<bool, Error> {
+        let sql = "UPDATE messages SET processed_at = $2
+            WHERE id = $1 AND processed_at IS NULL RETURNING 1";
+        let marked = self.change(sql, values![message, at.0]).await?;
+        Ok(!marked.is_empty())
+    }
+
+    pub(super) async fn upsert_agent(&self, agent: &Agent) -> Result<(), Error> {
+        let sql = "INSERT INTO agents (name, role, seen_at, body) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (name) DO UPDATE SET role = excluded.role, seen_at = excluded.seen_at,
+                body = excluded.body";
+        let body = serde_json::to_string(&agent.body)?;
+        let values = values![
+            clean(&agent.name),
+            clean(&agent.role),
+            agent.seen_at.0,
+            body
+        ];
+        self.change(sql, values).await.map(drop)
+    }
+
+    pub(super) async fn list_agents(&self) -> Result<Vec<Agent>, Error> {
+        let sql = "SELECT name, role, seen_at, body FROM agents ORDER BY name";
+        let one = |row: &Row| {
+            Ok(Agent {
+                name: row.get(0),
+                role: row.get(1),
+                seen_at: time(row.get(2)),
+                body: rows::decode(row.get(3))?,
+            })
+        };
+        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+    }
+}
+
+fn message(row: &Row) -> Result<Message, Error> {
+    let ticket: Option<String> = row.get(5);
+    Ok(Message {
+        id: row.get(0),
+        message: NewMessage {
+            at: time(row.get(1)),
+            from: row.get(2),
+            to: row.get(3),
+            kind: row.get(4),
+            ticket: ticket.map(rows::ticket_id).transpose()?,
+            content: row.get(6),
+        },
+        processed_at: row.get::<_, Option<i64>>(7).map(time),
+    })
+}

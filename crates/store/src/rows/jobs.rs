@@ -1,0 +1,145 @@
+//! Jobs as rows: new ones, and what becomes of those that exist.
+
+use std::time::Duration;
+
+use flow::{Effect, Task, Ticket, What};
+use serde_json::Value;
+
+use crate::change::Change;
+use crate::error::Error;
+use crate::job::{FreeJob, JobState};
+
+use super::words::{clean, decode};
+
+/// A job on its way into the queue.
+#[derive(Debug)]
+pub(crate) struct JobColumns {
+    pub(crate) queue: String,
+    pub(crate) agent: String,
+    pub(crate) priority: i32,
+    pub(crate) ticket: Option<String>,
+    pub(crate) serial: Option<i64>,
+    pub(crate) tracked: bool,
+    pub(crate) kind: String,
+    pub(crate) not_before: i64,
+    pub(crate) key: Option<String>,
+    pub(crate) body: String,
+    pub(crate) queue_max: Option<u64>,
+}
+
+/// What becomes of a job that exists.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    Retry {
+        serial: i64,
+        not_before: i64,
+        /// As the ticket counts them.
+        attempts: i64,
+        error: Option<String>,
+    },
+    End {
+        serial: i64,
+        state: JobState,
+        why: Option<String>,
+    },
+}
+
+pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), Error> {
+    let mut new_jobs = Vec::new();
+    let mut turns = Vec::new();
+    for effect in &change.effects {
+        match effect {
+            Effect::Enqueue(job) => new_jobs.push(JobColumns {
+                queue: job.task.queue().to_owned(),
+                agent: job.agent.as_deref().map(clean).unwrap_or_default(),
+                priority: job.priority,
+                ticket: Some(change.ticket.id.to_string()),
+                serial: Some(i64::from(job.serial)),
+                tracked: !matches!(job.task, Task::Tell { .. }),
+                kind: job.task.queue().to_owned(),
+                not_before: job.not_before.0,
+                key: None,
+                body: serde_json::to_string(&job.task)?,
+                queue_max: change.queue_max,
+            }),
+            Effect::Retry { serial, not_before } => turns.push(Turn::Retry {
+                serial: i64::from(*serial),
+                not_before: not_before.0,
+                attempts: attempts_of(&change.ticket, *serial),
+                error: error_of(&change.event.what),
+            }),
+            Effect::Finish { serial } => turns.push(end(*serial, JobState::Done, None)),
+            Effect::Drop { serial, why } => turns.push(end(*serial, JobState::Dropped, Some(why))),
+            Effect::Bury { serial, why } => turns.push(end(*serial, JobState::Dead, Some(why))),
+        }
+    }
+    Ok((new_jobs, turns))
+}
+
+fn end(serial: u32, state: JobState, why: Option<&String>) -> Turn {
+    Turn::End {
+        serial: i64::from(serial),
+        state,
+        why: why.map(|text| clean(text)),
+    }
+}
+
+/// The ticket counts its jobs' attempts (a quota's end is none); the queue's number follows it.
+fn attempts_of(ticket: &Ticket, serial: u32) -> i64 {
+    let open = ticket.jobs.iter().find(|job| job.serial == serial);
+    open.map_or(0, |job| i64::from(job.attempts))
+}
+
+fn error_of(what: &What) -> Option<String> {
+    if let What::JobFailed { message, .. } = what {
+        return Some(clean(message));
+    }
+    matches!(what, What::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
+}
+
+impl JobColumns {
+    pub(crate) fn free(job: &FreeJob) -> Result<Self, Error> {
+        Ok(Self {
+            queue: clean(&job.queue),
+            agent: job.agent.as_deref().map(clean).unwrap_or_default(),
+            priority: job.priority,
+            ticket: None,
+            serial: None,
+            tracked: false,
+            kind: clean(&job.kind),
+            not_before: job.not_before.map_or(i64::MIN, |time| time.0),
+            key: job.key.as_deref().map(clean),
+            body: serde_json::to_string(&job.body)?,
+            queue_max: job.queue_max,
+        })
+    }
+
+    /// The same key is the same job only where it asks for the same.
+    pub(crate) fn assert_same(&self, queue: &str, kind: &str, body: &str) -> Result<(), Error> {
+        let same_body =
+            || Ok::<bool, Error>(decode::<Value>(body)? == decode::<Value>(&self.body)?);
+        if self.queue == queue && self.kind == kind && same_body()? {
+            return Ok(());
+        }
+        Err(Error::KeyReused {
+            key: self.key.clone().unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn state_at(&self, now: i64) -> &'static str {
+        state_for(self.not_before, now)
+    }
+}
+
+pub(crate) fn lease_end(now: i64, lease: Duration) -> i64 {
+    now.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Ready, or waiting for its time.
+pub(crate) fn state_for(not_before: i64, now: i64) -> &'static str {
+    if not_before <= now {
+        JobState::Ready.word()
+    } else {
+        JobState::Waiting.word()
+    }
+}
