@@ -294,7 +294,7 @@ impl Ground {
 
     /// The most processes that there were at once, as the program itself saw it.
     pub fn fork_without_end(&self) -> (u64, String) {
-        let script = "import os,signal,sys\nn=0\ntry:\n while n<4000:\n  if os.fork()==0: signal.pause()\n  n+=1\nexcept OSError: pass\nprint('forked',n,flush=True)\n";
+        let script = "import os,signal,sys\nn=0\ntry:\n while n<4000:\n  if os.fork()==0: signal.alarm(30); signal.pause()\n  n+=1\nexcept OSError: pass\nprint('forked',n,flush=True)\n";
         let (_, said) = self.run(&["/usr/bin/python3", "-I", "-c", script]);
         let forked = said.lines().find_map(|line| line.strip_prefix("forked "));
         // One that was ended in the middle did not get to say how many; that it was ended is enough.
