@@ -40,7 +40,7 @@ use claim::Look;
 use readers::Readers;
 use retain::Sort;
 use wakefile::Watch;
-use writer::Writer;
+use writer::{Tx, Writer};
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -132,23 +132,33 @@ impl Store for Sqlite {
     }
 
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
+        let plain = |job: &FreeJob| job.key.is_none() && job.queue_max.is_none();
+        if jobs.iter().all(plain) {
+            return self.writer.run_plain(move |tx| tx.enqueue(&jobs)).await;
+        }
         self.writer.run(move |tx| tx.enqueue(&jobs)).await
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
         let ask = ask.clone();
-        self.writer.run(move |tx| tx.claim(&ask)).await
+        self.writer.run_plain(move |tx| tx.claim(&ask)).await
     }
 
     async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
         let then = then.cloned();
+        if ended.len() <= 1 {
+            let work = move |tx: &mut Tx<'_>| tx.finish(&ended, then.as_ref());
+            return self.writer.run_plain(work).await;
+        }
         self.writer
             .run(move |tx| tx.finish(&ended, then.as_ref()))
             .await
     }
 
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
-        self.writer.run(move |tx| tx.renew(job, fence, lease)).await
+        self.writer
+            .run_plain(move |tx| tx.renew(job, fence, lease))
+            .await
     }
 
     async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
@@ -188,7 +198,7 @@ impl Store for Sqlite {
 
     async fn note(&self, noted: Noted) -> Result<()> {
         let note = EventColumns::note(&noted)?;
-        self.writer.run(move |tx| tx.append(&note)).await
+        self.writer.run_plain(move |tx| tx.append(&note)).await
     }
 
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
@@ -243,7 +253,7 @@ impl Store for Sqlite {
     }
 
     async fn beat(&self, agent: Agent) -> Result<()> {
-        self.writer.run(move |tx| tx.beat(&agent)).await
+        self.writer.run_plain(move |tx| tx.beat(&agent)).await
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {

@@ -96,14 +96,11 @@ CREATE TABLE jobs (
     body        text    NOT NULL
 );
 CREATE INDEX jobs_ready ON jobs (queue, agent, priority DESC, id) WHERE state = 'ready';
-CREATE INDEX jobs_ready_of_ticket ON jobs (ticket, priority DESC, id)
-    WHERE state = 'ready' AND ticket IS NOT NULL;
 CREATE INDEX jobs_waiting ON jobs (queue, not_before) WHERE state = 'waiting';
 CREATE INDEX jobs_leased_free ON jobs (queue, lease_until) WHERE state = 'leased' AND NOT tracked;
 CREATE INDEX jobs_leased_tracked ON jobs (lease_until) WHERE state = 'leased' AND tracked;
 CREATE INDEX jobs_by_queue ON jobs (queue, id);
 CREATE INDEX jobs_dead ON jobs (id) WHERE state = 'dead';
-CREATE INDEX jobs_dropped ON jobs (id) WHERE state = 'dropped';
 CREATE UNIQUE INDEX jobs_of_ticket ON jobs (ticket, serial) WHERE ticket IS NOT NULL;
 CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE key IS NOT NULL;
 

@@ -64,8 +64,7 @@ CREATE INDEX dependencies_by_dependant ON dependencies (dependant);
 CREATE TABLE jobs (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     queue       TEXT    NOT NULL,
-    state       TEXT    NOT NULL
-                CHECK (state IN ('waiting', 'ready', 'leased', 'done', 'dropped', 'dead')),
+    state       TEXT    NOT NULL, -- waiting, ready, leased, done, dropped, dead
     agent       TEXT    NOT NULL, -- '' where anybody may have it
     priority    INTEGER NOT NULL,
     ticket      TEXT REFERENCES tickets (id),
@@ -87,20 +86,19 @@ CREATE TABLE jobs (
 -- What a claim looks at. Each index holds live jobs only, so that a claim costs the same
 -- whatever has been finished, waits or is blocked.
 CREATE INDEX jobs_ready ON jobs (queue, agent, priority DESC, id) WHERE state = 'ready';
-CREATE INDEX jobs_ready_of_ticket ON jobs (ticket, priority DESC, id)
-    WHERE state = 'ready' AND ticket IS NOT NULL;
 CREATE INDEX jobs_waiting ON jobs (queue, not_before) WHERE state = 'waiting';
 CREATE INDEX jobs_leased_free ON jobs (queue, lease_until) WHERE state = 'leased' AND tracked = 0;
 CREATE INDEX jobs_leased_tracked ON jobs (lease_until) WHERE state = 'leased' AND tracked = 1;
 -- What people look at.
 CREATE INDEX jobs_by_queue ON jobs (queue, id);
 CREATE INDEX jobs_dead ON jobs (id) WHERE state = 'dead';
-CREATE INDEX jobs_dropped ON jobs (id) WHERE state = 'dropped';
 CREATE UNIQUE INDEX jobs_of_ticket ON jobs (ticket, serial) WHERE ticket IS NOT NULL;
 CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE key IS NOT NULL;
 
+-- Without AUTOINCREMENT, which costs more than the row: so that no number is used twice, the
+-- newest event is never removed.
 CREATE TABLE events (
-    sequence   INTEGER PRIMARY KEY AUTOINCREMENT,
+    sequence   INTEGER PRIMARY KEY,
     ticket     TEXT,
     version    INTEGER, -- NULL in a note, which changed no ticket
     policy     TEXT,

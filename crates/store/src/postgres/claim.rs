@@ -67,7 +67,7 @@ pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
     let picked = picked(ask, "FOR UPDATE SKIP LOCKED");
     let sql = format!(
         "WITH picked AS MATERIALIZED ({picked}),
-        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $2,
+        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $7,
                 lease_until = clock_ms() + $6
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
@@ -80,6 +80,7 @@ pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
     );
     let mut values = values_of(ask, ask.most);
     values.push(Box::new(rows::lease_end(0, ask.lease)));
+    values.push(Box::new(clean(&ask.holder)));
     steps.push(sql, values)
 }
 

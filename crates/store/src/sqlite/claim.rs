@@ -1,13 +1,16 @@
 //! Which job goes to whom. Everything here walks an index of live jobs from its top; nothing
 //! looks at what is finished, blocked or waits for its time.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
 
+use flow::Time;
+
 use crate::error::Error;
 use crate::job::{Ask, Leased};
-use crate::rows::{self, EventColumns, nat};
+use crate::rows::{self, EventColumns, int, nat};
 
 use super::jobs::{LEASED_COLUMNS, leased};
 use super::writer::{Tx, now};
@@ -17,8 +20,14 @@ const PROMOTED_MAX: u32 = 256;
 /// How many jobs one claim takes.
 const CLAIMED_MAX: u32 = 1000;
 
-/// A job that could be taken. Priority first, then age.
-type Candidate = (std::cmp::Reverse<i64>, i64);
+/// A job that could be taken, as it would be handed out but for its lease.
+struct Candidate {
+    priority: i64,
+    tracked: bool,
+    kind: String,
+    agent: String,
+    job: Leased,
+}
 
 impl Tx<'_> {
     pub(super) fn claim(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
@@ -37,15 +46,22 @@ impl Tx<'_> {
     }
 
     fn take(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
-        let paused = paused(self.db, self.now)?;
+        let paused = match self.seen.paused.take() {
+            Some(seen) => seen,
+            None => paused(self.db, self.now)?,
+        };
         let queues = ask.open_queues(&paused);
         for queue in &queues {
-            self.promote(queue)?;
-            self.take_back(queue)?;
+            if !self.seen.brought_back.contains(*queue) {
+                self.promote(queue)?;
+                self.take_back(queue)?;
+                self.seen.brought_back.insert((*queue).to_owned());
+            }
         }
         let most = ask.most.min(CLAIMED_MAX);
         let chosen = candidates(self.db, ask, &queues, most)?;
-        chosen.iter().map(|(_, id)| self.lease(*id, ask)).collect()
+        self.seen.paused = Some(paused);
+        chosen.into_iter().map(|one| self.lease(one, ask)).collect()
     }
 
     /// Waiting jobs whose time has come.
@@ -98,23 +114,21 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn lease(&self, id: i64, ask: &Ask) -> Result<Leased, Error> {
-        let until = rows::lease_end(self.now, ask.lease);
+    fn lease(&self, chosen: Candidate, ask: &Ask) -> Result<Leased, Error> {
+        let mut job = chosen.job;
+        job.until = Time(rows::lease_end(self.now, ask.lease));
+        job.fence += 1;
+        job.holder = rows::clean(&ask.holder);
         self.db
             .prepare_cached(
-                "UPDATE jobs SET state = 'leased', fence = fence + 1, holder = ?2, lease_until = ?3
+                "UPDATE jobs SET state = 'leased', fence = ?2, holder = ?3, lease_until = ?4
                 WHERE id = ?1",
             )?
-            .execute(params![id, rows::clean(&ask.holder), until])?;
-        let sql = format!("SELECT {LEASED_COLUMNS}, tracked FROM jobs WHERE id = ?1");
-        let mut select = self.db.prepare_cached(&sql)?;
-        let mut found = select.query([id])?;
-        let row = found.next()?.ok_or_else(|| rows::unreadable("a job"))?;
-        let job = leased(row)?;
-        if !row.get::<_, bool>(10)? {
-            let story = rows::job_story(id, &job.queue, &row.get::<_, String>(4)?);
-            let ticket = row.get(2)?;
-            let event = EventColumns::of_job("job_claimed", self.now, &ask.holder, ticket, &story);
+            .execute(params![job.id.0, int(job.fence), job.holder, job.until.0])?;
+        if !chosen.tracked {
+            let ticket = job.ticket.as_ref().map(ToString::to_string);
+            let story = rows::job_story(job.id.0, &job.queue, &chosen.kind);
+            let event = EventColumns::of_job("job_claimed", self.now, &job.holder, ticket, &story);
             self.append(&event)?;
         }
         Ok(job)
@@ -146,6 +160,7 @@ fn paused(db: &Connection, now: i64) -> Result<Vec<(String, String)>, Error> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
+/// Priority first, then age.
 fn candidates(
     db: &Connection,
     ask: &Ask,
@@ -156,9 +171,19 @@ fn candidates(
         Some(ticket) => of_ticket(db, ask, queues, ticket.as_str())?,
         None => of_queues(db, ask, queues, most)?,
     };
-    found.sort_unstable();
+    found.sort_unstable_by_key(|one| (Reverse(one.priority), one.job.id));
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
+}
+
+fn candidate(row: &Row<'_>) -> Result<Candidate, Error> {
+    Ok(Candidate {
+        job: leased(row)?,
+        kind: row.get(4)?,
+        priority: row.get(10)?,
+        tracked: row.get(11)?,
+        agent: row.get(12)?,
+    })
 }
 
 /// For each queue one walk among the jobs for anybody, and one among those for this agent.
@@ -169,24 +194,25 @@ fn of_queues(
     most: u32,
 ) -> Result<Vec<Candidate>, Error> {
     let mut select = db.prepare_cached(
-        "SELECT priority, id FROM jobs WHERE state = 'ready' AND queue = ?1 AND agent = ?2
+        "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts,
+            priority, tracked, agent
+        FROM jobs WHERE state = 'ready' AND queue = ?1 AND agent = ?2
         ORDER BY priority DESC, id LIMIT ?3",
     )?;
     let mut all = Vec::new();
     let own = (!ask.agent.is_empty()).then_some(ask.agent.as_str());
     for queue in queues {
         for agent in [Some(""), own].into_iter().flatten() {
-            let found = select.query_map(params![queue, agent, most], |row| {
-                Ok((std::cmp::Reverse(row.get(0)?), row.get(1)?))
-            })?;
-            for candidate in found {
-                all.push(candidate?);
+            let mut found = select.query(params![queue, agent, most])?;
+            while let Some(row) = found.next()? {
+                all.push(candidate(row)?);
             }
         }
     }
     Ok(all)
 }
 
+/// One ticket has few jobs: they are all looked at.
 fn of_ticket(
     db: &Connection,
     ask: &Ask,
@@ -194,15 +220,18 @@ fn of_ticket(
     ticket: &str,
 ) -> Result<Vec<Candidate>, Error> {
     let mut select = db.prepare_cached(
-        "SELECT priority, id, queue, agent FROM jobs WHERE state = 'ready' AND ticket = ?1
+        "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts,
+            priority, tracked, agent
+        FROM jobs WHERE state = 'ready' AND ticket = ?1
         ORDER BY priority DESC, id LIMIT ?2",
     )?;
     let mut found = select.query(params![ticket, CLAIMED_MAX])?;
     let mut all = Vec::new();
     while let Some(row) = found.next()? {
-        let (queue, agent): (String, String) = (row.get(2)?, row.get(3)?);
-        if queues.contains(&queue.as_str()) && (agent.is_empty() || agent == ask.agent) {
-            all.push((std::cmp::Reverse(row.get(0)?), row.get(1)?));
+        let one = candidate(row)?;
+        let wanted = queues.contains(&one.job.queue.as_str());
+        if wanted && (one.agent.is_empty() || one.agent == ask.agent) {
+            all.push(one);
         }
     }
     Ok(all)

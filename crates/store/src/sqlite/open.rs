@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::Error;
@@ -24,7 +25,10 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
     if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| cannot_write(path, &error.to_string()))?;
     }
-    let mut db = Connection::open(path).map_err(|error| opening(path, error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
     prepare(&mut db, path, settings).map_err(|error| error.at(path))?;
     Ok(db)
 }
@@ -33,9 +37,17 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
 pub(super) fn reader(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
+    tune(&db, settings)?;
+    Ok(db)
+}
+
+fn tune(db: &Connection, settings: &Settings) -> rusqlite::Result<()> {
     db.busy_timeout(settings.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    Ok(db)
+    // Otherwise SQLite plans a statement anew whenever a bound value might make another plan
+    // better, a LIMIT for one: that took a third of the writer's time.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 pub(super) fn version_is_sound(number: i32, name: &str) -> Result<(), Error> {
@@ -62,8 +74,7 @@ fn cannot_write(path: &Path, why: &str) -> Error {
 }
 
 fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), Error> {
-    db.busy_timeout(settings.busy_timeout)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    tune(db, settings)?;
     if db.is_readonly("main")? {
         return Err(Error::ReadOnly(
             "the file is read-only; make it writable, or name another with --data-dir".to_owned(),

@@ -2,9 +2,11 @@
 //! that belongs to a ticket which is not terminal is touched.
 
 use rusqlite::params;
+use serde_json::json;
 
 use crate::error::Error;
 use crate::record::Retention;
+use crate::rows::EventColumns;
 
 use super::writer::Tx;
 
@@ -26,7 +28,7 @@ const ANSWERS: &str = "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM ans
 
 /// What changed no ticket, unless it speaks of a live one.
 const NOTES: &str = "DELETE FROM events WHERE sequence IN (SELECT sequence FROM events
-    WHERE version IS NULL AND at < ?1
+    WHERE version IS NULL AND at < ?1 AND sequence < (SELECT max(sequence) FROM events)
         AND coalesce((SELECT stage FROM tickets WHERE tickets.id = events.ticket), 'done')
             IN ('done', 'failed', 'cancelled')
     LIMIT ?2)";
@@ -72,6 +74,17 @@ impl Tx<'_> {
         let ids: Vec<String> = select
             .query_map(params![retention.before.0, SLICE], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
+        if !ids.is_empty() {
+            // Also keeps the newest event's number from being given again.
+            let story = json!({ "removed": ids.len() });
+            self.append(&EventColumns::of_job(
+                "tickets_removed",
+                self.now,
+                "",
+                None,
+                &story,
+            ))?;
+        }
         for id in &ids {
             for sql in [
                 "DELETE FROM jobs WHERE ticket = ?1",

@@ -1,6 +1,7 @@
 //! The one writer. Operations come in by a bounded channel; what has queued up is committed as a
-//! group, so that many callers share one sync of the disk. Each operation has its own savepoint:
-//! a refusal takes back its own writes and nobody else's. Nobody is answered before the COMMIT.
+//! group, so that many callers share one sync of the disk. An operation that may refuse after its
+//! first write has its own savepoint: a refusal takes back its own writes and nobody else's. Nobody
+//! is answered before the COMMIT.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,18 +18,31 @@ use crate::wakes::Wakes;
 use super::space::Space;
 use super::wakefile::Ringer;
 
+/// How often the writer lets others run before it commits a group that is smaller than the last.
+const MOMENTS_MAX: u32 = 20;
+
 /// What an operation writes through.
 #[derive(Debug)]
 pub(super) struct Tx<'a> {
     pub(super) db: &'a Connection,
     pub(super) space: &'a mut Space,
     pub(super) settings: &'a Settings,
-    /// The database's clock, read once for each operation.
+    /// The database's clock, read once for each group.
     pub(super) now: i64,
+    pub(super) seen: &'a mut Seen,
     /// Queues in which a job became ready.
     pub(super) ready: BTreeSet<String>,
     /// The operation found too little room to begin work: not yet the time for the ballast.
     pub(super) gated: bool,
+}
+
+/// What claims of one group need not look at twice. Nobody is answered before the group ends, so
+/// whoever changed it meanwhile cannot tell that a later claim did not see it.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) paused: Option<Vec<(String, String)>>,
+    /// Queues into which what was due has been brought back.
+    pub(super) brought_back: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -51,6 +65,7 @@ impl Writer {
             db,
             settings,
             wakes,
+            last_group: 0,
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
@@ -65,8 +80,28 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
     {
+        self.call(true, work).await
+    }
+
+    /// The same for work that refuses, if at all, before its first write: it needs no savepoint,
+    /// which costs as much as a small write. Should it fail later all the same, the whole group is
+    /// taken back.
+    pub(super) async fn run_plain<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
+    {
+        self.call(false, work).await
+    }
+
+    async fn call<T, F>(&self, savepoint: bool, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         let call = Call {
+            savepoint,
             work: Some(work),
             outcome: None,
             reply,
@@ -88,6 +123,7 @@ fn closed() -> Error {
 }
 
 trait Operation: Send {
+    fn wants_savepoint(&self) -> bool;
     /// An error means that the operation's writes are to be taken back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Error>;
     /// `spoiled`: the group was not committed.
@@ -95,6 +131,7 @@ trait Operation: Send {
 }
 
 struct Call<T, F> {
+    savepoint: bool,
     work: Option<F>,
     outcome: Option<Result<T, Error>>,
     reply: oneshot::Sender<Result<T, Error>>,
@@ -105,6 +142,10 @@ where
     T: Send,
     F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send,
 {
+    fn wants_savepoint(&self) -> bool {
+        self.savepoint
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Error> {
         let Some(work) = self.work.take() else {
             return Ok(());
@@ -134,6 +175,7 @@ struct Desk {
     space: Space,
     wakes: Arc<Wakes>,
     ringer: Ringer,
+    last_group: usize,
 }
 
 type Group = Vec<Box<dyn Operation>>;
@@ -152,6 +194,7 @@ impl Desk {
                     Err(Error::from(error))
                 }
             };
+            self.last_group = group.len();
             match ended {
                 Ok(()) => self.tell(group, &ready),
                 Err(error) => self.spoil(group, error),
@@ -168,26 +211,66 @@ impl Desk {
         group: &mut Group,
         ready: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
+        let now = now(&self.db).map_err(Error::from);
+        let mut seen = Seen::default();
         let mut next = Some(first);
         while let Some(mut operation) = next {
-            let ran = self.run_one(operation.as_mut());
+            let ran = match now {
+                Ok(now) => self.run_one(operation.as_mut(), now, &mut seen),
+                Err(ref error) => Err(error.clone()),
+            };
             group.push(operation);
             ready.extend(ran?);
-            next = (group.len() < self.settings.group_max)
-                .then(|| outbox.try_recv().ok())
-                .flatten();
+            next = self.next(outbox, group.len());
         }
         Ok(())
     }
 
-    fn run_one(&mut self, operation: &mut dyn Operation) -> Result<BTreeSet<String>, Error> {
-        self.execute("SAVEPOINT operation")?;
-        let now = now(&self.db)?;
+    /// What has queued up. Those who were answered together come back together, but not at once:
+    /// while fewer are here than last time, the others are given a moment, which is far shorter
+    /// than the sync that it saves.
+    fn next(
+        &self,
+        outbox: &mut mpsc::Receiver<Box<dyn Operation>>,
+        here: usize,
+    ) -> Option<Box<dyn Operation>> {
+        if here >= self.settings.group_max {
+            return None;
+        }
+        let mut moments = if here < self.last_group {
+            MOMENTS_MAX
+        } else {
+            0
+        };
+        loop {
+            match outbox.try_recv() {
+                Ok(operation) => return Some(operation),
+                Err(_) if moments > 0 => {
+                    moments -= 1;
+                    thread::yield_now();
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn run_one(
+        &mut self,
+        operation: &mut dyn Operation,
+        now: i64,
+        seen: &mut Seen,
+    ) -> Result<BTreeSet<String>, Error> {
+        let savepoint = operation.wants_savepoint();
+        if savepoint {
+            self.execute("SAVEPOINT operation")?;
+        }
+        let written = self.db.total_changes();
         let mut tx = Tx {
             db: &self.db,
             space: &mut self.space,
             settings: &self.settings,
             now,
+            seen,
             ready: BTreeSet::new(),
             gated: false,
         };
@@ -202,9 +285,15 @@ impl Desk {
             if matches!(error, Error::DiskFull(_)) && !gated {
                 self.space.release();
             }
-            self.execute("ROLLBACK TO operation")?;
+            if savepoint {
+                self.execute("ROLLBACK TO operation")?;
+            } else if self.db.total_changes() != written {
+                return Err(error);
+            }
         }
-        self.execute("RELEASE operation")?;
+        if savepoint {
+            self.execute("RELEASE operation")?;
+        }
         Ok(ready)
     }
 

@@ -1,0 +1,75 @@
+//! The store, as a worker uses it: put jobs in; then complete what one has and claim the next in
+//! one call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use store::{Ask, Ended, FreeJob, Leased, Outcome, Store};
+use tokio::time::Instant;
+
+pub fn ask(most: u32) -> Ask {
+    Ask {
+        queues: vec!["work".to_owned()],
+        agent: "bench".to_owned(),
+        holder: "bench".to_owned(),
+        provider: None,
+        ticket: None,
+        lease: Duration::from_secs(60),
+        most,
+    }
+}
+
+pub fn job() -> FreeJob {
+    FreeJob {
+        queue: "work".to_owned(),
+        kind: "noop".to_owned(),
+        body: json!({ "n": 1 }),
+        priority: 50,
+        not_before: None,
+        agent: None,
+        key: None,
+        queue_max: None,
+    }
+}
+
+pub fn done(jobs: Vec<Leased>) -> Vec<Ended> {
+    let end = |job: Leased| Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done {
+            result: json!(null),
+        },
+    };
+    jobs.into_iter().map(end).collect()
+}
+
+pub async fn jobs_per_second(store: &Arc<dyn Store>, jobs: u32, workers: u32, batch: u32) -> f64 {
+    let began = Instant::now();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..workers {
+        let store = Arc::clone(store);
+        all.spawn(work(store, jobs / workers / batch, batch));
+    }
+    let finished: u32 = all.join_all().await.into_iter().sum();
+    // A worker may have taken what another put in; together they took all.
+    assert_eq!(finished, jobs / workers / batch * batch * workers);
+    f64::from(finished) / began.elapsed().as_secs_f64()
+}
+
+async fn work(store: Arc<dyn Store>, rounds: u32, batch: u32) -> u32 {
+    let ask = ask(batch);
+    let mut held = Vec::new();
+    let mut finished = 0;
+    for _ in 0..rounds {
+        let jobs = (0..batch).map(|_| job()).collect();
+        store.enqueue(jobs).await.unwrap();
+        finished += u32::try_from(held.len()).unwrap();
+        held = store.finish(done(held), Some(&ask)).await.unwrap();
+    }
+    while !held.is_empty() {
+        finished += u32::try_from(held.len()).unwrap();
+        held = store.finish(done(held), Some(&ask)).await.unwrap();
+    }
+    finished
+}

@@ -1,0 +1,88 @@
+//! What `SQLite` itself can do: the same steps on the smallest tables that hold them, without a
+//! writer thread, a channel, a lease or a fence to check.
+
+use rusqlite::{Connection, params};
+use tokio::time::Instant;
+
+/// Each job is two operations: put in; complete and claim the next.
+pub fn jobs_per_second(jobs: u32, operations: u32) -> f64 {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let db = Connection::open(directory.path().join("raw.db")).unwrap();
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue TEXT, state TEXT, priority INTEGER,
+            holder TEXT, until INTEGER, body TEXT) STRICT;
+        CREATE INDEX ready ON jobs (queue, priority DESC, id) WHERE state = 'ready';
+        CREATE TABLE events (sequence INTEGER PRIMARY KEY, at INTEGER, name TEXT, body TEXT) STRICT;",
+    )
+    .unwrap();
+    let began = Instant::now();
+    let mut held = None;
+    let pairs = (operations / 2).max(1);
+    for _ in 0..jobs / pairs {
+        if operations == 1 {
+            commit(&db, || put_in(&db));
+            commit(&db, || held = Some(turn(&db, held)));
+            continue;
+        }
+        commit(&db, || {
+            for _ in 0..pairs {
+                put_in(&db);
+                held = Some(turn(&db, held));
+            }
+        });
+    }
+    f64::from(jobs) / began.elapsed().as_secs_f64()
+}
+
+fn commit(db: &Connection, work: impl FnOnce()) {
+    db.prepare_cached("BEGIN IMMEDIATE")
+        .unwrap()
+        .execute([])
+        .unwrap();
+    work();
+    db.prepare_cached("COMMIT").unwrap().execute([]).unwrap();
+}
+
+fn put_in(db: &Connection) {
+    db.prepare_cached(
+        "INSERT INTO jobs (queue, state, priority, body) VALUES ('work', 'ready', 50, '{\"n\":1}')",
+    )
+    .unwrap()
+    .execute([])
+    .unwrap();
+    note(db, "enqueued", db.last_insert_rowid());
+}
+
+fn turn(db: &Connection, held: Option<i64>) -> i64 {
+    if let Some(id) = held {
+        db.prepare_cached("UPDATE jobs SET state = 'done' WHERE id = ?1")
+            .unwrap()
+            .execute([id])
+            .unwrap();
+        note(db, "done", id);
+    }
+    let next: i64 = db
+        .prepare_cached(
+            "SELECT id FROM jobs WHERE state = 'ready' AND queue = 'work'
+            ORDER BY priority DESC, id LIMIT 1",
+        )
+        .unwrap()
+        .query_row([], |row| row.get(0))
+        .unwrap();
+    db.prepare_cached("UPDATE jobs SET state = 'leased', holder = 'raw', until = 1 WHERE id = ?1")
+        .unwrap()
+        .execute([next])
+        .unwrap();
+    note(db, "claimed", next);
+    next
+}
+
+fn note(db: &Connection, name: &str, job: i64) {
+    db.prepare_cached(
+        "INSERT INTO events (at, name, body) VALUES (1, ?1, '{\"job\":' || ?2 || '}')",
+    )
+    .unwrap()
+    .execute(params![name, job])
+    .unwrap();
+}
