@@ -210,6 +210,10 @@ impl Desk {
                     return Ok(ticket);
                 }
                 Ok(Committed::Again(_)) => return Ok(ticket),
+                // The lease may have been prolonged in this instant: whoever asked looks again.
+                Err(error @ store::Error::Conflict { .. }) if is_about_a_lost_lease(&event) => {
+                    return Err(error.into());
+                }
                 Err(store::Error::Conflict { .. }) => {}
                 Err(store::Error::OutcomeUnknown(why)) => {
                     return self.look_up(id, &event, why).await;
@@ -282,6 +286,10 @@ fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change
         queue_max: None,
         then: None,
     }
+}
+
+fn is_about_a_lost_lease(event: &Event) -> bool {
+    matches!(event.what, What::LeaseLost { .. })
 }
 
 /// A job's report is made once for each lease: that is its key.

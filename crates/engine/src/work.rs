@@ -162,8 +162,8 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         };
         let report = Report::new(shop.house(), what);
         match shop.desk.decide(id, &shop.project.policy, report).await {
-            // Refused: somebody else took it back first, or it ended in time.
-            Ok(_) | Err(Error::Refused(_)) => {}
+            // Somebody else took it back first, or it ended or was prolonged in time.
+            Ok(_) | Err(Error::Refused(_) | Error::Store(store::Error::Conflict { .. })) => {}
             Err(error) if error.is_stale() => {}
             Err(error) => return Err(error),
         }
