@@ -58,12 +58,7 @@ pub async fn examine(surroundings: &Surroundings) -> Result<String, String> {
 }
 
 async fn stand(ward: &Ward, surroundings: &Surroundings) -> Probed {
-    probe(
-        &surroundings.program,
-        &surroundings.data_dir.join("runs"),
-        ward,
-    )
-    .await
+    probe(&surroundings.program, &surroundings.data_dir, ward).await
 }
 
 fn ward_on(rung: Rung, surroundings: &Surroundings) -> Ward {

@@ -1,10 +1,11 @@
 //! Which rungs this machine has, found out by standing on each of them.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
 use super::{Network, Proof, Room, Rung, Ward, bubblewrap};
-use crate::process::{self, Call, Exit};
+use crate::process::{self, Call, Exit, Identity};
 
 const WALL: Duration = Duration::from_secs(20);
 
@@ -23,11 +24,26 @@ pub async fn probe(exe: &Path, dir: &Path, ward: &Ward) -> Probed {
     Probed { rung, found }
 }
 
+/// Removes what those left who were killed in the middle of a probe.
+fn clear(probes: &Path) {
+    let entries = std::fs::read_dir(probes).into_iter().flatten();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().and_then(OsStr::to_str);
+        let pid = name.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+        if pid.is_none_or(|pid| Identity::of(pid).is_none()) {
+            // It may be gone already: somebody else clears as well.
+            drop(std::fs::remove_dir_all(path));
+        }
+    }
+}
+
 async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, String> {
     if ward.rung == Rung::Bubblewrap && bubblewrap::find().is_none() {
         return Err("bubblewrap is not installed".to_owned());
     }
-    let dir = dir.join(format!("probe-{}-{}", ward.rung, std::process::id()));
+    let all = dir.join("probes");
+    clear(&all);
+    let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
     let own = dir.join("own");
     std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
     let confinement = ward.confine(Room {
