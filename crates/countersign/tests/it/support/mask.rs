@@ -11,7 +11,7 @@ const MASKS: &[(&str, &str)] = &[
     ),
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\b[0-9a-f]{40}\b", "COMMIT"),
-    (r"\b(?:[0-9]+[a-f]|[a-f]+[0-9])[0-9a-f]{5,10}\b", "SHORT"),
+    (r"\b(?:[0-9a-f]{10}|[0-9a-f]{12})\b", "SHORT"),
     (r"\b\d+ ms\b", "N ms"),
     (r"\bin \d+(?:\.\d+)? s\b", "in N s"),
 ];
