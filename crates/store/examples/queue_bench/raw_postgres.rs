@@ -112,7 +112,11 @@ pub async fn from_enqueue_to_start(url: &str) {
     listener.batch_execute("LISTEN raw").await.unwrap();
     let turn = listener.prepare(TURN).await.unwrap();
     let giver = in_schema(url).await;
-    let sql = format!("WITH put AS ({PUT_IN} RETURNING 1) SELECT pg_notify('raw', '') FROM put");
+    let sql = PUT_IN.replace(
+        "\n    INSERT INTO events",
+        ",\n    logged AS (INSERT INTO events",
+    );
+    let sql = format!("{sql}) SELECT pg_notify('raw', '') FROM added");
     let put_in = giver.prepare(&sql).await.unwrap();
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {
