@@ -1,3 +1,13 @@
-//! Talks: the command line and what it wires up.
+//! Talks: the command line and what it wires up. Countersign runs coding agents in a loop until an
+//! independent reviewer countersigns the exact commit, or a person decides.
 
-fn main() {}
+mod cli;
+mod failure;
+mod operations;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main(std::env::args_os().collect()).into()
+}

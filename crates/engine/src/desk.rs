@@ -28,6 +28,14 @@ pub enum Error {
     },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
+    #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
+    ForSomebodyElse {
+        ticket: TicketId,
+        task: &'static str,
+        agent: String,
+    },
+    #[error("a worker broke: {0}")]
+    Broken(String),
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -168,6 +176,16 @@ impl Desk {
         policy: &Policy,
         report: Report,
     ) -> Result<Ticket, Error> {
+        // Tickets on the way through make the future large; callers should not carry that.
+        Box::pin(self.decide_until_written(id, policy, report)).await
+    }
+
+    async fn decide_until_written(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        report: Report,
+    ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.ticket(id).await?;
             let event = Event {
@@ -192,6 +210,10 @@ impl Desk {
                     return Ok(ticket);
                 }
                 Ok(Committed::Again(_)) => return Ok(ticket),
+                // The lease may have been prolonged in this instant: whoever asked looks again.
+                Err(error @ store::Error::Conflict { .. }) if is_about_a_lost_lease(&event) => {
+                    return Err(error.into());
+                }
                 Err(store::Error::Conflict { .. }) => {}
                 Err(store::Error::OutcomeUnknown(why)) => {
                     return self.look_up(id, &event, why).await;
@@ -208,7 +230,10 @@ impl Desk {
 
     fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
         if let Some(witness) = &self.witness {
-            let told = Told { ticket: after.id.clone(), story: narrate(before, event, after) };
+            let told = Told {
+                ticket: after.id.clone(),
+                story: narrate(before, event, after),
+            };
             // Nobody has to listen to the end.
             let _ = witness.send(told);
         }
@@ -261,6 +286,10 @@ fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change
         queue_max: None,
         then: None,
     }
+}
+
+fn is_about_a_lost_lease(event: &Event) -> bool {
+    matches!(event.what, What::LeaseLost { .. })
 }
 
 /// A job's report is made once for each lease: that is its key.

@@ -8,6 +8,7 @@ mod clean;
 mod finding;
 mod fingerprint;
 mod read;
+pub mod score;
 mod severity;
 mod track;
 pub mod write;
@@ -18,6 +19,6 @@ pub use finding::{
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use read::{read, read_value};
+pub use read::{read, read_in, read_value};
 pub use severity::{Rating, Severity};
-pub use track::{How, Known, LineMap, Link, Mapped, track};
+pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

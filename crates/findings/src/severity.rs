@@ -127,7 +127,7 @@ fn find_whole(text: &str, phrase: &str) -> Option<usize> {
 }
 
 /// Phrases whose single words would mislead.
-const PHRASES: [(&str, Severity); 18] = [
+const PHRASES: [(&str, Severity); 23] = [
     ("non-blocking", Severity::Low),
     ("nonblocking", Severity::Low),
     ("non blocking", Severity::Low),
@@ -145,6 +145,11 @@ const PHRASES: [(&str, Severity); 18] = [
     ("could fix", Severity::Low),
     ("very high", Severity::Critical),
     ("very low", Severity::Suggestion),
+    ("nên sửa", Severity::Medium),
+    ("ghi nhận", Severity::Low),
+    ("chặn", Severity::Critical),
+    ("potential_issue", Severity::Medium),
+    ("potential issue", Severity::Medium),
     ("code smell", Severity::Low),
 ];
 
@@ -206,7 +211,7 @@ fn known_sign(sign: char) -> Option<Severity> {
         '🟠' | '❌' | '❗' | '🟧' | '🔥' | '🐛' => Severity::High,
         '🟡' | '⚠' | '🟨' => Severity::Medium,
         '🔵' | '🟢' | '⚪' | '🟦' | '🟩' | '🧹' => Severity::Low,
-        '💡' | 'ℹ' | '💭' | '📝' | '✨' | '🎨' => Severity::Suggestion,
+        '💡' | 'ℹ' | '💭' => Severity::Suggestion,
         _ => return None,
     };
     Some(severity)

@@ -11,7 +11,7 @@ pub use lines::{LineMap, Mapped};
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
+use crate::finding::{Disposition, Finding, Review};
 use likeness::{Known as KnownWords, Likeness};
 
 /// A finding of the ledger.
@@ -51,13 +51,49 @@ pub enum How {
 
 /// The most pairs that are compared; beyond it only the exact rungs are tried.
 const PAIRS_MAX: usize = 4_000_000;
-/// What a pair must score to be one finding.
-const SCORE_MIN: u32 = 50;
+/// How alike a disposition's subject and a finding's title must be, in percent.
+const SUBJECT_MIN: u32 = 30;
 
 /// Links new findings to known ones. A known finding is linked at most once; a new one that sums
 /// up several known findings may answer for all of them.
 pub fn track(known: &[Known<'_>], new: &[Finding], lines: &LineMap) -> Vec<Link> {
-    let mut pairs = best_pairs(candidates(known, new, lines));
+    link(known, new, lines, &vec![false; known.len()])
+}
+
+/// [`track`], with what the review says of earlier findings taken into account: what it calls
+/// fixed is not what it reports again in the same file.
+pub fn track_review(known: &[Known<'_>], review: &Review, lines: &LineMap) -> Vec<Link> {
+    let mut settled = vec![false; known.len()];
+    for (at, fixed) in dispositions(known, &review.earlier) {
+        settled[at] |= fixed;
+    }
+    link(known, &review.findings, lines, &settled)
+}
+
+/// Which known finding each disposition of a review speaks of, and whether it calls it fixed.
+pub fn dispositions(known: &[Known<'_>], earlier: &[Disposition]) -> Vec<(usize, bool)> {
+    let findings: Vec<&Finding> = known.iter().map(|known| known.finding).collect();
+    let by_id = |subject: &str| {
+        known
+            .iter()
+            .position(|known| subject.trim().eq_ignore_ascii_case(known.id))
+    };
+    let subjects: Vec<&str> = earlier
+        .iter()
+        .map(|disposition| disposition.subject.as_str())
+        .collect();
+    let alike = likeness::subjects(&findings, &subjects, SUBJECT_MIN);
+    earlier
+        .iter()
+        .zip(alike)
+        .filter_map(|(disposition, alike)| {
+            Some((by_id(&disposition.subject).or(alike)?, disposition.fixed))
+        })
+        .collect()
+}
+
+fn link(known: &[Known<'_>], new: &[Finding], lines: &LineMap, settled: &[bool]) -> Vec<Link> {
+    let mut pairs = best_pairs(candidates(known, new, lines, settled));
     let linked: Vec<usize> = pairs.iter().map(|candidate| candidate.known).collect();
     pairs.extend(mentions(known, new, &linked));
     pairs.sort_by_key(|candidate| candidate.known);
@@ -80,7 +116,12 @@ struct Candidate {
     score: u32,
 }
 
-fn candidates(known: &[Known<'_>], new: &[Finding], lines: &LineMap) -> Vec<Candidate> {
+fn candidates(
+    known: &[Known<'_>],
+    new: &[Finding],
+    lines: &LineMap,
+    settled: &[bool],
+) -> Vec<Candidate> {
     let old_words: Vec<KnownWords> = known
         .iter()
         .map(|known| KnownWords::of(known.finding, lines))
@@ -90,9 +131,9 @@ fn candidates(known: &[Known<'_>], new: &[Finding], lines: &LineMap) -> Vec<Cand
     let mut found = Vec::new();
     for (old, words) in old_words.iter().enumerate() {
         for index in 0..new.len() {
-            if let Some((how, score)) = likeness
-                .judge(words, index, exact_only)
-                .filter(|&(_, score)| score >= SCORE_MIN)
+            let judged = likeness.judge(words, index, exact_only);
+            let told_fixed = settled[old] && likeness.same_file(words, index) == Some(true);
+            if let Some((how, score)) = judged.filter(|&(how, _)| !told_fixed || how == How::Title)
             {
                 found.push(Candidate {
                     known: old,

@@ -10,8 +10,6 @@ mod person;
 mod review;
 mod table;
 
-use std::fmt;
-
 pub use person::choices;
 pub use table::{roles, stages};
 
@@ -40,7 +38,7 @@ pub enum Refused {
         stage: Stage,
         stages: &'static [Stage],
     },
-    #[error("a {} may not report {event}; it takes a {}", role.word(), words(roles))]
+    #[error("the role {} may not report {event}; it takes {}", role.word(), either(roles.iter().map(|role| role.word())))]
     WrongRole {
         event: &'static str,
         role: Role,
@@ -76,14 +74,20 @@ pub enum Refused {
     OwnWork { principal: String },
     #[error("this is about commit {given}, but the ticket stands at {current}")]
     OtherCommit { given: String, current: String },
+    #[error(
+        "{principal} has none of this ticket's jobs; only who is at work on it may ask for help"
+    )]
+    NotAtWork { principal: String },
     #[error("the change is empty: there is nothing to review")]
     EmptyChange,
+    #[error("the submission does not say exactly what it is: it must name its commit and its tree")]
+    NotExact,
     #[error("say why: the decision is recorded with your name and your reason")]
     NoReason,
     #[error("there is no open finding {id}; `countersign ticket show` lists them")]
     NoSuchFinding { id: String },
     #[error(
-        "{verdicts} rounds are the most a ticket can have; accept, take over, reset, reassign or reject it"
+        "{verdicts} rounds are the most a ticket can have; accept, take over, reset or reject it"
     )]
     HardCap { verdicts: u32 },
     #[error("the budget is still used up ({limit}); raise it first")]
@@ -110,16 +114,18 @@ fn possible_in(stages: &[Stage]) -> String {
     if stages.is_empty() {
         String::new()
     } else {
-        format!("; it is possible in {}", words(stages))
+        let words = stages.iter().map(|stage| stage.word());
+        format!("; it is possible in {}", either(words))
     }
 }
 
-fn words<T: fmt::Debug>(items: &[T]) -> String {
-    items
-        .iter()
-        .map(|item| format!("{item:?}").to_lowercase())
-        .collect::<Vec<_>>()
-        .join(", ")
+/// `a, b or c`.
+fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        Some(_) | None => words.concat(),
+    }
 }
 
 /// Decides what an event does to a ticket.
@@ -128,6 +134,7 @@ pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, 
     let mut draft = Draft::new(ticket, event, policy);
     draft.spend(event.what.usage());
     apply(&mut draft, &event.what)?;
+    draft.call_off_what_is_not_afforded();
     Ok(draft.into_step())
 }
 
@@ -162,44 +169,44 @@ fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
 
 fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
     match what {
-        What::Created { .. } => Err(Refused::NotTheBeginning),
-        What::DependencyMet { ticket } => draft.dependency_met(ticket),
-        What::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why),
-        What::DependencyRepaired { ticket } => draft.dependency_repaired(ticket),
+        What::Created { .. } => return Err(Refused::NotTheBeginning),
+        What::DependencyMet { ticket } => draft.dependency_met(ticket)?,
+        What::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why)?,
+        What::DependencyRepaired { ticket } => draft.dependency_repaired(ticket)?,
         What::DependenciesSet {
             depends_on,
             met,
             failed,
             why,
-        } => draft.dependencies_set(depends_on, met, failed, why),
-        What::Started { lease } => draft.started(*lease),
+        } => draft.dependencies_set(depends_on, met, failed, why)?,
+        What::Started { lease } => draft.started(*lease)?,
         What::Submitted {
             lease,
             submission,
             reports,
             session,
             ..
-        } => draft.submitted(*lease, submission, reports, session.as_deref()),
+        } => draft.submitted(*lease, submission, reports, session.as_deref())?,
         What::Checked {
             lease,
             commit,
             results,
             ..
-        } => draft.checked(*lease, commit, results),
+        } => draft.checked(*lease, commit, results)?,
         What::Reviewed {
             lease,
             commit,
             review,
             isolation,
             ..
-        } => draft.reviewed(*lease, commit, review, isolation),
-        What::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why),
+        } => draft.reviewed(*lease, commit, review, isolation)?,
+        What::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why)?,
         What::Verified {
             lease,
             commit,
             answers,
             ..
-        } => draft.verified(*lease, commit, answers),
+        } => draft.verified(*lease, commit, answers)?,
         What::Landed {
             lease,
             commit,
@@ -208,7 +215,7 @@ fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
             branch,
             tip,
             ..
-        } => draft.landed(*lease, commit, (landed, diff_id), branch, tip.as_deref()),
+        } => draft.landed(*lease, commit, (landed, diff_id), branch, tip.as_deref())?,
         What::Conflicted {
             lease,
             files,
@@ -216,22 +223,23 @@ fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
             ..
         } => draft.conflicted(*lease, files, evidence),
         What::CombinationRed { lease, results, .. } => draft.combination_red(*lease, results),
-        What::WentStale { submission, .. } => draft.went_stale(submission),
+        What::WentStale { submission, .. } => draft.went_stale(submission)?,
         What::JobFailed {
             lease,
             failure,
             message,
             ..
-        } => draft.job_failed(*lease, *failure, message),
-        What::LeaseLost { lease } => draft.lease_lost(*lease),
-        What::HelpRequested { why } => draft.help_requested(why),
+        } => draft.job_failed(*lease, *failure, message)?,
+        What::LeaseLost { lease } => draft.lease_lost(*lease)?,
+        What::HelpRequested { why } => draft.help_requested(why)?,
         What::BudgetReached { limit } => draft.budget_reached(limit),
-        What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why),
-        What::Waived { finding, why } => draft.waived(finding, why),
-        What::Settled { choice, why } => draft.settled(choice, why),
-        What::Resubmitted { submission } => draft.resubmitted(submission),
+        What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,
+        What::Waived { finding, why } => draft.waived(finding, why)?,
+        What::Settled { choice, why } => draft.settled(choice, why)?,
+        What::Resubmitted { submission } => draft.resubmitted(submission)?,
         What::Cancelled { why } => draft.cancelled(why),
     }
+    Ok(())
 }
 
 /// The first step of a ticket's life.

@@ -334,3 +334,6 @@ pub fn verify(ticket: &Ticket, ids: &[String]) -> String {
     out.push_str(answers::VERIFIER_ANSWER);
     out
 }
+
+#[cfg(test)]
+mod tests;

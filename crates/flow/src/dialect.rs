@@ -33,8 +33,9 @@ pub fn word(stage: Stage, dialect: Dialect) -> &'static str {
             "review",
         ],
         Stage::Rework => ["rework", "pending", "needs_revision", "Queued", "fixer"],
-        Stage::Approved => ["approved", "completed", "completed", "Completed", "clean"],
-        Stage::Merging => ["approved", "completed", "completed", "Completed", "clean"],
+        Stage::Approved | Stage::Merging => {
+            ["approved", "completed", "completed", "Completed", "clean"]
+        }
         Stage::Done => ["approved", "completed", "completed", "Completed", "done"],
         Stage::Escalated => [
             "escalated",

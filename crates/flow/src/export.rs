@@ -15,11 +15,19 @@ pub enum Missing {
     #[error("{0} has had no verdict yet, so there is nothing to export")]
     NoRound(TicketId),
     #[error("{ticket} has no round {round}; it has had {rounds}")]
-    OtherRound { ticket: TicketId, round: u32, rounds: usize },
+    OtherRound {
+        ticket: TicketId,
+        round: u32,
+        rounds: usize,
+    },
 }
 
 fn minutes(time: Time) -> String {
-    time.iso().chars().take(16).collect::<String>().replace('T', " ")
+    time.iso()
+        .chars()
+        .take(16)
+        .collect::<String>()
+        .replace('T', " ")
 }
 
 /// 001's task. Fields that we do not know came in with the context and go out with it.
@@ -49,7 +57,9 @@ pub fn task(ticket: &Ticket) -> Value {
 
 /// 001 says `branch_name` and `epic_key` where we say `branch` and `epic`.
 fn queue_context(ticket: &Ticket, context: Value) -> Value {
-    let Value::Object(mut fields) = context else { return context };
+    let Value::Object(mut fields) = context else {
+        return context;
+    };
     let branch = ticket.submission.as_ref().map(|put| put.branch.clone());
     for (ours, theirs) in [("branch", "branch_name"), ("epic", "epic_key")] {
         if let Some(value) = fields.remove(ours) {
@@ -63,8 +73,10 @@ fn queue_context(ticket: &Ticket, context: Value) -> Value {
 }
 
 pub fn epic_state(tickets: &[Ticket]) -> Value {
-    let entries: Map<String, Value> =
-        tickets.iter().map(|ticket| (ticket.id.to_string(), ticket_state(ticket))).collect();
+    let entries: Map<String, Value> = tickets
+        .iter()
+        .map(|ticket| (ticket.id.to_string(), ticket_state(ticket)))
+        .collect();
     json!({"tickets": entries})
 }
 
@@ -99,8 +111,11 @@ fn review_history(round: &Round) -> Value {
 }
 
 fn notes(round: &Round) -> Option<String> {
-    let said: Vec<&str> =
-        round.seats.iter().filter_map(|seat| seat.answer.as_ref()?.notes.as_deref()).collect();
+    let said: Vec<&str> = round
+        .seats
+        .iter()
+        .filter_map(|seat| seat.answer.as_ref()?.notes.as_deref())
+        .collect();
     (!round.verdict.approved && !said.is_empty()).then(|| said.join("\n\n"))
 }
 
@@ -111,9 +126,11 @@ fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, Missing> {
     };
     found.ok_or_else(|| match number {
         None => Missing::NoRound(ticket.id.clone()),
-        Some(round) => {
-            Missing::OtherRound { ticket: ticket.id.clone(), round, rounds: ticket.rounds.len() }
-        }
+        Some(round) => Missing::OtherRound {
+            ticket: ticket.id.clone(),
+            round,
+            rounds: ticket.rounds.len(),
+        },
     })
 }
 
@@ -125,8 +142,12 @@ fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a Entry> {
         .filter_map(|seat| seat.answer.as_ref())
         .flat_map(|answer| &answer.reported)
         .collect();
-    let mut entries: Vec<_> =
-        ticket.ledger.entries.iter().filter(|entry| spoken.contains(&entry.id)).collect();
+    let mut entries: Vec<_> = ticket
+        .ledger
+        .entries
+        .iter()
+        .filter(|entry| spoken.contains(&entry.id))
+        .collect();
     entries.sort_by_key(|entry| entry.severity());
     entries
 }
@@ -139,18 +160,29 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
     let recommendation = if round.verdict.approved {
         "Review clean: proceed.".to_owned()
     } else {
-        format!("Fix the {} must-fix finding(s).", round.verdict.open_must_fix)
+        format!(
+            "Fix the {} must-fix finding(s).",
+            round.verdict.open_must_fix
+        )
     };
     let head = Document {
         story: ticket.id.as_str(),
         round: round.number,
         reviewer: &reviewers.join(", "),
         date: &minutes(round.decided_at),
-        branch: ticket.submission.as_ref().map_or("", |put| put.branch.as_str()),
+        branch: ticket
+            .submission
+            .as_ref()
+            .map_or("", |put| put.branch.as_str()),
         recommendation: &recommendation,
     };
-    let written: Vec<Written<'_>> =
-        entries.iter().map(|entry| Written { id: Some(&entry.id), finding: &entry.finding }).collect();
+    let written: Vec<Written<'_>> = entries
+        .iter()
+        .map(|entry| Written {
+            id: Some(&entry.id),
+            finding: &entry.finding,
+        })
+        .collect();
     Ok(document(&head, &written))
 }
 
@@ -158,14 +190,21 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
 pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
     let round = pick(ticket, round)?;
     let entries = reported_in(ticket, round);
-    let findings: Vec<&Finding> =
-        entries.iter().filter(|entry| !entry.blocking).map(|entry| &entry.finding).collect();
+    let findings: Vec<&Finding> = entries
+        .iter()
+        .filter(|entry| !entry.blocking)
+        .map(|entry| &entry.finding)
+        .collect();
     let blocking_issues: Vec<BlockingIssue> = entries
         .iter()
         .filter(|entry| entry.blocking)
         .map(|entry| BlockingIssue {
             dimension: entry.finding.dimension.clone(),
-            message: entry.finding.problem.clone().unwrap_or_else(|| entry.finding.title.clone()),
+            message: entry
+                .finding
+                .problem
+                .clone()
+                .unwrap_or_else(|| entry.finding.title.clone()),
             required_action: entry.finding.fix.clone(),
         })
         .collect();
@@ -175,7 +214,14 @@ pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
         .filter_map(|seat| seat.answer.as_ref())
         .flat_map(|answer| answer.scores.clone())
         .collect();
-    let passed = |name: &str| round.verdict.gates.iter().find(|gate| gate.name == name).is_none_or(|gate| gate.passed);
+    let passed = |name: &str| {
+        round
+            .verdict
+            .gates
+            .iter()
+            .find(|gate| gate.name == name)
+            .is_none_or(|gate| gate.passed)
+    };
     let reviewers: Vec<String> = round.verdict.claims.keys().cloned().collect();
     Ok(review_report(&Report {
         ticket_id: ticket.id.as_str(),

@@ -46,6 +46,14 @@ impl Task {
         }
     }
 
+    /// Whether an agent is paid for it. Checks and merges are the house's own work.
+    pub fn is_paid(&self) -> bool {
+        match self {
+            Self::Build { .. } | Self::Review { .. } | Self::Verify { .. } => true,
+            Self::Check { .. } | Self::Merge { .. } | Self::Tell { .. } => false,
+        }
+    }
+
     /// All queues of the loop.
     pub const QUEUES: [&'static str; 6] = ["build", "check", "review", "verify", "merge", "tell"];
 }

@@ -90,7 +90,13 @@ pub struct Turn {
 
 impl Entry {
     pub fn is_must_fix(&self, policy: &Policy) -> bool {
-        self.blocking || (self.finding.actionable && policy.must_fix.contains(&self.severity()))
+        self.blocking || (self.costs_a_round() && policy.must_fix.contains(&self.severity()))
+    }
+
+    /// Praise never does, nor do small things on lines that the change did not touch.
+    pub fn costs_a_round(&self) -> bool {
+        let beside_the_change = self.untouched && self.severity() >= Severity::Low;
+        self.finding.actionable && !beside_the_change
     }
 
     pub fn severity(&self) -> Severity {
@@ -174,17 +180,18 @@ impl Ledger {
         let links = track(&known, &new, &LineMap::default());
         let mut spoken = BTreeSet::new();
         for (at, one) in incoming.iter().enumerate() {
+            let untouched = is_untouched(one.finding, touched);
             let mut known: Vec<usize> = links
                 .iter()
                 .filter(|link| link.new == at)
                 .filter_map(|link| self.entries.iter().position(|entry| entry.id == link.id))
                 .collect();
             if known.is_empty() {
-                known.push(self.begin(round, one, touched));
+                known.push(self.begin(round, one, untouched));
             }
             for index in known {
                 if let Some(entry) = self.entries.get_mut(index) {
-                    entry.repeat(round, reviewer, one);
+                    entry.repeat(round, reviewer, one, untouched);
                     spoken.insert(entry.id.clone());
                 }
             }
@@ -192,12 +199,8 @@ impl Ledger {
         spoken
     }
 
-    fn begin(&mut self, round: u32, one: &Incoming<'_>, touched: &LineMap) -> usize {
+    fn begin(&mut self, round: u32, one: &Incoming<'_>, untouched: bool) -> usize {
         let finding = one.finding.clone();
-        let untouched = match (&finding.file, finding.line) {
-            (Some(file), Some(line)) => !touched.wrote(file, line, finding.end_line),
-            (Some(_) | None, _) => false,
-        };
         self.entries.push(Entry {
             id: format!("F{}", self.entries.len() + 1),
             fingerprint: fingerprint(&finding),
@@ -284,17 +287,24 @@ impl Ledger {
     }
 }
 
+fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
+    match (&finding.file, finding.line) {
+        (Some(file), Some(line)) => !touched.wrote(file, line, finding.end_line),
+        (Some(_) | None, _) => false,
+    }
+}
+
 impl Entry {
     /// Somebody reports it (again).
-    fn repeat(&mut self, round: u32, reviewer: &str, one: &Incoming<'_>) {
+    fn repeat(&mut self, round: u32, reviewer: &str, one: &Incoming<'_>, untouched: bool) {
         self.reported_by.insert(reviewer.to_owned());
         self.last_round = round;
         self.blocking |= one.blocking;
-        // The graver word wins while several reviewers speak of it in one round.
-        if one.finding.rating.severity < self.finding.rating.severity {
-            self.finding.rating = one.finding.rating.clone();
-        }
+        self.untouched &= untouched;
+        self.hear(one.finding);
         match self.status {
+            // Fixed in one mouth and there in another, on the same commit: that is open.
+            Status::Fixed if self.fixed_in(round) => self.turn(round, Status::Open),
             Status::Fixed => self.turn(round, Status::Reopened),
             Status::NotRepeated => self.turn(round, Status::Open),
             Status::Open
@@ -304,5 +314,38 @@ impl Entry {
             | Status::Waived
             | Status::Duplicate => {}
         }
+    }
+
+    /// Takes over the newest words, but of two severities the graver: a must-fix finding does not
+    /// leave by being called something milder.
+    fn hear(&mut self, finding: &Finding) {
+        if !finding.actionable {
+            return;
+        }
+        let known = &self.finding;
+        let graver = known.actionable && known.rating.severity < finding.rating.severity;
+        let lines = if finding.line.is_some() {
+            finding
+        } else {
+            known
+        };
+        let (line, end_line) = (lines.line, lines.end_line);
+        self.finding = Finding {
+            rating: if graver {
+                &known.rating
+            } else {
+                &finding.rating
+            }
+            .clone(),
+            file: finding.file.clone().or_else(|| known.file.clone()),
+            line,
+            end_line,
+            ..finding.clone()
+        };
+    }
+
+    fn fixed_in(&self, round: u32) -> bool {
+        let last = self.history.last();
+        last.is_some_and(|turn| turn.round == round && turn.status == Status::Fixed)
     }
 }

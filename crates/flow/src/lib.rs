@@ -1,6 +1,6 @@
 //! Decides what happens next, and cannot act.
 //!
-//! [`advance`] is the whole of it: a ticket, an event and a policy give the next ticket and the
+//! [`advance()`] is the whole of it: a ticket, an event and a policy give the next ticket and the
 //! effects that follow, or a refusal that a person understands. There is no I/O here, no clock
 //! (the time is in the event) and no randomness, so replaying a ticket's events gives the ticket.
 

@@ -30,7 +30,9 @@ pub fn short(commit: &str) -> &str {
 
 /// What happened between two versions of a ticket.
 pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Sentence> {
-    let mut story = vec![event_itself(event, after)];
+    // A verdict opens the next round; the event itself belongs to the one before.
+    let round = before.map_or(after.round, |ticket| ticket.round);
+    let mut story = vec![event_itself(event, round, after)];
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
     if after.rounds.len() > rounds_before {
         story.extend(verdict(after));
@@ -58,9 +60,12 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
     story
 }
 
-fn event_itself(event: &Event, after: &Ticket) -> Sentence {
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: one sentence for each event"
+)]
+fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
     let who = &event.by.agent;
-    let round = after.round;
     match &event.what {
         What::Created { spec, .. } => plain("created", format!("{}: {}", after.stage, spec.title)),
         What::DependencyMet { ticket } => plain(
@@ -98,7 +103,7 @@ fn event_itself(event: &Event, after: &Ticket) -> Sentence {
                 }
             ),
         ),
-        What::Checked { results, .. } => checks(results),
+        What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
         What::Reviewed { review, .. } => {
             let worst = review.findings.iter().filter(|finding| finding.actionable);
             let count = counted(worst.count() + review.blocking_issues.len(), "finding");
@@ -136,7 +141,6 @@ fn event_itself(event: &Event, after: &Ticket) -> Sentence {
             "conflicted",
             format!("conflicts with the base: {}", files.join(", ")),
         ),
-        What::CombinationRed { results, .. } => checks(results),
         What::WentStale { why, submission } => bad(
             "went_stale",
             format!(

@@ -2,11 +2,13 @@
 //! is one of the designs that this project unites.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use findings::{Severity, Weight};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::ticket::CheckOutcome;
 use crate::usage::Budget;
 
 /// No ticket has more rounds than this since its last reset, whoever asks.
@@ -371,6 +373,12 @@ impl Policy {
             .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
     }
 
+    /// Whether a check that came out so holds nothing up.
+    pub fn accepts(&self, outcome: CheckOutcome) -> bool {
+        outcome.is_green()
+            || (outcome == CheckOutcome::RedOnBase && self.red_on_base == RedOnBase::Tolerate)
+    }
+
     /// How many verdicts a ticket may have had before a person is asked.
     pub fn rounds_allowed(&self, granted: u32) -> u32 {
         self.max_rounds.saturating_add(granted).min(ROUNDS_HARD_CAP)
@@ -399,93 +407,89 @@ impl Policy {
     /// What is impossible in it, each with what to write instead.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let mut demand = |holds: bool, text: String| {
-            if !holds {
-                found.push(text);
-            }
-        };
-        demand(
-            (1..=ROUNDS_HARD_CAP).contains(&self.max_rounds),
-            format!(
-                "max_rounds = {}: choose 1 to {ROUNDS_HARD_CAP}",
-                self.max_rounds
-            ),
-        );
-        demand(
-            self.review == ReviewMode::None || !self.reviewers.is_empty(),
-            "reviewers is empty: name at least one, or set review = \"none\"".to_owned(),
-        );
-        demand(
-            !self.must_fix.is_empty(),
-            "must_fix is empty: nothing would ever be sent back".to_owned(),
-        );
-        for seat in &self.reviewers {
-            let twins = self
-                .reviewers
-                .iter()
-                .filter(|other| other.name == seat.name)
-                .count();
-            demand(
-                twins == 1,
-                format!(
+        self.panel_problems(&mut found);
+        self.score_problems(&mut found);
+        self.limits.problems(&mut found);
+        found
+    }
+
+    fn panel_problems(&self, found: &mut Vec<String>) {
+        let most = u64::from(ROUNDS_HARD_CAP);
+        within(found, "max_rounds", self.max_rounds, 1..=most);
+        if self.review == ReviewMode::Agents && self.reviewers.is_empty() {
+            let text = "reviewers is empty: name at least one, or set review = \"none\"";
+            found.push(text.to_owned());
+        }
+        if self.must_fix.is_empty() {
+            found.push("must_fix is empty: nothing would ever be sent back".to_owned());
+        }
+        for (at, seat) in self.reviewers.iter().enumerate() {
+            let mut before = self.reviewers.iter().take(at);
+            if before.any(|other| other.name == seat.name) {
+                found.push(format!(
                     "two reviewers are called {:?}: give each its own name",
                     seat.name
-                ),
-            );
+                ));
+            }
         }
         if let Votes::Quorum(n) = self.votes {
             let seats = self.reviewers.len();
-            demand(
-                n >= 1 && n as usize <= seats,
-                format!("votes = quorum {n} with {seats} reviewer(s): choose 1 to {seats}"),
-            );
+            if n < 1 || n as usize > seats {
+                found.push(format!(
+                    "votes = quorum {n} with {seats} reviewer(s): choose 1 to {seats}"
+                ));
+            }
         }
-        let percents = [
-            ("overall_minimum", Some(self.overall_minimum)),
-            ("minimums.critical", self.minimums.critical),
-            ("minimums.important", self.minimums.important),
-            ("minimums.moderate", self.minimums.moderate),
-        ];
-        for (name, value) in percents {
-            let value = value.unwrap_or(0);
-            demand(
-                value <= 100,
-                format!("{name} = {value}: a score is 0 to 100"),
-            );
-        }
+    }
+
+    fn score_problems(&self, found: &mut Vec<String>) {
+        let mut percent = |name: &str, value: Option<u8>| {
+            within(found, name, value.unwrap_or(0), 0..=100);
+        };
+        percent("overall_minimum", Some(self.overall_minimum));
+        percent("minimums.critical", self.minimums.critical);
+        percent("minimums.important", self.minimums.important);
+        percent("minimums.moderate", self.minimums.moderate);
         for (name, dimension) in &self.dimensions {
-            let value = dimension.minimum.unwrap_or(0);
-            demand(
-                value <= 100,
-                format!("dimensions.{name}.minimum = {value}: a score is 0 to 100"),
-            );
+            percent(&format!("dimensions.{name}.minimum"), dimension.minimum);
         }
-        demand(
-            self.weights.critical + self.weights.important + self.weights.moderate > 0,
-            "weights are all 0: at least one must count".to_owned(),
-        );
-        let secs = [
-            ("lease_secs", self.limits.lease_secs, 86_400),
-            ("build_secs", self.limits.build_secs, 7 * 86_400),
-            ("check_secs", self.limits.check_secs, 7 * 86_400),
-            ("review_secs", self.limits.review_secs, 7 * 86_400),
-            ("verify_secs", self.limits.verify_secs, 7 * 86_400),
-            ("merge_secs", self.limits.merge_secs, 7 * 86_400),
-            ("idle_secs", self.limits.idle_secs, 7 * 86_400),
+        let weights = [
+            ("weights.critical", self.weights.critical),
+            ("weights.important", self.weights.important),
+            ("weights.moderate", self.weights.moderate),
         ];
-        for (name, value, most) in secs {
-            demand(
-                (1..=most).contains(&value),
-                format!("limits.{name} = {value}: choose 1 to {most}"),
-            );
+        for (name, value) in weights {
+            within(found, name, value, 0..=1_000);
         }
-        demand(
-            self.limits.retries_max <= 100,
-            format!(
-                "limits.retries_max = {}: choose 0 to 100",
-                self.limits.retries_max
-            ),
-        );
-        found
+        if weights.iter().all(|(_, value)| *value == 0) {
+            found.push("weights are all 0: at least one must count".to_owned());
+        }
+    }
+}
+
+impl Limits {
+    fn problems(&self, found: &mut Vec<String>) {
+        const WEEK: u64 = 7 * 86_400;
+        within(found, "limits.lease_secs", self.lease_secs, 1..=86_400);
+        for (name, value) in [
+            ("limits.build_secs", self.build_secs),
+            ("limits.check_secs", self.check_secs),
+            ("limits.review_secs", self.review_secs),
+            ("limits.verify_secs", self.verify_secs),
+            ("limits.merge_secs", self.merge_secs),
+            ("limits.idle_secs", self.idle_secs),
+        ] {
+            within(found, name, value, 1..=WEEK);
+        }
+        within(found, "limits.retries_max", self.retries_max, 0..=100);
+        within(found, "limits.findings_max", self.findings_max, 1..=10_000);
+    }
+}
+
+fn within(found: &mut Vec<String>, name: &str, value: impl Into<u64>, range: RangeInclusive<u64>) {
+    let value = value.into();
+    if !range.contains(&value) {
+        let (least, most) = (range.start(), range.end());
+        found.push(format!("{name} = {value}: choose {least} to {most}"));
     }
 }

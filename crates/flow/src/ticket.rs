@@ -31,7 +31,10 @@ impl Time {
         let (days, ms) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+        format!(
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+            ms % 1000
+        )
     }
 }
 
@@ -40,11 +43,16 @@ impl Time {
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -180,7 +188,7 @@ impl fmt::Display for Stage {
 }
 
 /// What is wanted. Written by a person or a program, never changed by an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spec {
     pub title: String,
@@ -201,6 +209,22 @@ pub struct Spec {
 }
 
 pub const PRIORITY_DEFAULT: i32 = 50;
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            description: String::new(),
+            acceptance: Vec::new(),
+            priority: PRIORITY_DEFAULT,
+            depends_on: BTreeSet::new(),
+            kind: None,
+            critical: false,
+            protected: Vec::new(),
+            context: Context::default(),
+        }
+    }
+}
 
 /// Where a ticket comes from and belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,7 +377,6 @@ pub struct Counts {
     pub conflicts: u32,
     pub stale: u32,
     pub unusable_reviews: u32,
-    pub failed_builds: u32,
 }
 
 /// An exact commit, put forward by a builder or a person.
@@ -585,7 +608,9 @@ mod tests {
         for good in ["T-1", "a", "PROJ-123.fix_2"] {
             assert!(TicketId::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "-a", ".a", "a..b", "a.lock", "a.LOCK", "a b", "a/b", "a~1", "é", "a."] {
+        for bad in [
+            "", "-a", ".a", "a..b", "a.lock", "a.LOCK", "a b", "a/b", "a~1", "é", "a.",
+        ] {
             assert!(TicketId::new(bad).is_err(), "{bad}");
         }
     }

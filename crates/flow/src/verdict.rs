@@ -7,8 +7,8 @@ use findings::{Claim, Score, Severity, Weight};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Entry;
-use crate::policy::{MinorOnly, Policy, RedOnBase, Votes};
-use crate::ticket::{CheckOutcome, SeatAnswer, Ticket};
+use crate::policy::{MinorOnly, Policy, Votes};
+use crate::ticket::{SeatAnswer, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -59,10 +59,7 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     .flatten()
     .collect();
     let approved = !answers.is_empty() && gates.iter().all(|gate| gate.passed);
-    let claims: BTreeMap<String, Claim> = answers
-        .iter()
-        .map(|answer| (answer.reviewer.clone(), answer.claim))
-        .collect();
+    let claims = claims(&answers);
     Verdict {
         approved,
         disagreement: disagreement(approved, &claims, &gates),
@@ -79,19 +76,36 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     }
 }
 
-/// Whether one seat's answer counts as a yes.
+/// What each reviewer claimed; who had several seats is remembered by what it said against.
+fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, Claim> {
+    let mut claims = BTreeMap::new();
+    for answer in answers {
+        let claim = claims
+            .entry(answer.reviewer.clone())
+            .or_insert(answer.claim);
+        if *claim == Claim::Approved {
+            *claim = answer.claim;
+        }
+    }
+    claims
+}
+
+/// Whether one seat's answer counts as a yes. A rejection is one as long as something that it
+/// named stands.
 fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     match answer.claim {
         Claim::Approved => true,
         Claim::Unknown => false,
         Claim::ChangesRequested => {
-            policy.minor_only == MinorOnly::Approve
-                && answer.blocking_issues == 0
-                && !answer
-                    .reported
-                    .iter()
-                    .filter_map(|id| ticket.ledger.get(id))
-                    .any(|entry| entry.is_must_fix(policy) && entry.status.is_open())
+            let stands = |entry: &Entry| match policy.minor_only {
+                MinorOnly::Approve => entry.is_must_fix(policy),
+                MinorOnly::Rework => entry.is_must_fix(policy) || entry.costs_a_round(),
+            };
+            let mut named = answer
+                .reported
+                .iter()
+                .filter_map(|id| ticket.ledger.get(id));
+            !named.any(|entry| entry.status.is_open() && stands(entry))
         }
     }
 }
@@ -173,7 +187,8 @@ fn overall_gate(overall: Option<u8>, policy: &Policy) -> Option<Gate> {
     ))
 }
 
-fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
+/// Whether the checks on the commit that stands have nothing against it.
+pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     let Some(checks) = &ticket.checks else {
         return gate(
             "checks green",
@@ -185,13 +200,10 @@ fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
         .submission
         .as_ref()
         .is_some_and(|put| put.commit == checks.commit);
-    let tolerated = |outcome: CheckOutcome| {
-        outcome == CheckOutcome::RedOnBase && policy.red_on_base == RedOnBase::Tolerate
-    };
     let red: Vec<&str> = checks
         .results
         .iter()
-        .filter(|result| !result.outcome.is_green() && !tolerated(result.outcome))
+        .filter(|result| !policy.accepts(result.outcome))
         .map(|result| result.name.as_str())
         .collect();
     let why = match (of_this_commit, red.is_empty(), checks.results.len()) {
@@ -243,10 +255,10 @@ fn overall_score(
             .filter_map(|answer| answer.overall_score)
             .min();
     }
-    let (mut total, mut weights) = (0, 0);
+    let (mut total, mut weights) = (0_u64, 0_u64);
     for (name, score) in scores {
-        let weight = policy.weight_of(weight_of(name, *score, policy));
-        total += u32::from(score.score) * weight;
+        let weight = u64::from(policy.weight_of(weight_of(name, *score, policy)));
+        total += u64::from(score.score) * weight;
         weights += weight;
     }
     u8::try_from(total.checked_div(weights)?).ok()

@@ -44,6 +44,8 @@ pub struct Ask {
     pub queues: Vec<String>,
     /// Jobs for a named agent are given to it alone.
     pub agent: String,
+    /// The worker that will hold the lease; by its name others tell whether it lives.
+    pub holder: String,
     pub provider: Option<String>,
     /// Only this ticket's jobs, where a worker serves one ticket.
     pub ticket: Option<TicketId>,

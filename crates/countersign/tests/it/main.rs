@@ -1,3 +1,11 @@
-//! Stories told through the binary.
+//! Stories told through the binary, as a person and as an adversary would tell them.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where its ground is missing"
+)]
 
+mod cli;
+mod crash;
+mod story;
+mod support;
 mod tidy;

@@ -1,11 +1,15 @@
 //! A finding while it is being read: the reviewer's words, not yet cleaned, rated or merged.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::clean::{
     FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, confine, one_line, shorten,
 };
 use crate::finding::{Category, Claim, Finding};
 use crate::fingerprint::folded;
-use crate::severity::Rating;
+use crate::severity::{Rating, Severity};
+
+use super::fields::Fields;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
@@ -17,6 +21,8 @@ pub(super) struct Draft {
     pub line: Option<u32>,
     pub end_line: Option<u32>,
     pub severity: Option<String>,
+    /// The degree, where the format itself defines it and the word would mislead.
+    pub degree: Option<Severity>,
     pub category: Option<String>,
     pub dimension: Option<String>,
     pub confidence: Option<u8>,
@@ -27,13 +33,57 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// A message of several paragraphs: the first is the title, the rest its labelled parts.
+    pub fn of_message(message: &str) -> Self {
+        let Some((title, rest)) = message.split_once("\n\n") else {
+            return Self {
+                title: message.to_owned(),
+                ..Self::default()
+            };
+        };
+        let mut fields = Fields::default();
+        rest.split("\n\n").for_each(|part| fields.add(part));
+        let problem = Some(fields.problem).filter(|problem| !problem.is_empty());
+        Self {
+            title: title.to_owned(),
+            problem,
+            impact: fields.impact,
+            fix: fields.fix,
+            ..Self::default()
+        }
+    }
+
     fn finish(self, claim: Claim) -> Finding {
-        let title = one_line(&self.title);
-        let full = clean(self.title.trim());
+        let (head, rest) = self
+            .title
+            .trim()
+            .split_once("\n\n")
+            .unwrap_or((self.title.trim(), ""));
+        let title = one_line(head);
         let short = shorten(&title, TITLE_CHARS_MAX);
-        let problem = field(self.problem).or_else(|| {
-            (short != title || full.contains('\n')).then(|| shorten(&full, FIELD_CHARS_MAX))
-        });
+        // A title that had to be cut is kept whole in the problem.
+        let cut = if short == title && !head.contains('\n') {
+            ""
+        } else {
+            head
+        };
+        let problem = [cut, rest, self.problem.as_deref().unwrap_or_default()].map(str::trim);
+        let problem = field(Some(
+            problem
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join("\n\n"),
+        ));
+        let word = self
+            .severity
+            .as_deref()
+            .map(|word| shorten(&one_line(word), 80));
+        let mut rating = Rating::of(word.as_deref(), claim == Claim::Approved);
+        if let Some(degree) = self.degree {
+            rating.severity = degree;
+            rating.unknown_word = false;
+        }
         Finding {
             title: short,
             problem,
@@ -44,13 +94,7 @@ impl Draft {
             end_line: self
                 .end_line
                 .filter(|end| self.line.is_some_and(|line| line < *end)),
-            rating: Rating::of(
-                self.severity
-                    .as_deref()
-                    .map(|word| shorten(&one_line(word), 80))
-                    .as_deref(),
-                claim == Claim::Approved,
-            ),
+            rating,
             category: self.category.as_deref().and_then(Category::of),
             dimension: self
                 .dimension
@@ -76,24 +120,79 @@ fn field(text: Option<String>) -> Option<String> {
 /// Cleans, rates and bounds what was read. `merge` folds one finding that the document states
 /// several times into one; linters never repeat themselves, so theirs are left alone.
 pub(super) fn finish(drafts: Vec<Draft>, claim: Claim, merge: bool) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut seen = std::collections::HashMap::new();
-    for draft in drafts.into_iter().take(FINDINGS_MAX) {
-        let finding = draft.finish(claim);
-        if finding.title.is_empty() {
+    let findings = drafts
+        .into_iter()
+        .take(FINDINGS_MAX)
+        .map(|draft| draft.finish(claim))
+        .filter(|finding| {
+            finding
+                .title
+                .chars()
+                .filter(|c| c.is_alphanumeric())
+                .count()
+                > 0
+        });
+    if merge {
+        merged(findings)
+    } else {
+        findings.collect()
+    }
+}
+
+/// How many earlier findings of the same place or title a new one is compared with.
+const COMPARED_MAX: usize = 24;
+
+fn merged(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    let mut by_title: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut by_place: HashMap<(String, u32), Vec<usize>> = HashMap::new();
+    for finding in findings {
+        let title = folded(&finding.title);
+        let place = finding.file.clone().zip(finding.line);
+        let same_title = by_title.get(&title).into_iter().flatten();
+        let same_place = place
+            .as_ref()
+            .and_then(|place| by_place.get(place))
+            .into_iter()
+            .flatten();
+        let repeat = same_title
+            .chain(same_place)
+            .copied()
+            .take(COMPARED_MAX)
+            .find(|&at| says_the_same(&kept[at], &finding, &title));
+        if let Some(at) = repeat {
+            fill_gaps(&mut kept[at], finding);
             continue;
         }
-        if merge {
-            let key = (finding.file.clone(), finding.line, folded(&finding.title));
-            if let Some(&at) = seen.get(&key) {
-                fill_gaps(&mut findings[at], finding);
-                continue;
-            }
-            seen.insert(key, findings.len());
+        by_title.entry(title).or_default().push(kept.len());
+        if let Some(place) = place {
+            by_place.entry(place).or_default().push(kept.len());
         }
-        findings.push(finding);
+        kept.push(finding);
     }
-    findings
+    kept
+}
+
+/// The same words and no other place, or the same place and half of the words.
+fn says_the_same(kept: &Finding, repeat: &Finding, title: &str) -> bool {
+    let apart = kept.file.is_some()
+        && repeat.file.is_some()
+        && (kept.file != repeat.file
+            || (kept.line != repeat.line && kept.line.is_some() && repeat.line.is_some()));
+    let kept_title = folded(&kept.title);
+    if kept_title == title {
+        return !apart;
+    }
+    if apart || kept.line.is_none() || repeat.line.is_none() {
+        return false;
+    }
+    let words: HashSet<&str> = kept_title
+        .split(' ')
+        .filter(|word| word.len() > 3)
+        .collect();
+    let others: HashSet<&str> = title.split(' ').filter(|word| word.len() > 3).collect();
+    let shared = words.intersection(&others).count();
+    shared * 2 >= words.len().min(others.len()).max(2)
 }
 
 /// A repeat adds what the first statement left out, and the worse severity wins.

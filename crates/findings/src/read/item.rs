@@ -1,19 +1,24 @@
 //! One finding out of one JSON object or one line of a JSON list.
 
+mod location;
+
+pub(super) use location::place_of;
+
 use serde_json::{Map, Value};
 
 use crate::severity::Severity;
 
 use super::draft::Draft;
 use super::keys;
-use super::place::{self, Place};
+use super::place;
 
 /// A finding says something, and says where or how bad it is. In a list that is named as one of
 /// findings, saying something is enough.
 pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Draft> {
     let (title_key, title) = title(object)?;
     let place = place_of(object, 0);
-    let severity = severity(object);
+    let (title, label) = without_label(&title);
+    let severity = severity(object).or(label);
     let telling = place.file.is_some() || severity.is_some();
     let holds_list = object.iter().any(|(key, value)| {
         value
@@ -61,7 +66,20 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         rule: keys::get(&rest, keys::RULE).and_then(rule),
         anchor: keys::text(&rest, keys::ANCHOR).or_else(|| place_anchor(&rest)),
         idle: settled || no_action,
+        ..Draft::default()
     })
+}
+
+/// A title behind its severity label, and the label: `[P1] …`, `**[High]** …`, `nit: …`.
+fn without_label(title: &str) -> (String, Option<String>) {
+    match super::label::leading(title) {
+        Some(label)
+            if !label.rest.trim().is_empty() && label.raw.chars().any(char::is_alphanumeric) =>
+        {
+            (label.rest.trim().to_owned(), Some(label.raw))
+        }
+        _ => (title.to_owned(), None),
+    }
 }
 
 /// A report or a message that carries a verdict is not itself a finding.
@@ -82,14 +100,17 @@ fn is_envelope(object: &Map<String, Value>) -> bool {
 
 /// A finding that a list holds as a plain sentence.
 pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> Draft {
-    let (label, body) = super::label::leading_severity(text);
+    let label = super::label::leading(text);
+    let body = label.as_ref().map_or(text, |label| label.rest);
     let place = place::place(body);
     Draft {
         title: body.trim().to_owned(),
         file: place.file.or_else(|| file.map(str::to_owned)),
         line: place.line,
         end_line: place.end_line,
-        severity: label.or_else(|| severity.map(str::to_owned)),
+        severity: label
+            .map(|label| label.raw)
+            .or_else(|| severity.map(str::to_owned)),
         ..Draft::default()
     }
 }
@@ -173,162 +194,6 @@ fn severity_word(name: &str, value: &Value) -> Option<String> {
         Value::String(_) | Value::Number(_) | Value::Null | Value::Bool(_) | Value::Array(_) => {
             None
         }
-    }
-}
-
-/// Follows `location`, `where`, `range`, `start` and the like down to a path and a line.
-pub(super) fn place_of(object: &Map<String, Value>, depth: usize) -> Place {
-    let mut place = file_field(object);
-    if place.line.is_none() {
-        (place.line, place.end_line) = line_fields(object);
-    }
-    if depth > 4 {
-        return place;
-    }
-    for name in keys::PLACE.iter().chain(&[
-        "physicallocation",
-        "artifactlocation",
-        "region",
-        "spans",
-        "begin",
-        "start",
-        "linerange",
-    ]) {
-        if place.file.is_some() && place.line.is_some() {
-            break;
-        }
-        let Some(value) = keys::get(object, &[name]) else {
-            continue;
-        };
-        let inner = match value {
-            Value::Object(inner) => place_of(inner, depth + 1),
-            Value::Array(items) => items
-                .iter()
-                .find_map(|item| first_place(name, item, depth))
-                .unwrap_or_default(),
-            Value::String(text)
-                if !matches!(*name, "source" | "references" | "reference" | "at") =>
-            {
-                place::place_field(text)
-            }
-            Value::String(text) => place::place(text),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Place::default(),
-        };
-        place.file = place.file.or(inner.file);
-        if place.line.is_none() {
-            (place.line, place.end_line) = (inner.line, inner.end_line);
-        }
-    }
-    place
-}
-
-fn first_place(name: &str, item: &Value, depth: usize) -> Option<Place> {
-    let place = match item {
-        Value::Object(inner) => place_of(inner, depth + 1),
-        Value::String(text) if name.starts_with("ref") => place::place(text),
-        Value::String(text) => place::place_field(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Place::default(),
-    };
-    place.file.is_some().then_some(place)
-}
-
-fn file_field(object: &Map<String, Value>) -> Place {
-    let Some(text) = keys::text(object, keys::FILE) else {
-        return Place::default();
-    };
-    let first = text.lines().next().unwrap_or_default();
-    let first = first.split(", ").next().unwrap_or(first);
-    let place = place::place_field(first);
-    match (&place.file, place.line) {
-        (Some(_), Some(_)) => place,
-        _ => Place {
-            file: Some(first.to_owned()).filter(|file| !is_nowhere(file)),
-            ..Place::default()
-        },
-    }
-}
-
-fn is_nowhere(file: &str) -> bool {
-    matches!(
-        file.trim().to_lowercase().as_str(),
-        "" | "n/a"
-            | "na"
-            | "none"
-            | "-"
-            | "general"
-            | "multiple"
-            | "various"
-            | "unknown"
-            | "(none)"
-            | "global"
-            | "overall"
-    )
-}
-
-fn line_fields(object: &Map<String, Value>) -> (Option<u32>, Option<u32>) {
-    if let Some((line, end)) = keys::get(object, keys::LINE).and_then(range_of)
-        && line.is_some()
-    {
-        let end = end
-            .or_else(|| keys::get(object, keys::END_LINE).and_then(line_number))
-            .or_else(|| end_object(object));
-        return (line, end.filter(|end| line.is_some_and(|line| line < *end)));
-    }
-    for name in keys::LINE_RANGE {
-        if let Some((line, end)) = keys::get(object, &[name]).and_then(range_of)
-            && line.is_some()
-        {
-            return (
-                line,
-                end.or_else(|| end_object(object))
-                    .filter(|end| line.is_some_and(|line| line < *end)),
-            );
-        }
-    }
-    (None, None)
-}
-
-fn end_object(object: &Map<String, Value>) -> Option<u32> {
-    let end = keys::get(object, &["end", "endlocation"])?;
-    line_number(end).or_else(|| keys::get(end.as_object()?, keys::LINE).and_then(line_number))
-}
-
-fn range_of(value: &Value) -> Option<(Option<u32>, Option<u32>)> {
-    match value {
-        Value::Number(_) => Some((line_number(value), None)),
-        Value::String(text) if text.len() < 60 => Some(place::range(text)),
-        Value::Array(items) => Some((
-            items.first().and_then(line_number),
-            items.get(1).and_then(line_number),
-        )),
-        Value::Object(inner) => {
-            let start = keys::get(
-                inner,
-                &["start", "begin", "from", "line", "startline", "row"],
-            );
-            let line = start.and_then(|start| {
-                line_number(start)
-                    .or_else(|| keys::get(start.as_object()?, keys::LINE).and_then(line_number))
-            });
-            let end = keys::get(inner, &["end", "to", "endline", "last"]);
-            let end = end.and_then(|end| {
-                line_number(end)
-                    .or_else(|| keys::get(end.as_object()?, keys::LINE).and_then(line_number))
-            });
-            Some((line, end))
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) => None,
-    }
-}
-
-fn line_number(value: &Value) -> Option<u32> {
-    match value {
-        Value::Number(number) => number
-            .as_u64()
-            .and_then(|line| u32::try_from(line).ok())
-            .filter(|&line| line > 0),
-        Value::String(text) => place::range(text).0,
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

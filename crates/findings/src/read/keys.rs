@@ -118,15 +118,15 @@ pub(super) const PLACE: &[&str] = &[
     "at",
 ];
 pub(super) const LINE: &[&str] = &[
-    "line",
-    "linenumber",
     "linestart",
     "startline",
+    "beginline",
+    "firstline",
+    "line",
+    "linenumber",
     "lineno",
     "row",
     "line1",
-    "beginline",
-    "firstline",
 ];
 pub(super) const LINE_RANGE: &[&str] = &[
     "linerange",
@@ -214,17 +214,24 @@ pub(super) fn find<'a>(
     object: &'a Map<String, Value>,
     names: &[&str],
 ) -> Option<(&'a str, &'a Value)> {
-    let folded: Vec<(String, &String, &Value)> = object
-        .iter()
-        .take(256)
-        .map(|(key, value)| (fold(key), key, value))
-        .collect();
     names.iter().find_map(|name| {
-        folded
-            .iter()
-            .find(|(key, _, value)| key == name && !is_empty(value))
-            .map(|(_, key, value)| (key.as_str(), *value))
+        let mut entries = object.iter().take(KEYS_MAX);
+        entries
+            .find(|(key, value)| is_key(key, name) && !is_empty(value))
+            .map(|(key, value)| (key.as_str(), value))
     })
+}
+
+/// How many keys of one object are looked at.
+const KEYS_MAX: usize = 256;
+
+/// Whether a key, folded, is this name.
+fn is_key(key: &str, name: &str) -> bool {
+    let mut letters = key
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase);
+    name.chars().all(|wanted| letters.next() == Some(wanted)) && letters.next().is_none()
 }
 
 /// The first of `names` that holds text.

@@ -1,34 +1,242 @@
-//! Labels in front of a sentence: `[P1]`, `**HIGH**:`, `🔴 Critical —`, `(minor)`.
+//! Severity labels in front of, behind or instead of a sentence: `[P1] …`, `**HIGH**: …`,
+//! `🔴 Critical — …`, `… (Critical, fixed)`, and headings that are a label alone.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::severity::Severity;
 
-/// Splits a leading severity label off a text: the word as written, and the rest.
-pub(super) fn leading_severity(text: &str) -> (Option<String>, &str) {
-    let trimmed = text.trim_start();
-    for (open, close) in [('[', ']'), ('(', ')'), ('【', '】')] {
-        if let Some(inner) = trimmed.strip_prefix(open)
-            && let Some(end) = inner.find(close).filter(|&end| end < 40)
-            && Severity::of(&inner[..end]).is_some()
+pub(super) use super::degree::Plain;
+use super::degree::{scale_word, singular};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Label<'a> {
+    pub raw: String,
+    pub rest: &'a str,
+    pub plain: Plain,
+}
+
+/// `1.`, `F3 --`, `R12:`, `Finding 2:`, `#4`, `[SEC-01]` in front of a title.
+static ORDINAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:(?i:finding|issue|bug|problem|item|comment|fix)\s*#?\d{1,3}\s*(?:[:：.)]|--|[-–—])\s*|#?\d{1,3}(?:\.\d{1,2})*(?:[.):]|\s+[-–—])\s*|\[?[A-Z]{1,6}-?[A-Z]{0,6}-?\d{1,4}(?:\.\d{1,2})*\]?\s*(?:[:：.)]|--|[-–—])+\s*)").ok()
+});
+
+/// Splits off what merely counts or names a finding; gives it and the rest.
+pub(super) fn ordinal(text: &str) -> (Option<&str>, &str) {
+    let bare = text.trim_start_matches(|c: char| {
+        c == '*' || c.is_whitespace() || c == '\u{fe0f}' || (!c.is_ascii() && !c.is_alphanumeric())
+    });
+    let Some(found) = ORDINAL.as_ref().and_then(|pattern| pattern.find(bare)) else {
+        return (None, text);
+    };
+    let name = found.as_str().trim_matches(|c: char| !c.is_alphanumeric());
+    // `P1 —` names a degree, not a finding.
+    if scale_word(name).is_some() {
+        return (None, text);
+    }
+    (Some(name), &bare[found.end()..])
+}
+
+/// The severity label that a text begins with.
+pub(super) fn leading(text: &str) -> Option<Label<'_>> {
+    let mut rest = text.trim_start();
+    let signs = rest
+        .find(|c: char| !is_sign_or_blank(c))
+        .unwrap_or(rest.len());
+    let sign = rest[..signs]
+        .trim()
+        .chars()
+        .find(|&c| Severity::of(&c.to_string()).is_some());
+    rest = rest[signs..].trim_start();
+    bracketed(rest).or_else(|| worded(rest)).or_else(|| {
+        sign.map(|sign| Label {
+            raw: sign_text(text, sign),
+            rest,
+            plain: Plain::Weak,
+        })
+    })
+}
+
+fn sign_text(text: &str, sign: char) -> String {
+    let with_selector = format!("{sign}\u{fe0f}");
+    if text.contains(&with_selector) {
+        with_selector
+    } else {
+        sign.to_string()
+    }
+}
+
+fn is_sign_or_blank(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '*' | '_' | '\u{fe0f}')
+        || (!c.is_alphanumeric() && !c.is_ascii() && !matches!(c, '【' | '「' | '“' | '‘' | '§'))
+}
+
+fn bracketed(text: &str) -> Option<Label<'_>> {
+    let open = text.chars().next()?;
+    let close = match open {
+        '[' => ']',
+        '(' => ')',
+        '【' => '】',
+        '`' => '`',
+        _ => return None,
+    };
+    let inner = &text[open.len_utf8()..];
+    let end = inner.find(close).filter(|&end| end > 0 && end < 40)?;
+    let word = inner[..end]
+        .trim()
+        .trim_matches(|c: char| !c.is_alphanumeric());
+    let first = word.split([' ', '/', '|', ',']).next().unwrap_or_default();
+    let plain = scale_word(first).or_else(|| scale_word(word))?;
+    let rest = trim_lead(&inner[end + close.len_utf8()..]);
+    Some(Label {
+        raw: word.to_owned(),
+        rest,
+        plain,
+    })
+}
+
+/// A degree in words, ended by a colon, a dash or the end of its emphasis.
+fn worded(text: &str) -> Option<Label<'_>> {
+    let end = text
+        .find(|c: char| !(c.is_alphanumeric() || c == '-'))
+        .unwrap_or(text.len());
+    let word = text[..end].trim_end_matches('-');
+    let plain = scale_word(word).or_else(|| {
+        scale_word(word.split_once(['-', '/'])?.0).filter(|_| {
+            word.split(['-', '/'])
+                .all(|part| scale_word(part).is_some())
+        })
+    })?;
+    let mut after = &text[word.len()..];
+    let mut raw = word.to_owned();
+    for tail in [" priority", " severity"] {
+        if after.len() >= tail.len()
+            && after.is_char_boundary(tail.len())
+            && after[..tail.len()].eq_ignore_ascii_case(tail)
         {
-            return (
-                Some(inner[..end].trim().to_owned()),
-                inner[end + close.len_utf8()..].trim_start_matches([':', '-', '–', '—', ' ', '*']),
-            );
+            raw.push_str(&after[..tail.len()]);
+            after = &after[tail.len()..];
         }
     }
-    if let Some(end) = trimmed
-        .find([':', '–', '—'])
-        .or_else(|| trimmed.find(" - "))
-        .filter(|&end| end > 0 && end < 32)
-    {
-        let label = trimmed[..end].trim_matches(['*', '_', ' ', '`']);
-        let sign = trimmed[end..].chars().next().map_or(1, char::len_utf8);
-        if label.split_whitespace().count() <= 2 && Severity::of(label).is_some() {
-            return (
-                Some(label.to_owned()),
-                trimmed[end + sign..].trim_start_matches(['*', '-', ' ', ':']),
-            );
-        }
+    let numbered = after.trim_start_matches(|c: char| c == ' ' || c == '#' || c.is_ascii_digit());
+    let after = if ends_label(numbered) {
+        numbered
+    } else {
+        after
+    };
+    if !ends_label(after) {
+        return None;
     }
-    (None, text)
+    Some(Label {
+        raw: singular(&raw),
+        rest: trim_lead(after),
+        plain,
+    })
+}
+
+fn ends_label(after: &str) -> bool {
+    let gap = after.trim_start();
+    after.is_empty()
+        || gap.starts_with([':', '：', '—', '–', '|', ')', ']', '→'])
+        || after.starts_with(['*', '_', '/'])
+        || gap.starts_with("--")
+        || (gap.starts_with("- ") && after.starts_with(' '))
+        || gap.starts_with('(') && gap.len() < 24
+}
+
+fn trim_lead(text: &str) -> &str {
+    text.trim_start_matches([':', '：', '-', '–', '—', '*', '_', ' ', '|', '→', ')', ']'])
+}
+
+/// A degree in brackets or behind a dash at the end: `Lock order (High, fixed)`.
+pub(super) fn trailing(text: &str) -> Option<Label<'_>> {
+    let bare = text.trim_end_matches(['*', ' ', ':', '：']);
+    let close = bare.chars().next_back()?;
+    let open = match close {
+        ')' => '(',
+        ']' => '[',
+        '）' => '（',
+        _ => return trailing_sign(bare),
+    };
+    let start = bare.rfind(open)?;
+    let inner = &bare[start + open.len_utf8()..bare.len() - close.len_utf8()];
+    let words = inner
+        .split(|c: char| !(c.is_alphanumeric() || c == '-'))
+        .filter(|word| !word.is_empty());
+    let found = words
+        .clone()
+        .take(3)
+        .find_map(|word| scale_word(word).map(|plain| (word, plain)));
+    let (word, plain) = match found {
+        Some(found) if words.count() <= 4 => found,
+        _ => {
+            let sign = inner
+                .chars()
+                .find(|&c| !c.is_ascii() && Severity::of(&c.to_string()).is_some())?;
+            return Some(Label {
+                raw: sign_text(inner, sign),
+                rest: bare[..start].trim_end(),
+                plain: Plain::Weak,
+            });
+        }
+    };
+    Some(Label {
+        raw: word.to_owned(),
+        rest: bare[..start].trim_end(),
+        plain,
+    })
+}
+
+fn trailing_sign(text: &str) -> Option<Label<'_>> {
+    let bare = text.trim_end_matches('\u{fe0f}');
+    let sign = bare
+        .chars()
+        .next_back()
+        .filter(|c| !c.is_alphanumeric() && Severity::of(&c.to_string()).is_some())?;
+    let rest = bare[..bare.len() - sign.len_utf8()].trim_end_matches([' ', ':']);
+    Some(Label {
+        raw: sign_text(text, sign),
+        rest,
+        plain: Plain::Weak,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Option<String> {
+        leading(text).map(|label| label.raw)
+    }
+
+    #[test]
+    fn labels_in_front_of_a_sentence_are_read() {
+        assert_eq!(raw("[P1] Close the file").as_deref(), Some("P1"));
+        assert_eq!(raw("**major** `a.rs:3` — text").as_deref(), Some("major"));
+        assert_eq!(
+            raw("**💡 Suggestion:** use a map").as_deref(),
+            Some("Suggestion")
+        );
+        assert_eq!(raw("P1 — `a.rs:3` — text").as_deref(), Some("P1"));
+        assert_eq!(
+            raw("[CRITICAL][Security] No check").as_deref(),
+            Some("CRITICAL")
+        );
+        assert_eq!(raw("Major 2 — lock order").as_deref(), Some("Major"));
+        assert_eq!(raw("🔴 Broken build").as_deref(), Some("🔴"));
+        assert_eq!(raw("Critical path is blocked"), None);
+        assert_eq!(raw("Low-level code is fine"), None);
+    }
+
+    #[test]
+    fn what_counts_a_finding_is_no_part_of_its_title() {
+        assert_eq!(ordinal("R3: Lock order"), (Some("R3"), "Lock order"));
+        assert_eq!(ordinal("F1 -- Lock order"), (Some("F1"), "Lock order"));
+        assert_eq!(ordinal("12. Lock order"), (Some("12"), "Lock order"));
+        assert_eq!(ordinal("Bug 2：锁"), (Some("Bug 2"), "锁"));
+        assert_eq!(ordinal("P1 — Lock order"), (None, "P1 — Lock order"));
+        assert_eq!(ordinal("Lock order"), (None, "Lock order"));
+    }
 }

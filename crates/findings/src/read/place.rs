@@ -24,8 +24,8 @@ static LOCATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
         (?:
             [`*]{0,3}(?::|\#|@)L?(?P<l1>\d{1,7})(?::\d+)?(?:[-–—]L?(?P<e1>\d{1,7})(?::\d+)?)?
           | [`*]{0,3}\#L(?P<l2>\d{1,7})(?:C\d+)?(?:-L?(?P<e2>\d{1,7}))?
-          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—+,/&]|to|and)\s{0,2}L?(?P<e3>\d{1,7}))?
-          | \((?P<l4>\d{1,7})(?:[-–,]\d{1,7})?\)
+          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e3>\d{1,7}))?
+          | \s?[(\[](?P<l4>\d{1,7})(?:[-–](?P<e4>\d{1,7})|,\d{1,7})?[)\]]
         )?",
     )
     .ok()
@@ -36,7 +36,7 @@ static LINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
         (?i:\b(?:lines?|ln|líneas?|linhas?|zeilen?|lignes?|строк[аи])[\s.:~\#]{0,3}[`*]{0,2}~?L?)(?P<l1>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e1>\d{1,7}))?
-      | (?:^|[\s(\[`,])L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
+      | (?:[(\[`]|\bat\s|\baround\s|\bsee\s)L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
       | (?P<l3>\d{1,7})(?:[-–—](?P<e3>\d{1,7}))?\s?行
       | (?:^|[\s(\[`])[:](?P<l4>\d{1,7})(?:[-–—](?P<e4>\d{1,7}))?\b",
     )
@@ -109,7 +109,7 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
             let line = number(&captures, &["l1", "l2", "l3", "l4"]);
             let path = tidy(found.as_str());
             (is_path(path, line.is_some()) && !is_address(text, found.start(), path)).then(|| {
-                let end_line = number(&captures, &["e1", "e2", "e3"])
+                let end_line = number(&captures, &["e1", "e2", "e3", "e4"])
                     .filter(|end| line.is_some_and(|line| line < *end));
                 (
                     found.start(),
@@ -128,6 +128,9 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
 /// The place that a text is about: the first path with a line, else the first path, with a line
 /// named elsewhere in the text where the path has none of its own.
 pub(super) fn place(text: &str) -> Place {
+    if let Some(spaced) = spaced(text) {
+        return spaced;
+    }
     let all = places(text);
     let chosen = all
         .iter()
@@ -147,13 +150,56 @@ pub(super) fn place(text: &str) -> Place {
     }
 }
 
-/// A field that holds nothing but a location: here any name is a path.
+/// A path with blanks in it, which only back-ticks around it can show.
+fn spaced(text: &str) -> Option<Place> {
+    let (_, rest) = text.split_once('`')?;
+    let (inner, _) = rest.split_once('`')?;
+    let (path, lines) = match inner.rsplit_once(':') {
+        Some((path, lines)) if lines.starts_with(|c: char| c.is_ascii_digit()) => {
+            (path, Some(lines))
+        }
+        _ => (inner, None),
+    };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_spaced = path.contains(' ')
+        && path.contains('/')
+        && path.len() < 300
+        && !path.contains(['(', '=', ';', '"', ','])
+        && known_extension(name);
+    let (line, end_line) = lines.map(range).unwrap_or_default();
+    is_spaced.then(|| Place {
+        file: Some(path.to_owned()),
+        line,
+        end_line,
+    })
+}
+
+/// A field that holds nothing but locations: the first counts, and any name is a path.
 pub(super) fn place_field(text: &str) -> Place {
-    let trimmed = text.trim().trim_matches(['`', '*', '"', '\'', ' ']);
-    let found = place(trimmed);
-    if found.file.is_some() {
-        return found;
+    if let Some(spaced) = spaced(text) {
+        return spaced;
     }
+    let trimmed = text.trim().trim_matches(['`', '*', '"', '\'', ' ']);
+    let all = places(trimmed);
+    if let Some((_, first)) = all.first() {
+        let own = trimmed[..all.get(1).map_or(trimmed.len(), |(at, _)| *at)].to_owned();
+        let (line, end_line) = if first.line.is_some() {
+            (first.line, first.end_line)
+        } else {
+            lines(&own)
+        };
+        return Place {
+            line,
+            end_line,
+            ..first.clone()
+        };
+    }
+    let (line, end_line) = lines(trimmed);
+    let found = Place {
+        file: None,
+        line,
+        end_line,
+    };
     let name = trimmed
         .split([' ', ':', '(', ','])
         .next()
@@ -209,6 +255,9 @@ fn tidy(path: &str) -> &str {
     let mut path = path
         .trim_end_matches(['.', ',', '*'])
         .trim_start_matches('*');
+    if known_extension(path) {
+        path = path.trim_start_matches('@');
+    }
     for (open, close) in [('(', ')'), ('[', ']'), ('{', '}')] {
         if path.starts_with(open) && !path.contains(close) {
             path = &path[1..];

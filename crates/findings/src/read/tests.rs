@@ -97,3 +97,45 @@ fn nothing_is_unknown() {
         assert_eq!(read(text).claim, Claim::Unknown, "{text}");
     }
 }
+
+#[test]
+fn paths_of_a_checkout_are_made_relative_to_it() {
+    let review = read_in(
+        "/srv/work/t-1",
+        r#"[{"file": "/srv/work/t-1/src/a.rs", "line": 1, "severity": "low", "title": "Name is short"}]"#,
+    );
+    assert_eq!(review.findings[0].file.as_deref(), Some("src/a.rs"));
+}
+
+#[test]
+fn a_section_without_issues_does_not_approve_the_change() {
+    assert_eq!(
+        read("# Review\n\n## Critical\n\nNo issues found.\n").claim,
+        Claim::Unknown
+    );
+    assert_eq!(read("No issues found.").claim, Claim::Approved);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_panic_and_paths_stay_inside(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+        let review = read(&String::from_utf8_lossy(&bytes));
+        for finding in &review.findings {
+            proptest::prop_assert!(!finding.title.is_empty());
+            proptest::prop_assert!(finding.file.as_deref().is_none_or(|file| file.split('/').all(|part| part != "..")));
+        }
+    }
+
+    #[test]
+    fn markdown_like_text_does_not_panic(text in "([#>*`|\\-\\[\\](){}:\\n ]|[a-z]{1,4}|[0-9]{1,3}|critical|file|\\*\\*|\\.rs:|🔴|é){0,80}") {
+        let review = read(&text);
+        proptest::prop_assert!(review.sureness <= 100);
+    }
+
+    #[test]
+    fn what_is_cut_off_never_approves(cut in 0_usize..120) {
+        let whole = r#"{"approved": true, "verdict": "approve", "findings": [{"severity": "low", "title": "Some name is too short to read", "file": "a.rs"}]}"#;
+        let cut = cut.min(whole.len() - 1);
+        proptest::prop_assert_ne!(read(&whole[..cut]).claim, Claim::Approved);
+    }
+}

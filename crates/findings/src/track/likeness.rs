@@ -12,6 +12,7 @@ use super::lines::{LineMap, ends_with_path};
 pub(super) struct Known {
     file: Option<String>,
     line: Option<u32>,
+    end_line: Option<u32>,
     title: String,
     anchor: Option<String>,
     rule: Option<String>,
@@ -26,9 +27,17 @@ impl Known {
             .as_deref()
             .map(|file| lines.map(file, finding.line));
         let (file, line) = mapped.map_or((None, finding.line), |mapped| (mapped.file, mapped.line));
+        let length = finding
+            .line
+            .zip(finding.end_line)
+            .map(|(start, end)| end.saturating_sub(start));
+        let end_line = line
+            .zip(length)
+            .map(|(line, length)| line.saturating_add(length));
         Self {
             file,
             line,
+            end_line,
             ..Self::plain(finding)
         }
     }
@@ -37,6 +46,7 @@ impl Known {
         Self {
             file: finding.file.clone(),
             line: finding.line,
+            end_line: finding.end_line,
             title: folded(&finding.title),
             anchor: finding
                 .anchor
@@ -113,10 +123,13 @@ impl Likeness {
         if exact_only {
             return None;
         }
-        let alike = self
-            .weighed(&old.title_words, &new.title_words)
-            .max(self.weighed(&old.words, &new.words));
-        score(alike, same_file, near)
+        let alike =
+            self.weighed(&old.title_words, &new.title_words) + self.weighed(&old.words, &new.words);
+        score(alike, same_file, near, shared_names(old, new))
+    }
+
+    pub fn same_file(&self, old: &Known, index: usize) -> Option<bool> {
+        same_file(old, self.new.get(index)?)
     }
 
     /// Shared words over all words, each by how rare it is, in percent.
@@ -148,23 +161,50 @@ fn percent(number: f64) -> u32 {
     number.clamp(0.0, 100.0) as u32
 }
 
-/// Words decide; the same file and a near line make fewer of them enough.
-fn score(alike: u32, same_file: Option<bool>, near: Option<u32>) -> Option<(How, u32)> {
-    match (same_file, near) {
-        (Some(true), Some(0)) if alike >= 20 => Some((How::Line, 70 + alike / 4)),
-        (Some(true), Some(distance)) if distance <= 12 && alike >= 24 => {
-            Some((How::Line, 58 + alike / 3))
-        }
-        (Some(true), _) if alike >= 34 => Some((How::Score, 36 + alike / 2)),
-        (None, _) if alike >= 48 => Some((How::Score, 28 + alike / 2)),
-        (Some(false), _) if alike >= 62 => Some((How::Score, 20 + alike / 2)),
-        _ => None,
-    }
+/// Words decide: percent of the title and percent of the whole, added up. The same place makes
+/// fewer of them enough; across files only shared names of things do.
+fn score(
+    alike: u32,
+    same_file: Option<bool>,
+    near: Option<u32>,
+    names: usize,
+) -> Option<(How, u32)> {
+    let (how, wanted) = match (same_file, near) {
+        (Some(true), Some(0)) => (How::Line, 34),
+        (Some(true), Some(1..=12)) => (How::Line, 50),
+        (Some(true), _) => (How::Score, 54),
+        (None | Some(false), _) if names >= 3 => (How::Score, 52),
+        (None, _) => (How::Score, 64),
+        (Some(false), _) => (How::Score, 110),
+    };
+    (alike >= wanted).then(|| {
+        (
+            how,
+            50 + (alike - wanted).min(80) / 2 + if how == How::Line { 8 } else { 0 },
+        )
+    })
 }
 
-/// Distance of the mapped line to the new one.
+/// Names of things, long enough to be telling, that both speak of.
+fn shared_names(old: &Known, new: &Known) -> usize {
+    old.words
+        .intersection(&new.words)
+        .filter(|word| word.len() >= 8 && is_identifier(word))
+        .count()
+}
+
+/// How far the new lines are from the old ones, mapped; none where they meet.
 fn near(old: &Known, new: &Known) -> Option<u32> {
-    Some(old.line?.abs_diff(new.line?))
+    let (old_start, new_start) = (old.line?, new.line?);
+    let (old_end, new_end) = (
+        old.end_line.unwrap_or(old_start).max(old_start),
+        new.end_line.unwrap_or(new_start).max(new_start),
+    );
+    Some(
+        new_start
+            .saturating_sub(old_end)
+            .max(old_start.saturating_sub(new_end)),
+    )
 }
 
 fn same_file(old: &Known, new: &Known) -> Option<bool> {
@@ -274,5 +314,47 @@ pub(super) fn numbers_of_earlier(title: &str) -> Vec<usize> {
         .filter(|digits| !digits.is_empty() && digits.len() < 4)
         .filter_map(|digits| digits.parse().ok())
         .take(20)
+        .collect()
+}
+
+/// The finding that each subject speaks of, if one is alike enough.
+pub(super) fn subjects(
+    findings: &[&Finding],
+    subjects: &[&str],
+    percent_min: u32,
+) -> Vec<Option<usize>> {
+    let known: Vec<Known> = findings
+        .iter()
+        .take(500)
+        .map(|finding| Known::plain(finding))
+        .collect();
+    let said: Vec<HashSet<String>> = subjects
+        .iter()
+        .take(500)
+        .map(|subject| words(subject))
+        .collect();
+    let mut likeness = Likeness {
+        new: Vec::new(),
+        seen_in: HashMap::new(),
+        total: u32::try_from(known.len() + said.len()).unwrap_or(u32::MAX),
+    };
+    for word in known
+        .iter()
+        .flat_map(|known| &known.title_words)
+        .chain(said.iter().flatten())
+    {
+        *likeness.seen_in.entry(word.clone()).or_default() += 1;
+    }
+    said.iter()
+        .map(|subject| {
+            let scored = known
+                .iter()
+                .enumerate()
+                .map(|(at, known)| (likeness.weighed(&known.title_words, subject), at));
+            scored
+                .filter(|&(alike, _)| alike >= percent_min)
+                .max()
+                .map(|(_, at)| at)
+        })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Entry, inline, location};
+use super::{Entry, inline, inline_location};
 
 /// Writes `## Review Findings` with one numbered box for each finding.
 pub fn checklist(entries: &[Entry<'_>]) -> String {
@@ -14,7 +14,7 @@ pub fn checklist(entries: &[Entry<'_>]) -> String {
             .category
             .map(|category| format!(" ({})", category.word()))
             .unwrap_or_default();
-        let place = location(finding)
+        let place = inline_location(finding)
             .map(|place| format!(" {place}"))
             .unwrap_or_default();
         let id = entry.id.map(|id| format!(" [{id}]")).unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn checklist(entries: &[Entry<'_>]) -> String {
     out
 }
 
-fn issue(entry: &Entry<'_>) -> String {
+pub(super) fn issue(entry: &Entry<'_>) -> String {
     let finding = entry.finding;
     match &finding.problem {
         Some(problem) if problem.starts_with(finding.title.trim_end_matches('…')) => {

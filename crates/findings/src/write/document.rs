@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::finding::Category;
 use crate::severity::Severity;
 
-use super::{Entry, inline, location};
+use super::{Entry, inline, inline_location};
 
 /// What stands above the findings.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ fn write_finding(out: &mut String, number: usize, entry: &Entry<'_>) {
         "\n{number}. **[{category}]:** {}{id}\n",
         inline(&finding.title)
     );
-    if let Some(place) = location(finding) {
+    if let Some(place) = inline_location(finding) {
         let _ = writeln!(out, "   - **File:** {place}");
     }
     // 004 knows three degrees; the finer word is kept where they would hide it.

@@ -17,37 +17,40 @@ impl Draft<'_> {
         reports: &[FindingReport],
         session: Option<&str>,
     ) -> Result<(), Refused> {
-        if submission.commit.is_empty() || submission.files.is_empty() {
-            return Err(Refused::EmptyChange);
-        }
         self.finish(lease.serial);
         self.ticket.assigned.session = session.map(str::to_owned);
-        self.put_forward(submission);
+        self.put_forward(submission)?;
+        self.sign_as_author();
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
         for report in reports {
             self.ticket.ledger.hear_builder(round, &by, report);
-        }
-        if self.policy.protected_change == ProtectedChange::Forbid
-            && !submission.protected.is_empty()
-        {
-            self.send_back_red(vec![forbidden(&submission.protected)]);
-            return Ok(());
         }
         self.order_check();
         Ok(())
     }
 
     /// A commit takes the place of the one before; whatever was approved no longer is.
-    pub(super) fn put_forward(&mut self, submission: &Submission) {
+    pub(super) fn put_forward(&mut self, submission: &Submission) -> Result<(), Refused> {
+        if submission.commit.is_empty() || submission.files.is_empty() {
+            return Err(Refused::EmptyChange);
+        }
+        if submission.tree.is_empty() {
+            return Err(Refused::NotExact);
+        }
         self.void_approval();
         self.ticket.ledger.follow(&submission.moved);
-        self.ticket.authors.insert(self.event.by.principal.clone());
         self.ticket
             .authors
             .extend(submission.authors.iter().cloned());
         self.ticket.submission = Some(submission.clone());
         self.ticket.checks = None;
         self.ticket.seats = Vec::new();
+        Ok(())
+    }
+
+    /// Whoever puts a commit forward answers for it, whatever name the commit bears.
+    pub(super) fn sign_as_author(&mut self) {
+        self.ticket.authors.insert(self.event.by.principal.clone());
     }
 
     pub(super) fn void_approval(&mut self) {
@@ -57,9 +60,14 @@ impl Draft<'_> {
     }
 
     pub(super) fn order_check(&mut self) {
-        let Some(commit) = self.commit() else {
+        let Some(submission) = &self.ticket.submission else {
             return self.order_build();
         };
+        let (commit, protected) = (submission.commit.clone(), &submission.protected);
+        if self.policy.protected_change == ProtectedChange::Forbid && !protected.is_empty() {
+            let results = vec![forbidden(protected)];
+            return self.send_back_red(results);
+        }
         self.ticket.stage = Stage::Checking;
         self.order(Task::Check { commit }, None);
     }
@@ -96,7 +104,7 @@ impl Draft<'_> {
             results: results.to_vec(),
         });
         if !self.policy.gates.checks_green {
-            self.to_review();
+            self.go_to_review();
             return Ok(());
         }
         let red = with_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
@@ -108,7 +116,7 @@ impl Draft<'_> {
             let evidence = format!("red before the change as well: {}", checks.join(", "));
             self.escalate(Reason::RedOnBase { checks }, Stage::Checking, &evidence);
         } else {
-            self.to_review();
+            self.go_to_review();
         }
         Ok(())
     }

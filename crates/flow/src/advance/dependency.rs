@@ -8,20 +8,35 @@ use crate::job::News;
 use crate::ticket::{Blocked, Reason, Stage, TicketId};
 
 impl Draft<'_> {
-    /// Takes stock of all dependencies and puts the ticket where it belongs.
+    /// Takes stock of all dependencies and puts a new ticket where it belongs.
     pub(super) fn arrange_dependencies(
         &mut self,
         depends_on: &BTreeSet<TicketId>,
         met: &BTreeSet<TicketId>,
         failed: &[(TicketId, String)],
     ) {
-        self.ticket.waits_for = depends_on.difference(met).cloned().collect();
+        self.take_stock(depends_on, met, failed);
+        self.wait_or_start();
+    }
+
+    /// What has failed is not met, whatever was said of it before.
+    fn take_stock(
+        &mut self,
+        depends_on: &BTreeSet<TicketId>,
+        met: &BTreeSet<TicketId>,
+        failed: &[(TicketId, String)],
+    ) {
         self.ticket.broken = failed
             .iter()
             .filter(|(ticket, _)| depends_on.contains(ticket))
             .cloned()
             .collect();
-        self.wait_or_start();
+        let broken = &self.ticket.broken;
+        self.ticket.waits_for = depends_on
+            .iter()
+            .filter(|ticket| !met.contains(*ticket) || broken.contains_key(*ticket))
+            .cloned()
+            .collect();
     }
 
     fn wait_or_start(&mut self) {
@@ -46,7 +61,7 @@ impl Draft<'_> {
             });
         }
         self.ticket.broken.remove(dependency);
-        self.wait_or_start();
+        self.wait_or_start_and_tell();
         Ok(())
     }
 
@@ -64,14 +79,12 @@ impl Draft<'_> {
             .broken
             .insert(dependency.clone(), why.to_owned());
         match self.ticket.stage {
-            Stage::Pending => {
-                self.wait_or_start();
-                self.tell(News::Failed {
-                    why: format!("{} is blocked: {why}", self.ticket.id),
-                });
+            Stage::Pending | Stage::Blocked if self.must_wait_for_others().is_ok() => {
+                self.ticket.waits_for.insert(dependency.clone());
+                self.wait_or_start_and_tell();
             }
-            // Already waiting for somebody; the reason is on record now.
-            Stage::Blocked | Stage::Escalated => {}
+            // Already waiting for a person; the reason is on record now.
+            Stage::Pending | Stage::Blocked | Stage::Escalated => {}
             Stage::Queued
             | Stage::Building
             | Stage::Checking
@@ -115,22 +128,24 @@ impl Draft<'_> {
             return Err(Refused::NoReason);
         }
         self.ticket.spec.depends_on.clone_from(depends_on);
-        self.ticket.waits_for = depends_on.difference(met).cloned().collect();
-        self.ticket.broken = failed
-            .iter()
-            .filter(|(ticket, _)| depends_on.contains(ticket))
-            .cloned()
-            .collect();
+        self.take_stock(depends_on, met, failed);
         self.wait_or_start_and_tell();
         Ok(())
     }
 
-    /// A ticket that leaves `blocked` gives hope to those behind it.
+    /// Those behind a ticket hear when it gets stuck, and when it comes free.
     fn wait_or_start_and_tell(&mut self) {
         let was_blocked = self.ticket.stage == Stage::Blocked;
         self.wait_or_start();
-        if was_blocked && self.ticket.stage != Stage::Blocked {
-            self.tell(News::Repaired);
+        match (was_blocked, self.ticket.stage == Stage::Blocked) {
+            (true, false) => self.tell(News::Repaired),
+            (false, true) => {
+                let why: Vec<&str> = self.ticket.broken.values().map(String::as_str).collect();
+                self.tell(News::Failed {
+                    why: format!("{} is blocked: {}", self.ticket.id, why.join("; ")),
+                });
+            }
+            (true, true) | (false, false) => {}
         }
     }
 

@@ -56,6 +56,28 @@ pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
     }
 }
 
+fn round_is_over(ticket: &Ticket) -> bool {
+    ticket
+        .rounds
+        .last()
+        .is_some_and(|last| last.number >= ticket.round)
+}
+
+/// The limit that is reached, if one is. A round that is over holds up nothing that comes after.
+pub fn over_budget(ticket: &Ticket, policy: &Policy) -> Option<String> {
+    let budget = ticket.budget.unwrap_or(policy.budget);
+    let this_round = if round_is_over(ticket) {
+        Usage::default()
+    } else {
+        ticket.spent.round
+    };
+    let round = budget.round.reached_by(this_round);
+    round.map(|text| format!("this round: {text}")).or_else(|| {
+        let whole = budget.ticket.reached_by(ticket.spent.ticket);
+        whole.map(|text| format!("this ticket: {text}"))
+    })
+}
+
 impl<'a> Draft<'a> {
     pub fn new(ticket: &Ticket, event: &'a Event, policy: &'a Policy) -> Self {
         let mut ticket = ticket.clone();
@@ -81,19 +103,9 @@ impl<'a> Draft<'a> {
         self.ticket.spent.ticket = self.ticket.spent.ticket.plus(usage);
     }
 
-    /// The limit that is reached, if one is.
-    pub fn over_budget(&self) -> Option<String> {
-        let budget = self.ticket.budget.unwrap_or(self.policy.budget);
-        let round = budget.round.reached_by(self.ticket.spent.round);
-        let ticket = budget.ticket.reached_by(self.ticket.spent.ticket);
-        round
-            .map(|text| format!("this round: {text}"))
-            .or_else(|| ticket.map(|text| format!("this ticket: {text}")))
-    }
-
     /// True where paid work may go on; else the ticket now waits for a person.
     pub fn affords(&mut self, from: Stage) -> bool {
-        let Some(limit) = self.over_budget() else {
+        let Some(limit) = over_budget(&self.ticket, self.policy) else {
             return true;
         };
         self.escalate(
@@ -104,6 +116,13 @@ impl<'a> Draft<'a> {
             &limit,
         );
         false
+    }
+
+    /// Those still at work for money, where one report has used up what all of them share.
+    pub fn call_off_what_is_not_afforded(&mut self) {
+        if self.ticket.jobs.iter().any(|job| job.task.is_paid()) {
+            self.affords(self.resting_stage());
+        }
     }
 
     pub fn order(&mut self, task: Task, agent: Option<String>) {
@@ -175,12 +194,11 @@ impl<'a> Draft<'a> {
         });
     }
 
-    pub fn cancelled(&mut self, why: &str) -> Result<(), super::Refused> {
+    pub fn cancelled(&mut self, why: &str) {
         self.end(Stage::Cancelled, why);
         self.tell(News::Failed {
             why: format!("{} was cancelled: {why}", self.ticket.id),
         });
-        Ok(())
     }
 
     fn end(&mut self, stage: Stage, why: &str) {
@@ -200,12 +218,7 @@ impl<'a> Draft<'a> {
 
     /// A round that has had its verdict is over; what comes now belongs to the next.
     pub fn enter_round(&mut self) {
-        let over = self
-            .ticket
-            .rounds
-            .last()
-            .is_some_and(|last| last.number >= self.ticket.round);
-        if over {
+        if round_is_over(&self.ticket) {
             self.ticket.round += 1;
             self.ticket.spent.round = Usage::default();
             self.ticket.counts.red_checks = 0;
@@ -231,8 +244,10 @@ impl<'a> Draft<'a> {
         self.order_build();
     }
 
+    /// What is to be built anew is not approved any more.
     pub fn order_build(&mut self) {
         let stage = self.build_stage();
+        self.void_approval();
         self.enter_round();
         if !self.affords(stage) {
             return;

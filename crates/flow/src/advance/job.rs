@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::Refused;
 use super::draft::Draft;
-use crate::event::{Event, Failure, Lease, What};
+use crate::event::{Event, Failure, Lease, Role, What};
 use crate::job::{Effect, OpenJob, Task};
 use crate::policy::OnExhausted;
 use crate::ticket::{Reason, Stage, Ticket, Time};
@@ -41,11 +41,13 @@ pub fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
         }
         return may_take(ticket, job, event);
     }
-    // A lease can be lost, or given back, before its start was reported: the token is newer then.
-    let early = matches!(event.what, What::LeaseLost { .. } | What::JobFailed { .. })
-        && job.holder.is_none()
-        && lease.fence > job.fence;
-    if lease.fence != job.fence && !early {
+    let live = match job.holder {
+        Some(_) => lease.fence == job.fence,
+        // A lease can be lost, or given back, before its start was reported: the token is newer
+        // then. An equal one has been given back already.
+        None => ends_a_try(&event.what) && lease.fence > job.fence,
+    };
+    if !live {
         return Err(stale);
     }
     if !fits(&event.what, &job.task) {
@@ -59,8 +61,15 @@ pub fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
     held_by(job, event)
 }
 
-/// Nobody takes a job that judges their own work.
+fn ends_a_try(what: &What) -> bool {
+    matches!(what, What::LeaseLost { .. } | What::JobFailed { .. })
+}
+
+/// Nobody takes a job from its holder, nor one that judges their own work.
 fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event) -> Result<(), Refused> {
+    if let Some(holder) = &job.holder {
+        return Err(not_holder(job, holder, event));
+    }
     let judges = matches!(job.task, Task::Review { .. } | Task::Verify { .. });
     if judges && ticket.authors.contains(&event.by.principal) {
         return Err(Refused::OwnWork {
@@ -71,23 +80,22 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event) -> Result<(), Refused
 }
 
 fn held_by(job: &OpenJob, event: &Event) -> Result<(), Refused> {
-    let given = &event.by.principal;
-    match (&event.what, &job.holder) {
-        // The house may say that somebody else's run failed or ended without an answer.
-        (What::LeaseLost { .. } | What::JobFailed { .. } | What::ReviewUnusable { .. }, _) => {
-            Ok(())
+    // The house may say that somebody else's run failed or ended without an answer.
+    let house_says = matches!(event.by.role, Role::Service | Role::Admin)
+        && (ends_a_try(&event.what) || matches!(event.what, What::ReviewUnusable { .. }));
+    match &job.holder {
+        Some(holder) if *holder != event.by.principal && !house_says => {
+            Err(not_holder(job, holder, event))
         }
-        (_, Some(holder)) if holder == given => Ok(()),
-        (_, Some(holder)) => Err(Refused::NotHolder {
-            serial: job.serial,
-            holder: holder.clone(),
-            given: given.clone(),
-        }),
-        (_, None) => Err(Refused::StaleFence {
-            serial: job.serial,
-            given: 0,
-            current: job.fence,
-        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn not_holder(job: &OpenJob, holder: &str, event: &Event) -> Refused {
+    Refused::NotHolder {
+        serial: job.serial,
+        holder: holder.to_owned(),
+        given: event.by.principal.clone(),
     }
 }
 
@@ -158,7 +166,10 @@ impl Draft<'_> {
                 self.give_back(lease, self.event.at);
                 Ok(())
             }
-            Failure::Permanent => self.give_up(lease.serial, message),
+            Failure::Permanent => {
+                self.give_up(lease.serial, message);
+                Ok(())
+            }
             Failure::Budget => {
                 self.bury(lease.serial, message);
                 let from = self.resting_stage();
@@ -183,7 +194,8 @@ impl Draft<'_> {
         job.attempts += 1;
         let attempts = job.attempts;
         if attempts > self.policy.limits.retries_max {
-            return self.give_up(lease.serial, why);
+            self.give_up(lease.serial, why);
+            return Ok(());
         }
         let not_before = self
             .event
@@ -194,18 +206,24 @@ impl Draft<'_> {
     }
 
     fn give_back(&mut self, lease: Lease, not_before: Time) {
+        let from = self.resting_stage();
+        let mut paid = false;
         if let Some(job) = self.job_mut(lease.serial) {
             job.holder = None;
             job.fence = job.fence.max(lease.fence);
+            paid = job.task.is_paid();
         }
-        self.ticket.stage = self.resting_stage();
+        if paid && !self.affords(from) {
+            return;
+        }
+        self.ticket.stage = from;
         self.effects.push(Effect::Retry {
             serial: lease.serial,
             not_before,
         });
     }
 
-    fn give_up(&mut self, serial: u32, why: &str) -> Result<(), Refused> {
+    fn give_up(&mut self, serial: u32, why: &str) {
         let task = self
             .job_mut(serial)
             .map(|job| job.task.queue())
@@ -222,7 +240,6 @@ impl Draft<'_> {
                 self.escalate(reason, from, why);
             }
         }
-        Ok(())
     }
 
     fn bury(&mut self, serial: u32, why: &str) {
@@ -234,7 +251,7 @@ impl Draft<'_> {
     }
 
     /// Where the ticket waits when its job has nobody at work on it.
-    fn resting_stage(&self) -> Stage {
+    pub(super) fn resting_stage(&self) -> Stage {
         match self.ticket.stage {
             Stage::Building => self.build_stage(),
             Stage::Merging => Stage::Approved,

@@ -75,7 +75,8 @@ impl Draft<'_> {
                 current: String::new(),
             });
         };
-        let same_change = landed == approval.commit || diff_id == approval.diff_id;
+        let same_diff = !diff_id.is_empty() && diff_id == approval.diff_id;
+        let same_change = landed == approval.commit || same_diff;
         if commit != approval.commit || !same_change {
             let given = if commit == approval.commit {
                 landed
@@ -96,25 +97,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn conflicted(
-        &mut self,
-        lease: Lease,
-        files: &[String],
-        evidence: &str,
-    ) -> Result<(), Refused> {
+    pub(super) fn conflicted(&mut self, lease: Lease, files: &[String], evidence: &str) {
         let setback = Setback::Conflict {
             files: files.to_vec(),
             evidence: evidence.to_owned(),
         };
         self.back_from_merge(lease, setback, evidence);
-        Ok(())
     }
 
-    pub(super) fn combination_red(
-        &mut self,
-        lease: Lease,
-        results: &[CheckResult],
-    ) -> Result<(), Refused> {
+    pub(super) fn combination_red(&mut self, lease: Lease, results: &[CheckResult]) {
         let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
         let evidence = format!("red together with the newest base: {}", names.join(", "));
         self.back_from_merge(
@@ -124,7 +115,6 @@ impl Draft<'_> {
             },
             &evidence,
         );
-        Ok(())
     }
 
     fn back_from_merge(&mut self, lease: Lease, setback: Setback, evidence: &str) {
@@ -142,11 +132,8 @@ impl Draft<'_> {
 
     /// Another commit, or another base under it: what was approved is not what would land.
     pub(super) fn went_stale(&mut self, submission: &Submission) -> Result<(), Refused> {
-        if submission.commit.is_empty() || submission.files.is_empty() {
-            return Err(Refused::EmptyChange);
-        }
         self.drop_jobs("the approval went stale");
-        self.put_forward(submission);
+        self.put_forward(submission)?;
         self.ticket.counts.stale += 1;
         let times = self.ticket.counts.stale;
         if times > self.policy.limits.stale_max {

@@ -1,11 +1,12 @@
 //! What persons decide: waivers, budgets, and the six ways to settle an escalation.
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::{Draft, over_budget};
 use crate::event::Choice;
 use crate::policy::{Policy, ROUNDS_HARD_CAP};
 use crate::ticket::{ApprovedBy, Blocked, Counts, Reason, Setback, Stage, Submission, Ticket};
 use crate::usage::Budget;
+use crate::verdict::checks_gate;
 
 /// The choices that an escalated ticket really has, in the order they are offered.
 pub fn choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
@@ -13,9 +14,7 @@ pub fn choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
         return Vec::new();
     }
     let another_round = asks_for_rounds(ticket) && ticket.counts.verdicts >= ROUNDS_HARD_CAP;
-    let budget = ticket.budget.unwrap_or(policy.budget);
-    let broke = budget.round.reached_by(ticket.spent.round).is_some()
-        || budget.ticket.reached_by(ticket.spent.ticket).is_some();
+    let broke = over_budget(ticket, policy).is_some();
     let all = [
         (
             ticket.submission.is_some(),
@@ -72,7 +71,8 @@ impl Draft<'_> {
             Choice::Reset => {
                 self.must_afford()?;
                 self.ticket.counts = Counts::default();
-                self.start_over()
+                self.start_over();
+                Ok(())
             }
             Choice::Reassign { builder, reviewer } => {
                 self.reassign(builder.as_deref(), reviewer.as_deref())
@@ -88,14 +88,11 @@ impl Draft<'_> {
     /// A waiver in the person's name on everything open, then the approval.
     fn accept(&mut self, over_red_checks: bool, why: &str) -> Result<(), Refused> {
         must_say_why(why)?;
-        let Some(submission) = &self.ticket.submission else {
+        if self.ticket.submission.is_none() {
             return Err(Refused::NothingToAccept);
-        };
+        }
         self.must_not_judge_own_work()?;
-        let green = self.ticket.checks.as_ref().is_some_and(|checks| {
-            checks.commit == submission.commit
-                && checks.results.iter().all(|r| r.outcome.is_green())
-        });
+        let green = checks_gate(&self.ticket, self.policy).passed;
         if !green && !over_red_checks {
             return Err(Refused::RedChecks);
         }
@@ -132,7 +129,7 @@ impl Draft<'_> {
     }
 
     fn must_afford(&self) -> Result<(), Refused> {
-        self.over_budget()
+        over_budget(&self.ticket, self.policy)
             .map_or(Ok(()), |limit| Err(Refused::BudgetUsedUp { limit }))
     }
 
@@ -147,13 +144,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The interrupted step once more; the counters that stopped it start again.
-    fn resume(&mut self) {
-        let from = self
-            .ticket
-            .escalation
-            .take()
-            .map_or(Stage::Queued, |escalation| escalation.from);
+    /// All counters but those of rounds start again.
+    fn forgive(&mut self) {
         let Counts {
             verdicts, granted, ..
         } = self.ticket.counts;
@@ -162,9 +154,19 @@ impl Draft<'_> {
             granted,
             ..Counts::default()
         };
+    }
+
+    /// The interrupted step once more; the counters that stopped it start again.
+    fn resume(&mut self) {
+        self.forgive();
+        let from = self
+            .ticket
+            .escalation
+            .take()
+            .map_or(Stage::Queued, |escalation| escalation.from);
         match from {
             Stage::Checking => self.order_check(),
-            Stage::Reviewing => self.to_review(),
+            Stage::Reviewing => self.go_to_review(),
             Stage::Approved | Stage::Merging => self.order_merge(),
             Stage::Pending
             | Stage::Queued
@@ -178,10 +180,9 @@ impl Draft<'_> {
         }
     }
 
-    fn start_over(&mut self) -> Result<(), Refused> {
+    fn start_over(&mut self) {
         self.ticket.escalation = None;
         self.order_build();
-        Ok(())
     }
 
     fn reassign(&mut self, builder: Option<&str>, reviewer: Option<&str>) -> Result<(), Refused> {
@@ -192,26 +193,29 @@ impl Draft<'_> {
         if asks_for_rounds(&self.ticket) {
             self.grant_round()?;
         }
+        self.forgive();
         if let Some(name) = reviewer {
+            self.must_be_no_author(name)?;
             self.ticket.assigned.reviewer = Some(name.to_owned());
         }
-        let Some(name) = builder else {
-            return self.review_anew();
-        };
-        self.ticket.assigned.builder = Some(name.to_owned());
-        self.ticket.assigned.session = None;
-        self.start_over()
+        if let Some(name) = builder {
+            self.ticket.assigned.builder = Some(name.to_owned());
+            self.ticket.assigned.session = None;
+            self.start_over();
+        } else {
+            self.review_anew();
+        }
+        Ok(())
     }
 
-    /// The same commit before another reviewer.
-    fn review_anew(&mut self) -> Result<(), Refused> {
-        if self.ticket.checks.is_none() {
-            self.resume();
-            return Ok(());
+    /// The same commit before another reviewer, where the checks let it come so far.
+    fn review_anew(&mut self) {
+        let gate_is_on = self.policy.gates.checks_green;
+        if gate_is_on && !checks_gate(&self.ticket, self.policy).passed {
+            return self.resume();
         }
         self.ticket.escalation = None;
-        self.to_review();
-        Ok(())
+        self.go_to_review();
     }
 
     pub(super) fn resubmitted(&mut self, submission: &Submission) -> Result<(), Refused> {
@@ -222,16 +226,14 @@ impl Draft<'_> {
                 stages: &[],
             });
         };
-        if submission.commit.is_empty() || submission.files.is_empty() {
-            return Err(Refused::EmptyChange);
-        }
         self.ticket.blocked = None;
         // The person's own work deserves a review, so they grant the round; at the hard cap the
         // checks still run, and then somebody decides again.
         if self.rounds_used_up() && self.ticket.counts.verdicts < ROUNDS_HARD_CAP {
             self.grant_round()?;
         }
-        self.put_forward(submission);
+        self.put_forward(submission)?;
+        self.sign_as_author();
         self.order_check();
         Ok(())
     }
@@ -254,7 +256,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn budget_reached(&mut self, limit: &str) -> Result<(), Refused> {
+    pub(super) fn budget_reached(&mut self, limit: &str) {
         let from = self.ticket.stage;
         self.escalate(
             Reason::Budget {
@@ -263,10 +265,16 @@ impl Draft<'_> {
             from,
             limit,
         );
-        Ok(())
     }
 
     pub(super) fn help_requested(&mut self, why: &str) -> Result<(), Refused> {
+        let principal = &self.event.by.principal;
+        let mut jobs = self.ticket.jobs.iter();
+        if !jobs.any(|job| job.holder.as_ref() == Some(principal)) {
+            return Err(Refused::NotAtWork {
+                principal: principal.clone(),
+            });
+        }
         let (from, by) = (self.ticket.stage, self.event.by.agent.clone());
         self.escalate(Reason::HelpRequested { by }, from, why);
         Ok(())

@@ -20,7 +20,7 @@ const TITLE_CHARS_MAX: usize = 120;
 
 impl Draft<'_> {
     /// The checks have nothing against it: on to the reviewers, if there is need of any.
-    pub(super) fn to_review(&mut self) {
+    pub(super) fn go_to_review(&mut self) {
         if self.policy.review == ReviewMode::None {
             return self.approve(ApprovedBy::NobodyAsPolicySays);
         }
@@ -41,6 +41,7 @@ impl Draft<'_> {
             return self.order_build();
         };
         let round = self.ticket.round;
+        self.void_approval();
         self.ticket.stage = Stage::Reviewing;
         self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
@@ -90,9 +91,17 @@ impl Draft<'_> {
         );
     }
 
-    /// The round in which this very tree, on this very base, was approved under this policy.
+    /// The round in which this very tree, on this very base, was approved under this policy,
+    /// unless something has been held against it since.
     fn approved_before(&self) -> Option<u32> {
         let now = self.ticket.submission.as_ref()?;
+        let mut later = self.ticket.rounds.iter().rev();
+        let turned_down = later
+            .find(|round| round.tree == now.tree)
+            .is_some_and(|round| !round.verdict.approved);
+        if turned_down || !self.ticket.ledger.open_must_fix(self.policy).is_empty() {
+            return None;
+        }
         let policy = self.policy.id();
         let same = self.ticket.approvals_voided.iter().rev().find(|earlier| {
             earlier.tree == now.tree
@@ -121,8 +130,7 @@ impl Draft<'_> {
             });
         };
         self.finish(lease.serial);
-        let reported = self.take_in(review);
-        let answer = self.answer(review, reported, isolation);
+        let answer = self.answer(review, isolation);
         if let Some(seat) = self
             .ticket
             .seats
@@ -136,10 +144,13 @@ impl Draft<'_> {
     }
 
     pub(super) fn must_not_judge_own_work(&self) -> Result<(), Refused> {
-        let principal = &self.event.by.principal;
+        self.must_be_no_author(&self.event.by.principal)
+    }
+
+    pub(super) fn must_be_no_author(&self, principal: &str) -> Result<(), Refused> {
         if self.ticket.authors.contains(principal) {
             return Err(Refused::OwnWork {
-                principal: principal.clone(),
+                principal: principal.to_owned(),
             });
         }
         Ok(())
@@ -158,7 +169,8 @@ impl Draft<'_> {
     }
 
     /// Findings and blocking issues go into the ledger; a bare rejection becomes a finding.
-    fn take_in(&mut self, review: &Review) -> BTreeSet<String> {
+    /// Says which entries it spoke of, and how many findings were beyond the limit.
+    fn take_in(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
         let most = self.policy.limits.findings_max as usize;
         let blocking: Vec<Finding> = review
             .blocking_issues
@@ -166,7 +178,7 @@ impl Draft<'_> {
             .map(blocking_finding)
             .collect();
         let bare = bare_rejection(review);
-        let incoming: Vec<Incoming<'_>> = blocking
+        let mut incoming: Vec<Incoming<'_>> = blocking
             .iter()
             .map(|finding| Incoming {
                 finding,
@@ -180,8 +192,16 @@ impl Draft<'_> {
                 finding,
                 blocking: false,
             }))
-            .take(most)
             .collect();
+        let left_out = incoming.len().saturating_sub(most);
+        if left_out > 0 {
+            // The gravest stay: a flood of small ones must not wash them away.
+            incoming.sort_by_key(|one| {
+                let finding = one.finding;
+                (!one.blocking, !finding.actionable, finding.rating.severity)
+            });
+            incoming.truncate(most);
+        }
         let touched = self
             .ticket
             .submission
@@ -189,12 +209,17 @@ impl Draft<'_> {
             .map(|put| put.touched.clone())
             .unwrap_or_default();
         let by = self.event.by.agent.clone();
-        self.ticket
-            .ledger
-            .absorb(self.ticket.round, &by, &incoming, &touched)
+        let ledger = &mut self.ticket.ledger;
+        let reported = ledger.absorb(self.ticket.round, &by, &incoming, &touched);
+        (reported, left_out)
     }
 
-    fn answer(&self, review: &Review, reported: BTreeSet<String>, isolation: &str) -> SeatAnswer {
+    fn answer(&mut self, review: &Review, isolation: &str) -> SeatAnswer {
+        let (reported, left_out) = self.take_in(review);
+        let mut remarks = review.remarks.clone();
+        if left_out > 0 {
+            remarks.push(format!("{left_out} more findings were not kept"));
+        }
         SeatAnswer {
             reviewer: self.event.by.agent.clone(),
             claim: review.claim,
@@ -205,7 +230,7 @@ impl Draft<'_> {
             criteria: review.criteria.clone(),
             notes: review.notes.clone(),
             isolation: isolation.to_owned(),
-            remarks: review.remarks.clone(),
+            remarks,
         }
     }
 
@@ -255,18 +280,33 @@ impl Draft<'_> {
         self.finish(lease.serial);
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
         for id in &asked {
-            let given = answers.iter().find(|answer| &answer.finding == id);
-            let silent = Answer {
-                finding: id.clone(),
-                outcome: AnswerOutcome::Uncertain,
-                evidence: "the verifier did not answer".to_owned(),
-            };
-            self.ticket
-                .ledger
-                .hear_verifier(round, &by, given.unwrap_or(&silent));
+            let answer = self.word_on(id, answers);
+            self.ticket.ledger.hear_verifier(round, &by, &answer);
         }
         self.decide_when_complete();
         Ok(())
+    }
+
+    /// The verifier's word on one finding. Silence and contradiction are uncertain, and what a
+    /// reviewer reports on this very commit can be refuted, but it cannot be fixed.
+    fn word_on(&self, id: &str, answers: &[Answer]) -> Answer {
+        let uncertain = |evidence: &str| Answer {
+            finding: id.to_owned(),
+            outcome: AnswerOutcome::Uncertain,
+            evidence: evidence.to_owned(),
+        };
+        let mut given = answers.iter().filter(|answer| answer.finding == id);
+        let Some(first) = given.next() else {
+            return uncertain("the verifier did not answer");
+        };
+        if given.any(|other| other.outcome != first.outcome) {
+            return uncertain("the verifier contradicts itself");
+        }
+        let mut reviews = self.ticket.seats.iter().filter_map(|s| s.answer.as_ref());
+        if first.outcome == AnswerOutcome::Fixed && reviews.any(|r| r.reported.contains(id)) {
+            return uncertain("called fixed, but a reviewer reports it on this commit");
+        }
+        first.clone()
     }
 
     fn asked_in(&self, serial: u32) -> Vec<String> {
@@ -403,20 +443,24 @@ impl Draft<'_> {
         self.ticket.counts.verdicts >= self.policy.rounds_allowed(self.ticket.counts.granted)
     }
 
+    /// A policy that fails, fails what reviewers have turned down. A commit that they approved or
+    /// never saw is for a person to decide.
     pub(super) fn exhausted(&mut self) {
         let rounds = self.ticket.counts.verdicts;
-        match self.policy.on_exhausted {
-            OnExhausted::Fail => {
-                self.fail(&format!(
-                    "Review failed after {} revisions",
-                    rounds.saturating_sub(1)
-                ));
-            }
-            OnExhausted::Escalate => {
-                let evidence = format!("after {rounds} review rounds, issues remain");
-                self.escalate(Reason::RoundsUsedUp { rounds }, Stage::Rework, &evidence);
-            }
+        let last = self.ticket.rounds.last();
+        let turned_down = last.is_some_and(|round| {
+            !round.verdict.approved && self.commit().as_ref() == Some(&round.commit)
+        });
+        if turned_down && self.policy.on_exhausted == OnExhausted::Fail {
+            let revisions = rounds.saturating_sub(1);
+            return self.fail(&format!("Review failed after {revisions} revisions"));
         }
+        let evidence = if turned_down {
+            format!("after {rounds} review rounds, issues remain")
+        } else {
+            format!("{rounds} review rounds are used up, and the change needs another")
+        };
+        self.escalate(Reason::RoundsUsedUp { rounds }, Stage::Rework, &evidence);
     }
 }
 

@@ -21,13 +21,12 @@ const BEFORE_WORK: &[Stage] = &[Pending, Blocked];
 pub fn stages(what: &What) -> &'static [Stage] {
     match what {
         What::Created { .. } => &[],
-        What::DependencyMet { .. }
-        | What::DependencyRepaired { .. }
-        | What::DependenciesSet { .. } => BEFORE_WORK,
-        What::DependencyFailed { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Cancelled { .. } => ALIVE,
+        What::DependencyMet { .. } | What::DependenciesSet { .. } => BEFORE_WORK,
+        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
+        What::DependencyFailed { .. } | What::BudgetRaised { .. } | What::Cancelled { .. } => ALIVE,
+        What::Waived { .. } => &[
+            Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
+        ],
         What::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
         What::Submitted { .. } => &[Building],
         What::Checked { .. } => &[Checking],
@@ -40,7 +39,6 @@ pub fn stages(what: &What) -> &'static [Stage] {
         What::HelpRequested { .. } => &[Building, Reviewing],
         What::BudgetReached { .. } => ACTIVE,
         What::Settled { .. } => &[Escalated],
-        What::Resubmitted { .. } => &[Blocked],
     }
 }
 
@@ -61,7 +59,7 @@ pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
         | What::Conflicted { .. }
         | What::CombinationRed { .. } => task.map_or(HOUSE, worker),
         What::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
-        What::JobFailed { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier, Role::Service],
+        What::JobFailed { .. } => task.map_or(HOUSE, worker_or_house),
         What::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
         What::DependencyMet { .. }
         | What::DependencyFailed { .. }
@@ -75,6 +73,15 @@ pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
         | What::Settled { .. }
         | What::Resubmitted { .. } => PERSON,
         What::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],
+    }
+}
+
+fn worker_or_house(task: &Task) -> &'static [Role] {
+    match task {
+        Task::Build { .. } => &[Role::Builder, Role::Service],
+        Task::Review { .. } => &[Role::Reviewer, Role::Service],
+        Task::Verify { .. } => &[Role::Verifier, Role::Service],
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => &[Role::Service],
     }
 }
 

@@ -99,12 +99,12 @@ fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
 }
 
 /// Takes jobs that are ready, each with its line in the log where no ticket follows it. Values are
-/// numbered from 1 to 6.
+/// numbered from 1 to 7.
 fn taking(ask: &Ask, first: &str) -> String {
     let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED");
     format!(
         "picked AS MATERIALIZED ({picked}),
-        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $2,
+        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $7,
                 lease_until = (SELECT clock_ms()) + $6
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
@@ -119,6 +119,7 @@ fn taking(ask: &Ask, first: &str) -> String {
 fn values_to_take(ask: &Ask) -> Vec<Value> {
     let mut values = values_of(ask, ask.most);
     values.push(Box::new(rows::lease_end(0, ask.lease)));
+    values.push(Box::new(clean(&ask.holder)));
     values
 }
 
@@ -129,7 +130,7 @@ pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
 }
 
 /// The same in one statement with what `ends` does before it: its last common table is `checked`,
-/// of one row, and its values are numbered from 7.
+/// of one row, and its values are numbered from 8.
 ///
 /// "Before" matters. Looking for a job can leave a lock on one that is not taken, because somebody
 /// took it just then. Whoever takes first and ends later could wait for such a lock while others

@@ -42,7 +42,7 @@ impl Postgres {
         let (ids, fences, results) = done_columns(ended)?;
         let wanted = count(ids.len());
         let values = values![ids, fences, results, wanted];
-        let place = claim::end_and_take(&mut steps, &done(7), values, ask);
+        let place = claim::end_and_take(&mut steps, &done(8), values, ask);
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);

@@ -118,7 +118,7 @@ impl Tx<'_> {
         let mut job = chosen.job;
         job.until = Time(rows::lease_end(self.now, ask.lease));
         job.fence += 1;
-        job.holder = rows::clean(&ask.agent);
+        job.holder = rows::clean(&ask.holder);
         self.db
             .prepare_cached(
                 "UPDATE jobs SET state = 'leased', fence = ?2, holder = ?3, lease_until = ?4

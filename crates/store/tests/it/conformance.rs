@@ -62,6 +62,7 @@ facts! {
     claims:
         priority_goes_first_then_age,
         a_job_for_an_agent_goes_to_it_alone,
+        a_lease_names_the_worker_and_not_the_agent,
         a_worker_of_one_ticket_gets_its_jobs_alone,
         several_queues_are_one_line,
         a_job_waits_for_its_time,

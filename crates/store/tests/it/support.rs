@@ -232,6 +232,7 @@ pub fn ask(queue: &str) -> Ask {
     Ask {
         queues: vec![queue.to_owned()],
         agent: "worker".to_owned(),
+        holder: "worker".to_owned(),
         provider: None,
         ticket: None,
         lease: LONG,

@@ -34,7 +34,7 @@ const PURE_LIBRARIES: [&str; 6] = [
 ];
 
 /// Libraries that belong to one crate.
-const OWNED: [(&str, &str); 13] = [
+const OWNED: [(&str, &str); 12] = [
     ("axum", "countersign"),
     ("clap", "countersign"),
     ("clap_complete", "countersign"),
@@ -46,8 +46,7 @@ const OWNED: [(&str, &str); 13] = [
     ("deadpool-postgres", "store"),
     ("rusqlite", "store"),
     ("tokio-postgres", "store"),
-    ("fs4", "engine"),
-    ("rustix", "engine"),
+    ("globset", "engine"),
 ];
 
 struct Dependency {

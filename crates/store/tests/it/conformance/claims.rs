@@ -53,6 +53,17 @@ pub async fn a_job_for_an_agent_goes_to_it_alone(house: House) {
     assert_eq!(body(&claim_one(&*store, &qa).await.work), 1);
 }
 
+pub async fn a_lease_names_the_worker_and_not_the_agent(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    let of_worker = Ask {
+        agent: "qa-1".to_owned(),
+        holder: "boot:42:7".to_owned(),
+        ..ask("work")
+    };
+    assert_eq!(claim_one(&*store, &of_worker).await.holder, "boot:42:7");
+}
+
 pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
     let store = house.store;
     with_build(&*store, "T-1").await;

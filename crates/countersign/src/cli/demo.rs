@@ -1,0 +1,86 @@
+//! `countersign demo`
+
+use std::path::PathBuf;
+
+use super::{Desktop, run};
+use crate::failure::{Exit, Failure};
+use crate::operations::project::furnish;
+use crate::operations::{Office, demo, run as running};
+use crate::settings::Surroundings;
+use flow::Stage;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Show the other end: a builder that does not listen, and a person who has to decide.
+    #[arg(long)]
+    escalate: bool,
+    /// Where to make the throw-away repository; must not be there yet [default: below the data directory].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let out = &desktop.out;
+    let root = match args.dir {
+        Some(dir) => std::path::absolute(desktop.directory.join(dir)).map_err(Failure::usage)?,
+        None => desktop
+            .surroundings
+            .data_dir
+            .join(format!("demo/{}", engine::clock::now().0)),
+    };
+    let stage = demo::build(&root, &desktop.surroundings, args.escalate).await?;
+    let surroundings = Surroundings {
+        data_dir: stage.data_dir.clone(),
+        database: desktop.surroundings.database.clone(),
+        ..desktop.surroundings.clone()
+    };
+    out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
+    let mut office = Office::open(surroundings).await?;
+    let told = run::listen(&mut office, out);
+    let shop = furnish(&office, &stage.repository, &stage.asked)
+        .await?
+        .shop;
+    let begun = running::begin(&office, &shop, "", || {
+        let bytes = crate::settings::read_bounded(&stage.ticket, "the ticket file", 1 << 20)?;
+        crate::settings::ticket_file::read("ticket.md", &bytes)
+    })
+    .await?;
+    let ticket = run::drive(&shop, &begun.id).await?;
+    drop((shop, told));
+    run::finish(&office, &ticket, desktop).await?;
+    let program = called(&desktop.surroundings);
+    let again = format!("{program} --data-dir {}", stage.data_dir.display());
+    out.line(format!("repository {}", stage.repository.display()));
+    out.line("\ntry next");
+    out.line(format!("  {again} ticket show slug"));
+    out.line(format!("  {again} log slug"));
+    out.line(format!("  {again} export --as findings slug --round 1"));
+    out.line(format!(
+        "  git -C {} log --oneline --graph",
+        stage.repository.display()
+    ));
+    out.line(format!(
+        "  {program} run --help      on a repository of your own"
+    ));
+    let expected = if args.escalate {
+        Stage::Escalated
+    } else {
+        Stage::Done
+    };
+    Ok(if ticket.stage == expected {
+        Exit::Done
+    } else {
+        run::exit_of(&ticket)
+    })
+}
+
+/// How the person can call us again: by name where the name is known, else by the path.
+fn called(surroundings: &Surroundings) -> String {
+    let found = std::env::split_paths(&surroundings.path)
+        .any(|dir| dir.join("countersign") == surroundings.program);
+    if found {
+        "countersign".to_owned()
+    } else {
+        surroundings.program.display().to_string()
+    }
+}

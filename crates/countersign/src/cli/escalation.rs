@@ -1,0 +1,161 @@
+//! `countersign escalation …`
+
+use flow::event::Choice;
+
+use super::{Desktop, ticket};
+use crate::failure::{Exit, Failure};
+use crate::operations::{Page, escalations};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// List the tickets that wait for a person.
+    List,
+    /// Show one: why it waits, what is open, what can be decided.
+    Show { ticket: String },
+    /// Decide. Your name and your reason are recorded.
+    #[command(after_help = CHOICES)]
+    Resolve {
+        ticket: String,
+        /// accept, continue, take-over, reset, reassign or reject.
+        choice: Word,
+        /// Why; needed to accept and to reject.
+        #[arg(long, default_value = "")]
+        why: String,
+        /// Accept although checks are not green.
+        #[arg(long)]
+        over_red_checks: bool,
+        /// With reassign: the builder that shall have it.
+        #[arg(long, value_name = "AGENT")]
+        builder: Option<String>,
+        /// With reassign: the reviewer that shall have it.
+        #[arg(long, value_name = "AGENT")]
+        reviewer: Option<String>,
+    },
+}
+
+const CHOICES: &str = "\
+accept     done despite what is open; every open must-fix finding is waived in your name
+continue   one more round, or the interrupted step again
+take-over  you fix it by hand and resubmit; until then it is blocked
+reset      the count of rounds starts again
+reassign   another builder or reviewer
+reject     the ticket has failed";
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Word {
+    Accept,
+    Continue,
+    TakeOver,
+    Reset,
+    Reassign,
+    Reject,
+}
+
+pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+    match verb {
+        Verb::List => list(desktop).await,
+        Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Resolve {
+            ticket,
+            choice,
+            why,
+            over_red_checks,
+            builder,
+            reviewer,
+        } => {
+            let choice = match choice {
+                Word::Accept => Choice::Accept { over_red_checks },
+                Word::Continue => Choice::Continue,
+                Word::TakeOver => Choice::TakeOver,
+                Word::Reset => Choice::Reset,
+                Word::Reassign => Choice::Reassign { builder, reviewer },
+                Word::Reject => Choice::Reject,
+            };
+            resolve(&ticket, choice, &why, desktop).await
+        }
+    }
+}
+
+async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let waiting = escalations::list(&office, &Page::default()).await?;
+    desktop
+        .out
+        .answer(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
+    if waiting.items.is_empty() {
+        desktop.out.line("nobody waits for a person");
+    }
+    for one in waiting.items {
+        desktop
+            .out
+            .line(format!("{}  {}  {}", one.id, one.title, one.reason));
+        desktop
+            .out
+            .line(format!("    countersign escalation show {}", one.id));
+    }
+    Ok(Exit::Done)
+}
+
+async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let stored = office.ticket(id).await?;
+    let Some(escalation) = &stored.ticket.escalation else {
+        return Err(Failure::usage(format!(
+            "{id} is {} and waits for no decision",
+            stored.ticket.stage
+        ))
+        .hint(format!("countersign ticket show {id}")));
+    };
+    let waiting = escalations::waiting(&office, &stored).await?;
+    desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored}));
+    for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
+        desktop.out.line(line);
+    }
+    Ok(Exit::Done)
+}
+
+/// The evidence and the choices, as a person needs them.
+pub fn explain(
+    ticket: &flow::Ticket,
+    waiting: &escalations::Waiting,
+    evidence: &str,
+) -> Vec<String> {
+    let mut lines = vec![
+        format!("{}: {}", waiting.id, waiting.title),
+        format!("  {}", waiting.reason),
+    ];
+    lines.extend(
+        findings::clean(evidence)
+            .lines()
+            .map(|line| format!("  | {line}")),
+    );
+    lines.extend(ticket::rounds(ticket));
+    lines.extend(ticket::ledger(ticket));
+    lines.push("\ndecide".to_owned());
+    for choice in &waiting.choices {
+        let needs_why = matches!(*choice, "accept" | "reject");
+        let why = if needs_why { " --why \"…\"" } else { "" };
+        lines.push(format!(
+            "  countersign escalation resolve {} {choice}{why}",
+            waiting.id
+        ));
+    }
+    lines
+}
+
+async fn resolve(id: &str, choice: Choice, why: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let word = choice.word();
+    let ticket = escalations::resolve(&office, id, choice, why).await?;
+    desktop
+        .out
+        .answer(&serde_json::json!({"id": id, "choice": word, "stage": ticket.stage}));
+    desktop.out.line(format!(
+        "{id} is {} ({word}, by {})",
+        ticket.stage, office.surroundings.person
+    ));
+    if !ticket.stage.is_terminal() && !ticket.needs_person() {
+        desktop.out.line(format!("next: countersign run {id}"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,49 @@
+//! Verbs that Countersign starts itself with: the holder in front of every child, and the player
+//! of scripted agents.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::failure::{Exit, Failure};
+use crate::settings;
+
+#[derive(Debug, clap::Args)]
+pub struct HoldArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PlayArgs {
+    script: PathBuf,
+}
+
+/// Ties the program that follows to our life, and becomes it.
+pub fn hold(args: &HoldArgs) -> Result<Exit, Failure> {
+    match engine::process::hold(&args.words) {
+        Err(error) => Err(Failure::error(format!(
+            "the program could not be started: {error}"
+        ))),
+        Ok(never) => match never {},
+    }
+}
+
+/// Plays the part that the environment names.
+pub fn play(args: &PlayArgs) -> Result<Exit, Failure> {
+    let here = std::env::current_dir().map_err(Failure::error)?;
+    let part = settings::agent_variables();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::error)?;
+    let mut out = std::io::stdout();
+    let code = runtime
+        .block_on(engine::agent::scripted::play(
+            &args.script,
+            &part,
+            &here,
+            &mut out,
+        ))
+        .map_err(Failure::error)?;
+    Ok(Exit::Played(code))
+}

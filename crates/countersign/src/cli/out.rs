@@ -1,0 +1,151 @@
+//! What goes to the terminal: text or JSON, colours where they are wanted, and never a panic on a
+//! pipe that was closed.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+
+use flow::narrate::Mood;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+
+/// The version of every JSON answer's shape.
+const JSON_VERSION: u32 = 1;
+
+#[derive(Clone, Debug)]
+pub struct Out {
+    pub json: bool,
+    colours: bool,
+}
+
+impl Out {
+    pub fn new(json: bool) -> Self {
+        Self {
+            json,
+            colours: !json && colours_wanted(),
+        }
+    }
+
+    /// One line of text for people; nothing where JSON was asked for.
+    pub fn line(&self, text: impl AsRef<str>) {
+        if !self.json {
+            write_out(&format!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// The answer for programs: an object with `version`, and the value's own fields.
+    pub fn answer(&self, value: &impl Serialize) {
+        if !self.json {
+            return;
+        }
+        let mut answer = json!({"version": JSON_VERSION});
+        match (
+            serde_json::to_value(value).unwrap_or_default(),
+            answer.as_object_mut(),
+        ) {
+            (Value::Object(fields), Some(object)) => object.extend(fields),
+            (other, Some(object)) => {
+                object.insert("items".to_owned(), other);
+            }
+            (_, None) => {}
+        }
+        write_out(&format!("{answer}\n"));
+    }
+
+    pub fn failure(&self, failure: &Failure) {
+        if self.json {
+            let error = json!({
+                "version": JSON_VERSION,
+                "error": {"message": failure.message, "hints": failure.hints, "exit": failure.exit.code()},
+            });
+            write_out(&format!("{error}\n"));
+            return;
+        }
+        let mut text = format!("{} {}\n", self.paint(Mood::Bad, "error:"), failure.message);
+        for hint in &failure.hints {
+            let _ = writeln!(text, "{} {hint}", self.paint(Mood::Plain, "  hint:"));
+        }
+        write_err(&text);
+    }
+
+    /// Coloured by mood, where the terminal wants colours.
+    pub fn paint(&self, mood: Mood, text: &str) -> String {
+        if !self.colours {
+            return text.to_owned();
+        }
+        let code = match mood {
+            Mood::Plain => "2",
+            Mood::Good => "32",
+            Mood::Bad => "31",
+            Mood::Urgent => "1;33",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    pub fn bold(&self, text: &str) -> String {
+        if self.colours {
+            format!("\u{1b}[1m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
+fn colours_wanted() -> bool {
+    std::io::stdout().is_terminal() && crate::settings::wants_colour()
+}
+
+/// A reader that has gone is no error of ours.
+fn write_out(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+fn write_err(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Text that is the answer itself, in either form (an export).
+pub fn raw(text: &str) {
+    write_out(text);
+}
+
+/// Help and version are answers; everything else about the words is a usage error.
+pub fn usage(error: &clap::Error) -> Exit {
+    let _ = error.print();
+    if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Done
+    }
+}
+
+/// Columns of equal width, the last one free.
+pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        for (index, cell) in row.iter().enumerate() {
+            let width = cell.chars().count();
+            match widths.get_mut(index) {
+                Some(known) => *known = (*known).max(width),
+                None => widths.push(width),
+            }
+        }
+    }
+    let pad = |row: &Vec<String>| {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(index, (cell, width))| {
+                if index + 1 == row.len() {
+                    cell.clone()
+                } else {
+                    format!("{cell:width$}")
+                }
+            });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(pad).collect()
+}

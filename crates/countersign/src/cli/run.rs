@@ -1,0 +1,238 @@
+//! `countersign run`
+
+use std::sync::Arc;
+
+use engine::desk::Told;
+use engine::process::Stop;
+use engine::workshop::Workshop;
+use flow::narrate::{approved_by, short};
+use flow::policy::Land;
+use flow::usage::dollars;
+use flow::{Stage, Ticket, TicketId};
+use tokio::sync::mpsc;
+
+use super::out::Out;
+use super::{Desktop, escalation, prompt, ticket};
+use crate::failure::{Exit, Failure};
+use crate::operations::project::{Asked, furnish};
+use crate::operations::{Office, escalations, run};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A ticket file (Markdown or YAML), the id of a known ticket, or a sentence.
+    #[arg(value_name = "TICKET")]
+    ticket: String,
+    /// Who builds: `command:PROGRAM ARGS…` or `scripted:FILE`.
+    #[arg(long, value_name = "AGENT")]
+    builder: Option<String>,
+    /// Who reviews.
+    #[arg(long, value_name = "AGENT")]
+    reviewer: Option<String>,
+    /// Who verifies single findings [default: the reviewer's program, started afresh].
+    #[arg(long, value_name = "AGENT")]
+    verifier: Option<String>,
+    /// A command that must succeed on the commit; may be given several times.
+    #[arg(long = "check", value_name = "[NAME=]COMMAND")]
+    checks: Vec<String>,
+    /// The branch to build on and to land on.
+    #[arg(long, value_name = "BRANCH")]
+    base: Option<String>,
+    /// What becomes of the approved commit.
+    #[arg(long)]
+    land: Option<Landing>,
+    /// How many rounds before a person is asked (1 to 5).
+    #[arg(long, value_name = "N")]
+    max_rounds: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Landing {
+    /// Stays on its branch.
+    Branch,
+    /// Is merged into the base branch.
+    Merge,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign run ticket.md --builder \"command:./build-agent\" --reviewer \"command:./review-agent\" --check \"cargo test\"
+  countersign run \"Greet the user by name\" --land branch
+  countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or settled
+
+A ticket file:
+  ---
+  id: T-7
+  depends_on: [T-3]
+  ---
+  # Greet the user by name
+  The greeting is printed at the start.
+  ## Acceptance criteria
+  - An empty name is refused.";
+
+pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let mut office = desktop.office().await?;
+    let asked = Asked {
+        base: args.base,
+        builder: args.builder,
+        reviewer: args.reviewer,
+        verifier: args.verifier,
+        checks: args.checks,
+        max_rounds: args.max_rounds,
+        land: args.land.map(|landing| match landing {
+            Landing::Branch => Land::Branch,
+            Landing::Merge => Land::Merge,
+        }),
+    };
+    let told = listen(&mut office, &desktop.out);
+    let furnished = furnish(&office, &desktop.directory, &asked).await?;
+    for remark in &furnished.remarks {
+        desktop.out.line(format!("note: {remark}"));
+    }
+    let shop = furnished.shop;
+    let begun = run::begin(&office, &shop, &args.ticket, || {
+        ticket::wanted(&desktop.directory, &args.ticket)
+    })
+    .await?;
+    if begun.resumed {
+        desktop.out.line(format!("{} goes on", begun.id));
+    }
+    let mut ticket = drive(&shop, &begun.id).await?;
+    let mut exit = finish(&office, &ticket, desktop).await?;
+    while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
+        ticket = settled;
+        if ticket.stage.is_at_work() {
+            ticket = drive(&shop, &begun.id).await?;
+        }
+        exit = finish(&office, &ticket, desktop).await?;
+    }
+    drop((shop, told));
+    Ok(exit)
+}
+
+/// Prints the story while it happens.
+pub fn listen(office: &mut Office, out: &Out) -> tokio::task::JoinHandle<()> {
+    let (witness, mut told) = mpsc::unbounded_channel::<Told>();
+    office.desk.witness = Some(witness);
+    let out = out.clone();
+    tokio::spawn(async move {
+        let mut ours = None;
+        while let Some(Told { ticket, story }) = told.recv().await {
+            let is_ours = *ours.get_or_insert_with(|| ticket.clone()) == ticket;
+            // Only others need to be named: news of this ticket's end reaches its dependants.
+            let name = if is_ours {
+                String::new()
+            } else {
+                format!("{ticket}: ")
+            };
+            for sentence in story {
+                out.line(format!(
+                    "{name}{}",
+                    out.paint(sentence.mood, &sentence.text)
+                ));
+            }
+        }
+    })
+}
+
+/// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.
+pub async fn drive(shop: &Arc<Workshop>, id: &TicketId) -> Result<Ticket, Failure> {
+    let (stopper, stop) = Stop::pair();
+    let work = run::work(shop, id, stop);
+    tokio::pin!(work);
+    let mut asked = 0;
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            signal = tokio::signal::ctrl_c() => {
+                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
+                asked += 1;
+                if asked > 1 {
+                    return Err(Failure::new(Exit::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
+                }
+                stopper.stop();
+            }
+        }
+    }
+}
+
+/// The end in a few lines, and how the program ends.
+pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Result<Exit, Failure> {
+    let out = &desktop.out;
+    let stored = office.desk.ticket(&ticket.id).await?;
+    let ticket = &stored.ticket;
+    let exit = exit_of(ticket);
+    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket}));
+    if out.json {
+        return Ok(exit);
+    }
+    out.line("");
+    out.line(out.bold(&format!("{}: {}", ticket.id, headline(ticket))));
+    for line in ticket::rounds(ticket)
+        .into_iter()
+        .chain(ticket::ledger(ticket))
+    {
+        out.line(line);
+    }
+    if let Some(put) = &ticket.submission {
+        out.line(format!(
+            "\nbranch {}, commit {}",
+            put.branch,
+            short(&put.commit)
+        ));
+    }
+    out.line(format!(
+        "artefacts {}",
+        office
+            .surroundings
+            .data_dir
+            .join("tickets")
+            .join(ticket.id.as_str())
+            .display()
+    ));
+    if let Some(found) = &ticket.escalation {
+        let waiting = escalations::waiting(office, &stored).await?;
+        out.line("");
+        for line in escalation::explain(ticket, &waiting, &found.evidence)
+            .into_iter()
+            .skip_while(|line| line != "\ndecide")
+        {
+            out.line(line);
+        }
+    }
+    let first = ticket.waits_for.first();
+    if let Some(next) = first.or((exit == Exit::Interrupted).then_some(&ticket.id)) {
+        out.line(format!("next: countersign run {next}"));
+    }
+    Ok(exit)
+}
+
+fn headline(ticket: &Ticket) -> String {
+    let spent = dollars(ticket.spent.ticket.usd_micros);
+    let by = ticket
+        .approval
+        .as_ref()
+        .map(|approval| approved_by(&approval.by));
+    match (&ticket.landed, by, &ticket.ended) {
+        (Some(landed), Some(by), _) => format!(
+            "done on {}, {by}, after {} round(s), {spent}",
+            landed.branch,
+            ticket.rounds.len()
+        ),
+        (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
+        _ if !ticket.waits_for.is_empty() => format!("{}, waits {}", ticket.stage, ticket.waits()),
+        _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
+    }
+}
+
+pub fn exit_of(ticket: &Ticket) -> Exit {
+    match ticket.stage {
+        Stage::Done | Stage::Approved | Stage::Merging => Exit::Done,
+        Stage::Escalated => Exit::Escalated,
+        Stage::Pending | Stage::Blocked => Exit::Waiting,
+        Stage::Failed | Stage::Cancelled => Exit::Failed,
+        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
+            Exit::Interrupted
+        }
+    }
+}

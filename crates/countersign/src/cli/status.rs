@@ -1,0 +1,68 @@
+//! `countersign status`
+
+use flow::Stage;
+
+use super::Desktop;
+use crate::failure::{Exit, Failure};
+use crate::operations::{Page, escalations, tickets};
+
+/// How many of each are listed; `ticket list` has the rest.
+const SHOWN_MAX: u32 = 10;
+
+pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let tally = tickets::tally(&office).await?;
+    let page = Page {
+        after: None,
+        most: SHOWN_MAX,
+    };
+    let waiting = escalations::list(&office, &page).await?;
+    let at_work: Vec<Stage> = tally
+        .iter()
+        .map(|(stage, _)| *stage)
+        .filter(|stage| stage.is_at_work())
+        .collect();
+    let working = if at_work.is_empty() {
+        Vec::new()
+    } else {
+        tickets::list(&office, at_work, &page).await?.items
+    };
+    desktop.out.answer(&serde_json::json!({
+        "tally": tally.iter().map(|(stage, count)| (stage.word(), count)).collect::<std::collections::BTreeMap<_, _>>(),
+        "waiting": waiting.items,
+        "working": working,
+    }));
+    let out = &desktop.out;
+    let total: u64 = tally.iter().map(|(_, count)| count).sum();
+    let counts: Vec<String> = tally
+        .iter()
+        .map(|(stage, count)| format!("{count} {stage}"))
+        .collect();
+    out.line(if total == 0 {
+        "no tickets yet; try `countersign demo`, or `countersign run \"what shall be done\"`"
+            .to_owned()
+    } else {
+        format!(
+            "{total} ticket{}: {}",
+            if total == 1 { "" } else { "s" },
+            counts.join(", ")
+        )
+    });
+    if !working.is_empty() {
+        out.line("\nat work");
+    }
+    for row in working {
+        out.line(format!(
+            "  {}  {}, round {}  {}",
+            row.id, row.stage, row.round, row.title
+        ));
+    }
+    if !waiting.items.is_empty() {
+        out.line("\nwaiting for a person");
+    }
+    for one in waiting.items {
+        out.line(format!("  {}  {}  {}", one.id, one.title, one.reason));
+        out.line(format!("    countersign escalation show {}", one.id));
+    }
+    Ok(Exit::Done)
+}

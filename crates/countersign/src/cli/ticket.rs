@@ -1,0 +1,295 @@
+//! `countersign ticket …`
+
+use std::path::Path;
+
+use flow::narrate::{approved_by, reason, short};
+use flow::usage::dollars;
+use flow::{Policy, Stage, Ticket};
+
+use super::Desktop;
+use super::out::columns;
+use crate::failure::{Exit, Failure};
+use crate::operations::{Page, Stored, run, tickets};
+use crate::settings::read_bounded;
+use crate::settings::ticket_file::{self, Wanted};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// Add tickets from files or sentences; they may depend on each other.
+    Add {
+        /// A Markdown or YAML file, or a sentence.
+        #[arg(required = true, value_name = "FILE|SENTENCE")]
+        tickets: Vec<String>,
+    },
+    /// List tickets, newest first.
+    List {
+        /// Only tickets in this stage; may be given several times.
+        #[arg(long, value_parser = stage)]
+        stage: Vec<Stage>,
+        /// The `next` of the page before.
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<i64>,
+        /// How many at the most.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// Show one ticket: where it stands, its rounds, its findings.
+    Show { ticket: String },
+    /// Put your own commits forward, after you took the ticket over: its branch as it is now.
+    Resubmit { ticket: String },
+    /// Stop a ticket for good.
+    Cancel {
+        ticket: String,
+        /// Why; it is recorded with your name.
+        #[arg(long, default_value = "cancelled by hand")]
+        why: String,
+    },
+}
+
+fn stage(word: &str) -> Result<Stage, String> {
+    let known = Stage::ALL.into_iter().find(|stage| stage.word() == word);
+    known.ok_or_else(|| {
+        let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
+        format!("stages are {}", words.join(", "))
+    })
+}
+
+pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Add { tickets } => add(&tickets, desktop).await,
+        Verb::List {
+            stage,
+            after,
+            limit,
+        } => list(stage, &Page { after, most: limit }, desktop).await,
+        Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Resubmit { ticket } => {
+            let office = desktop.office().await?;
+            let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
+            desktop.out.line(format!(
+                "{ticket} is {}\nnext: countersign run {ticket}",
+                resubmitted.stage
+            ));
+            desktop
+                .out
+                .answer(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
+            Ok(Exit::Done)
+        }
+        Verb::Cancel { ticket, why } => {
+            let office = desktop.office().await?;
+            let stage = tickets::cancel(&office, &ticket, &why).await?;
+            desktop.out.line(format!("{ticket} is {stage}"));
+            desktop
+                .out
+                .answer(&serde_json::json!({"id": ticket, "stage": stage}));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// A path that exists is a file; what looks like a path and does not exist is a mistake; anything
+/// else is a sentence.
+pub fn wanted(directory: &Path, words: &str) -> Result<Wanted, Failure> {
+    let hint = "give a ticket file, the id of a ticket, or say in a sentence what shall be done";
+    let path = directory.join(words);
+    let endings = [".md", ".markdown", ".yaml", ".yml"];
+    let looks_like_path = endings.iter().any(|ending| words.ends_with(ending))
+        || (words.contains('/') && !words.contains(' '));
+    if !words.trim().is_empty() && (path.exists() || looks_like_path) {
+        let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)
+            .map_err(|failure| failure.hint(hint))?;
+        return ticket_file::read(words, &bytes);
+    }
+    if !words.trim().contains(' ') {
+        let what = format!("{words:?} is no file here, no known ticket, and no sentence");
+        return Err(Failure::usage(what).hint(hint));
+    }
+    ticket_file::from_sentence(words)
+}
+
+async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
+    let wanted: Vec<Wanted> = words
+        .iter()
+        .map(|one| wanted(&desktop.directory, one))
+        .collect::<Result<_, _>>()?;
+    let office = desktop.office().await?;
+    let added = tickets::add(&office, wanted, &Policy::default()).await?;
+    for ticket in &added {
+        desktop.out.line(format!(
+            "added {} ({}): {}",
+            ticket.id, ticket.stage, ticket.title
+        ));
+    }
+    if let Some(first) = added.first() {
+        desktop
+            .out
+            .line(format!("\nnext: countersign run {}", first.id));
+    }
+    desktop.out.answer(&serde_json::json!({"tickets": added}));
+    Ok(Exit::Done)
+}
+
+async fn list(stages: Vec<Stage>, page: &Page, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let rows = tickets::list(&office, stages, page).await?;
+    desktop
+        .out
+        .answer(&serde_json::json!({"tickets": rows.items, "next": rows.next}));
+    if rows.items.is_empty() {
+        desktop
+            .out
+            .line("no tickets; `countersign run \"what shall be done\"` makes one");
+    }
+    let table: Vec<Vec<String>> = rows
+        .items
+        .iter()
+        .map(|row| {
+            vec![
+                row.id.to_string(),
+                row.stage.to_string(),
+                format!("round {}", row.round),
+                dollars(row.usd_micros),
+                row.title.clone(),
+            ]
+        })
+        .collect();
+    for line in columns(&table) {
+        desktop.out.line(line);
+    }
+    if let Some(next) = rows.next {
+        desktop
+            .out
+            .line(format!("\nmore: countersign ticket list --after {next}"));
+    }
+    Ok(Exit::Done)
+}
+
+async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let stored = office.ticket(id).await?;
+    desktop.out.answer(&stored);
+    if !desktop.out.json {
+        let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
+        for line in describe(&stored) {
+            desktop.out.line(line);
+        }
+        if !artefacts.is_empty() {
+            desktop.out.line("\nartefacts");
+        }
+        for artefact in artefacts {
+            let path = office.surroundings.data_dir.join(&artefact.path);
+            desktop.out.line(format!(
+                "  round {} {} {}  {}",
+                artefact.round,
+                artefact.kind,
+                artefact.name,
+                path.display()
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The ticket for a person to read.
+fn describe(stored: &Stored) -> Vec<String> {
+    let ticket = &stored.ticket;
+    let mut lines = vec![format!("{}: {}", ticket.id, ticket.spec.title)];
+    let waits = ticket.waits();
+    let waits = if waits.is_empty() {
+        String::new()
+    } else {
+        format!(", waits {waits}")
+    };
+    lines.push(format!("  {}{waits}", ticket.stage));
+    if let Some(put) = &ticket.submission {
+        lines.push(format!(
+            "  commit {} on {} ({} files)",
+            short(&put.commit),
+            put.branch,
+            put.files.len()
+        ));
+    }
+    if let Some(approval) = &ticket.approval {
+        lines.push(format!(
+            "  {} (policy {})",
+            approved_by(&approval.by),
+            approval.policy
+        ));
+    }
+    if let Some(escalation) = &ticket.escalation {
+        lines.push(format!("  {}", reason(&escalation.reason)));
+        lines.push(format!(
+            "  settle it: countersign escalation show {}",
+            ticket.id
+        ));
+    }
+    if let Some(why) = &ticket.ended {
+        lines.push(format!("  {why}"));
+    }
+    let spent = ticket.spent.ticket;
+    lines.push(format!(
+        "  spent {}, {} tokens, {} s",
+        dollars(spent.usd_micros),
+        spent.tokens,
+        spent.wall_ms / 1000
+    ));
+    lines.extend(rounds(ticket));
+    lines.extend(ledger(ticket));
+    lines
+}
+
+pub fn rounds(ticket: &Ticket) -> Vec<String> {
+    if ticket.rounds.is_empty() {
+        return Vec::new();
+    }
+    let table: Vec<Vec<String>> = ticket
+        .rounds
+        .iter()
+        .map(|round| {
+            let verdict = if round.verdict.approved {
+                "approved"
+            } else {
+                "changes requested"
+            };
+            let held: Vec<String> = round
+                .verdict
+                .gates
+                .iter()
+                .filter(|gate| !gate.passed)
+                .map(|gate| format!("{} ({})", gate.name, gate.why))
+                .collect();
+            vec![
+                format!("  round {}", round.number),
+                short(&round.commit).to_owned(),
+                verdict.to_owned(),
+                held.join("; "),
+            ]
+        })
+        .collect();
+    std::iter::once("\nrounds".to_owned())
+        .chain(columns(&table))
+        .collect()
+}
+
+pub fn ledger(ticket: &Ticket) -> Vec<String> {
+    if ticket.ledger.entries.is_empty() {
+        return Vec::new();
+    }
+    let table: Vec<Vec<String>> = ticket
+        .ledger
+        .entries
+        .iter()
+        .map(|entry| {
+            vec![
+                format!("  {}", entry.id),
+                entry.severity().word().to_owned(),
+                entry.status.word().to_owned(),
+                entry.place(),
+                entry.finding.title.clone(),
+            ]
+        })
+        .collect();
+    std::iter::once("\nfindings".to_owned())
+        .chain(columns(&table))
+        .collect()
+}

@@ -1,0 +1,153 @@
+//! The one error of the binary, rendered by each surface in its own form, and the exit codes.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Approved, done, or what was asked has been shown.
+    Done,
+    /// Something went wrong; the message says what to do.
+    Error,
+    /// The command line, a file or the configuration is not understood.
+    Usage,
+    /// Changes are requested: the round ended without an approval.
+    ChangesRequested,
+    /// A person has to decide.
+    Escalated,
+    /// The ticket failed, was rejected or cancelled.
+    Failed,
+    /// The decision was refused: not now, not by you, or not on what you saw.
+    Refused,
+    /// The database is locked, unreachable, read-only, full or newer than this program.
+    Store,
+    /// The ticket waits for another ticket.
+    Waiting,
+    /// Stopped by the person (Ctrl-C); the next `run` goes on.
+    Interrupted,
+    /// What a scripted agent's script says.
+    Played(u8),
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Error => 1,
+            Self::Usage => 2,
+            Self::ChangesRequested => 3,
+            Self::Escalated => 4,
+            Self::Failed => 5,
+            Self::Refused => 6,
+            Self::Store => 7,
+            Self::Waiting => 8,
+            Self::Interrupted => 130,
+            Self::Played(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// What happened, to what, and what to do next.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self {
+            exit,
+            message: message.to_string(),
+            hints: Vec::new(),
+        }
+    }
+
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub fn error(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Error, message)
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hints.push(hint.to_string());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let exit = match &error {
+            store::Error::Exists(_)
+            | store::Error::KeyReused { .. }
+            | store::Error::Conflict { .. }
+            | store::Error::StaleFence { .. }
+            | store::Error::Paused { .. }
+            | store::Error::QueueFull { .. } => Exit::Refused,
+            store::Error::NewerSchema { .. }
+            | store::Error::ReadOnly(_)
+            | store::Error::Locked(_)
+            | store::Error::DiskFull(_)
+            | store::Error::Unreachable(_)
+            | store::Error::OutcomeUnknown(_) => Exit::Store,
+            store::Error::Other(_) => Exit::Error,
+        };
+        let hint = match &error {
+            store::Error::Unreachable(_) => {
+                Some("see that the server runs and that --database names it; then run again")
+            }
+            store::Error::OutcomeUnknown(_) => Some("run again: what was written is found there"),
+            _ => None,
+        };
+        Self {
+            hints: hint.map(str::to_owned).into_iter().collect(),
+            ..Self::new(exit, error)
+        }
+    }
+}
+
+impl From<engine::desk::Error> for Failure {
+    fn from(error: engine::desk::Error) -> Self {
+        match error {
+            engine::desk::Error::Refused(refused @ flow::Refused::RedChecks) => {
+                Self::new(Exit::Refused, refused)
+                    .hint("accept with --over-red-checks, and say --why")
+            }
+            engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused),
+            engine::desk::Error::ForSomebodyElse {
+                task, ref agent, ..
+            } => {
+                let role = if task == "build" {
+                    "builder"
+                } else {
+                    "reviewer"
+                };
+                let hint = format!("run it with --{role} {agent:?}, or cancel the ticket");
+                Self::new(Exit::Refused, error).hint(hint)
+            }
+            engine::desk::Error::Store(error) => error.into(),
+            engine::desk::Error::NoSuchTicket(_) | engine::desk::Error::NoSuchDependency { .. } => {
+                Self::usage(error)
+            }
+            engine::desk::Error::TooBusy(_) => Self::new(Exit::Store, error),
+            engine::desk::Error::Broken(_) => Self::error(error),
+        }
+    }
+}

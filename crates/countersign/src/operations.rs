@@ -1,0 +1,70 @@
+//! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
+//! No rule about tickets is here; those are asked of `flow` through the desk.
+
+pub mod demo;
+pub mod escalations;
+pub mod export;
+pub mod findings;
+pub mod history;
+pub mod project;
+pub mod run;
+pub mod tickets;
+
+use std::sync::Arc;
+
+use engine::desk::Desk;
+use flow::{Actor, Role, TicketId};
+use store::Store;
+
+/// What lists, logs and tickets are asked and answered with.
+pub use store::{Cursor, Page, Stored};
+
+use crate::failure::Failure;
+use crate::settings::Surroundings;
+
+/// Everything an operation works with.
+#[derive(Clone, Debug)]
+pub struct Office {
+    pub desk: Desk,
+    pub surroundings: Surroundings,
+}
+
+impl Office {
+    /// Opens the store, making the data directory where there is none.
+    pub async fn open(surroundings: Surroundings) -> Result<Self, Failure> {
+        let data = &surroundings.data_dir;
+        std::fs::create_dir_all(data).map_err(|error| {
+            Failure::error(format!(
+                "the data directory {} cannot be made: {error}",
+                data.display()
+            ))
+            .hint("say where data may go with --data-dir DIR")
+        })?;
+        let store: Arc<dyn Store> = store::open(&surroundings.database()).await?;
+        let desk = Desk {
+            store,
+            clock: engine::clock::now,
+            witness: None,
+        };
+        Ok(Self { desk, surroundings })
+    }
+
+    /// The person at the terminal.
+    pub fn person(&self) -> Actor {
+        Actor::new(&self.surroundings.person, Role::Human)
+    }
+
+    /// What a person decided may be news to other tickets, and there may be no worker to bring it.
+    pub async fn bring_news(&self) -> Result<(), Failure> {
+        let worker = engine::work::worker_name();
+        Ok(engine::news::bring(&self.desk, &worker).await?)
+    }
+
+    pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {
+        Ok(self.desk.ticket(&ticket_id(id)?).await?)
+    }
+}
+
+pub fn ticket_id(text: &str) -> Result<TicketId, Failure> {
+    TicketId::new(text).map_err(Failure::usage)
+}

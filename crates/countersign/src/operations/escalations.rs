@@ -1,0 +1,76 @@
+//! Tickets that wait for a person, and the person's answer.
+
+use flow::event::Choice;
+use flow::narrate::reason;
+use flow::{Stage, Ticket, TicketId, What};
+use serde::Serialize;
+use store::{Page, Paged};
+
+use super::{Office, tickets};
+use crate::failure::Failure;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Waiting {
+    pub id: TicketId,
+    pub title: String,
+    pub reason: String,
+    pub choices: Vec<&'static str>,
+}
+
+pub async fn list(office: &Office, page: &Page) -> Result<Paged<Waiting>, Failure> {
+    let rows = tickets::list(office, vec![Stage::Escalated], page).await?;
+    let mut items = Vec::with_capacity(rows.items.len());
+    for row in rows.items {
+        let stored = office.desk.ticket(&row.id).await?;
+        items.push(waiting(office, &stored).await?);
+    }
+    Ok(Paged {
+        items,
+        next: rows.next,
+    })
+}
+
+pub async fn waiting(office: &Office, stored: &store::Stored) -> Result<Waiting, Failure> {
+    let policy = office.desk.policy_of(stored).await?;
+    let ticket = &stored.ticket;
+    let why = ticket
+        .escalation
+        .as_ref()
+        .map(|escalation| reason(&escalation.reason))
+        .unwrap_or_default();
+    let choices = flow::choices(ticket, &policy)
+        .iter()
+        .map(Choice::word)
+        .collect();
+    Ok(Waiting {
+        id: ticket.id.clone(),
+        title: ticket.spec.title.clone(),
+        reason: why,
+        choices,
+    })
+}
+
+/// Settles an escalation in the person's name.
+pub async fn resolve(
+    office: &Office,
+    id: &str,
+    choice: Choice,
+    why: &str,
+) -> Result<Ticket, Failure> {
+    let stored = office.ticket(id).await?;
+    let policy = office.desk.policy_of(&stored).await?;
+    let what = What::Settled {
+        choice,
+        why: why.to_owned(),
+    };
+    let report = engine::desk::Report {
+        expects: Some(stored.ticket.version),
+        ..engine::desk::Report::new(office.person(), what)
+    };
+    let ticket = office
+        .desk
+        .decide(&stored.ticket.id, &policy, report)
+        .await?;
+    office.bring_news().await?;
+    Ok(ticket)
+}

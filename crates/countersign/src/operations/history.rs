@@ -1,0 +1,220 @@
+//! The log: told as a story, and held against what is stored.
+
+use std::collections::BTreeMap;
+
+use flow::narrate::{Sentence, narrate};
+use flow::{Event, Policy, Ticket, TicketId, Time};
+use serde::Serialize;
+use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
+
+use super::Office;
+use crate::failure::Failure;
+
+/// How many events are read at a time.
+const CHUNK: u32 = 500;
+
+/// One line of the log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    pub cursor: Cursor,
+    pub at: Time,
+    pub ticket: Option<TicketId>,
+    pub by: String,
+    pub event: String,
+    pub activity: String,
+    pub text: String,
+}
+
+/// A ticket's whole story, or everybody's since a place in the log.
+pub async fn log(
+    office: &Office,
+    ticket: Option<&TicketId>,
+    after: Cursor,
+    most: u32,
+) -> Result<Vec<Line>, Failure> {
+    let query = EventQuery {
+        ticket: ticket.cloned(),
+        after,
+        most,
+    };
+    let events = office.desk.store.events(&query).await?;
+    let mut tellers: BTreeMap<TicketId, Teller> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for event in events {
+        lines.extend(tell(office, &mut tellers, &event).await?);
+    }
+    Ok(lines)
+}
+
+/// Follows one ticket through its events, so that each can be told with what it came to.
+#[derive(Debug, Default)]
+struct Teller {
+    ticket: Option<Ticket>,
+}
+
+impl Teller {
+    /// Replays up to, not including, the version.
+    async fn before(office: &Office, id: &TicketId, version: u64) -> Result<Self, Failure> {
+        let mut teller = Self::default();
+        let mut after = Cursor::default();
+        loop {
+            let query = EventQuery {
+                ticket: Some(id.clone()),
+                after,
+                most: CHUNK,
+            };
+            let events = office.desk.store.events(&query).await?;
+            let Some(last) = events.last() else {
+                return Ok(teller);
+            };
+            after = last.cursor;
+            for stored in events {
+                if stored.version.is_some_and(|at| at >= version) {
+                    return Ok(teller);
+                }
+                if let EventBody::Decided(event) = &stored.body {
+                    let policy = policy(office, &stored).await?;
+                    teller.step(id, event, &policy);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, id: &TicketId, event: &Event, policy: &Policy) -> Vec<Sentence> {
+        let step = match &self.ticket {
+            None => flow::open(id, event, policy),
+            Some(ticket) => flow::advance(ticket, event, policy),
+        };
+        let Ok(step) = step else { return Vec::new() };
+        let story = narrate(self.ticket.as_ref(), event, &step.ticket);
+        self.ticket = Some(step.ticket);
+        story
+    }
+}
+
+async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure> {
+    let Some(id) = &stored.policy else {
+        return Ok(Policy::default());
+    };
+    Ok(office.desk.store.policy(id).await?.unwrap_or_default())
+}
+
+/// What was noted beside the decisions: why something was refused, or what became of a job.
+fn noted(name: &str, body: &serde_json::Value) -> String {
+    let text = |key: &str| body.get(key).and_then(serde_json::Value::as_str);
+    match (text("why").or(text("error")), text("kind")) {
+        (Some(why), _) => findings::one_line(why),
+        (None, Some(kind)) => format!("{}: {kind}", name.replace('_', " ")),
+        (None, None) => body.to_string(),
+    }
+}
+
+async fn tell(
+    office: &Office,
+    tellers: &mut BTreeMap<TicketId, Teller>,
+    stored: &StoredEvent,
+) -> Result<Vec<Line>, Failure> {
+    let line = |activity: &str, text: String| Line {
+        cursor: stored.cursor,
+        at: stored.at,
+        ticket: stored.ticket.clone(),
+        by: stored.by.clone(),
+        event: stored.name.clone(),
+        activity: activity.to_owned(),
+        text,
+    };
+    let event = match (&stored.body, &stored.ticket) {
+        (EventBody::Decided(event), Some(_)) => event,
+        (EventBody::Noted(body), _) => {
+            return Ok(vec![line(&stored.name, noted(&stored.name, body))]);
+        }
+        (EventBody::Decided(event), None) => {
+            return Ok(vec![line(event.what.name(), String::new())]);
+        }
+    };
+    let Some(id) = &stored.ticket else {
+        return Ok(Vec::new());
+    };
+    if !tellers.contains_key(id) {
+        let teller = Teller::before(office, id, stored.version.unwrap_or_default()).await?;
+        tellers.insert(id.clone(), teller);
+    }
+    let policy = policy(office, stored).await?;
+    let story = tellers
+        .get_mut(id)
+        .map(|teller| teller.step(id, event, &policy))
+        .unwrap_or_default();
+    Ok(story
+        .into_iter()
+        .map(|sentence| line(sentence.activity, sentence.text))
+        .collect())
+}
+
+/// What holding the log against the stored tickets came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Audit {
+    pub tickets: u64,
+    pub events: u64,
+    /// Tickets whose replay differs from what is stored, and how.
+    pub differences: Vec<String>,
+}
+
+/// Replays every ticket's events and compares the end with what is stored.
+pub async fn audit(office: &Office) -> Result<Audit, Failure> {
+    let mut audit = Audit::default();
+    let mut page = Page {
+        after: None,
+        most: CHUNK,
+    };
+    loop {
+        let rows = office
+            .desk
+            .store
+            .tickets(&TicketQuery::default(), &page)
+            .await?;
+        for row in &rows.items {
+            audit.tickets += 1;
+            compare(office, &row.id, &mut audit).await?;
+        }
+        page.after = rows.next;
+        if page.after.is_none() {
+            return Ok(audit);
+        }
+    }
+}
+
+async fn compare(office: &Office, id: &TicketId, audit: &mut Audit) -> Result<(), Failure> {
+    let stored = office.desk.ticket(id).await?;
+    let mut log: Vec<(Event, Policy)> = Vec::new();
+    let mut after = Cursor::default();
+    loop {
+        let query = EventQuery {
+            ticket: Some(id.clone()),
+            after,
+            most: CHUNK,
+        };
+        let events = office.desk.store.events(&query).await?;
+        let Some(last) = events.last() else { break };
+        after = last.cursor;
+        for one in &events {
+            if let EventBody::Decided(event) = &one.body {
+                log.push((event.as_ref().clone(), policy(office, one).await?));
+            }
+        }
+    }
+    audit.events += log.len() as u64;
+    match flow::replay(id, log.iter().map(|(event, policy)| (event, policy))) {
+        Ok(Some(ticket)) if ticket == stored.ticket => {}
+        Ok(Some(ticket)) => audit.differences.push(format!(
+            "{id}: replay gives {} at version {}, the store has {} at version {}",
+            ticket.stage, ticket.version, stored.ticket.stage, stored.ticket.version
+        )),
+        Ok(None) => audit
+            .differences
+            .push(format!("{id}: the log has no event of it")),
+        Err(refused) => audit
+            .differences
+            .push(format!("{id}: the log cannot be replayed: {refused}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,384 @@
+//! The project at hand: its repository, its rules from the base branch, and its crew.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::agent::{Adapter, Command, Scripted};
+use engine::check::Check;
+use engine::git::{Repository, Tool};
+use engine::process::{Host, Launcher, find_program};
+use engine::work::worker_name;
+use engine::workshop::{Crew, Member, Project, Workshop};
+use flow::brief::House;
+use flow::policy::Land;
+
+use super::Office;
+use crate::cli::Examined;
+use crate::failure::Failure;
+use crate::settings::Surroundings;
+use crate::settings::file::{self, Project as Written};
+
+/// What the command line says; it goes before every file.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub base: Option<String>,
+    pub builder: Option<String>,
+    pub reviewer: Option<String>,
+    pub verifier: Option<String>,
+    pub checks: Vec<String>,
+    pub max_rounds: Option<u32>,
+    pub land: Option<Land>,
+}
+
+/// A workshop, and what the person should know about how it was furnished.
+#[derive(Debug)]
+pub struct Furnished {
+    pub shop: Arc<Workshop>,
+    pub remarks: Vec<String>,
+}
+
+pub async fn furnish(
+    office: &Office,
+    directory: &Path,
+    asked: &Asked,
+) -> Result<Furnished, Failure> {
+    let git = open(&office.surroundings, directory).await?;
+    let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
+    let written = over(written, asked);
+    file::sound("with these flags", &written.policy)?;
+    remarks.extend(dirty(&git, &written, &base_branch).await?);
+    let directory = std::path::absolute(directory).map_err(Failure::usage)?;
+    let crew = crew(&written, &office.surroundings, &directory)?;
+    let project = Project {
+        base_branch,
+        house: House {
+            rules: written.rules,
+            checks: written
+                .checks
+                .iter()
+                .map(|check| check.command.clone())
+                .collect(),
+        },
+        checks: written.checks.into_iter().map(check).collect(),
+        policy: written.policy,
+    };
+    let surroundings = &office.surroundings;
+    let host = Host {
+        data_dir: surroundings.data_dir.clone(),
+        launcher: Some(Launcher::hold(&surroundings.program)),
+        adopts: true,
+    };
+    let (desk, path) = (office.desk.clone(), surroundings.path.clone());
+    let shop = Workshop {
+        desk,
+        host,
+        git,
+        crew,
+        project,
+        worker: worker_name(),
+        path,
+    };
+    Ok(Furnished {
+        shop: Arc::new(shop),
+        remarks,
+    })
+}
+
+pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
+    let directory = std::path::absolute(directory).map_err(Failure::usage)?;
+    if !directory.is_dir() {
+        return Err(Failure::usage(format!(
+            "{} is no directory",
+            directory.display()
+        )));
+    }
+    let tool = git_tool(surroundings, &directory)?;
+    let git = Repository::open(tool, &directory)
+        .await
+        .map_err(Failure::usage)?;
+    git.resolve("HEAD").await.map_err(Failure::usage)?;
+    Ok(git)
+}
+
+pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, Failure> {
+    let program = find_program(OsStr::new("git"), &surroundings.path, directory)
+        .map_err(|error| Failure::error(error).hint("install git 2.40 or newer"))?;
+    Ok(Tool {
+        program,
+        launcher: None,
+    })
+}
+
+/// The base branch and what is written: on the base, else in the person's own work tree, else in
+/// the user's file, else nothing.
+async fn settings(
+    office: &Office,
+    git: &Repository,
+    asked: &Asked,
+) -> Result<(String, Written, Vec<String>), Failure> {
+    let mut remarks = Vec::new();
+    let first = match &asked.base {
+        Some(base) => base.clone(),
+        None => git.default_base().await.map_err(Failure::usage)?,
+    };
+    let mut written = on_base(git, &first).await?;
+    let base = asked
+        .base
+        .clone()
+        .or_else(|| written.as_ref()?.base.clone())
+        .unwrap_or(first.clone());
+    if base != first {
+        written = on_base(git, &base).await?.or(written);
+    }
+    if written.is_none() {
+        written = in_work_tree(git)?;
+        if written.is_some() {
+            remarks.push(format!(
+                "{base} has no {}; the one in your work tree is used",
+                file::NAME
+            ));
+        }
+    }
+    let written = match written {
+        Some(written) => written,
+        None => users_own(&office.surroundings)?.unwrap_or_default(),
+    };
+    git.base(&base).await.map_err(|error| {
+        Failure::usage(format!("the base branch {base:?} does not exist: {error}"))
+            .hint("name one that does with --base BRANCH")
+    })?;
+    Ok((base, written, remarks))
+}
+
+async fn on_base(git: &Repository, base: &str) -> Result<Option<Written>, Failure> {
+    let Ok(commit) = git.base(base).await else {
+        return Ok(None);
+    };
+    let Some(bytes) = git
+        .file_at(&commit, file::NAME)
+        .await
+        .map_err(Failure::error)?
+    else {
+        return Ok(None);
+    };
+    let name = format!("{} on {base}", file::NAME);
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
+    file::read(&name, &text).map(Some)
+}
+
+fn in_work_tree(git: &Repository) -> Result<Option<Written>, Failure> {
+    let path = git.work_tree().map(|tree| tree.join(file::NAME));
+    path.filter(|path| path.is_file())
+        .map(|path| read_file(&path))
+        .transpose()
+}
+
+fn users_own(surroundings: &Surroundings) -> Result<Option<Written>, Failure> {
+    let path = surroundings
+        .user_file
+        .as_ref()
+        .filter(|path| path.is_file());
+    path.map(|path| read_file(path)).transpose()
+}
+
+fn read_file(path: &Path) -> Result<Written, Failure> {
+    let bytes = crate::settings::read_bounded(path, "the configuration", 1024 * 1024)?;
+    let name = path.display().to_string();
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
+    file::read(&name, &text)
+}
+
+/// Flags go before files.
+fn over(written: Written, asked: &Asked) -> Written {
+    let mut written = written;
+    if !asked.checks.is_empty() {
+        written.checks = asked
+            .checks
+            .iter()
+            .enumerate()
+            .map(|(at, words)| flag_check(at, words))
+            .collect();
+    }
+    written.builder = asked.builder.clone().or(written.builder);
+    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    written.verifier = asked.verifier.clone().or(written.verifier);
+    written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
+    written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written
+}
+
+/// `name=command`, or a command that names itself.
+fn flag_check(at: usize, words: &str) -> file::Check {
+    let simple = |name: &str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    };
+    let (name, command) = match words.split_once('=') {
+        Some((name, command)) if simple(name) => (name.to_owned(), command.to_owned()),
+        Some(_) | None => (format!("check-{}", at + 1), words.to_owned()),
+    };
+    file::Check {
+        name,
+        command,
+        timeout_secs: file::CHECK_SECS_DEFAULT,
+    }
+}
+
+fn check(written: file::Check) -> Check {
+    Check {
+        name: written.name,
+        command: written.command,
+        time_limit: std::time::Duration::from_secs(written.timeout_secs),
+    }
+}
+
+/// What lies uncommitted is not part of a run; where the run would have to move it, it does not start.
+async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option<String>, Failure> {
+    if let Some(operation) = git.unfinished() {
+        return Err(Failure::usage(format!(
+            "a {operation} waits to be finished in this repository"
+        ))
+        .hint(format!(
+            "finish it, or `git {operation} --abort`, and run again"
+        )));
+    }
+    let mut dirty = git.dirty().await.map_err(Failure::error)?;
+    if !dirty.is_empty() {
+        // What looks like a change may be a landing that was killed half way.
+        git.catch_up(base).await.map_err(Failure::error)?;
+        dirty = git.dirty().await.map_err(Failure::error)?;
+    }
+    if dirty.is_empty() {
+        return Ok(None);
+    }
+    let shown: Vec<&str> = dirty.iter().take(3).map(String::as_str).collect();
+    let files = format!(
+        "{} uncommitted file(s) ({}…)",
+        dirty.len(),
+        shown.join(", ")
+    );
+    let on_base = git
+        .own_branch()
+        .await
+        .map_err(Failure::error)?
+        .is_some_and(|branch| branch == base);
+    if on_base && written.policy.land != Land::Branch {
+        return Err(Failure::usage(format!(
+            "your work tree is on {base} and has {files}; landing would have to move them"
+        ))
+        .hint("commit or stash them, or keep the result on its branch with --land branch"));
+    }
+    Ok(Some(format!(
+        "{files} in your work tree are not part of this run"
+    )))
+}
+
+fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Result<Crew, Failure> {
+    let missing = |role: &str| {
+        Failure::usage(format!("no {role} is named"))
+            .hint(format!(
+                "say who with --{role} AGENT, or `{role} = \"…\"` in {}",
+                file::NAME
+            ))
+            .hint("agents: command:PROGRAM ARGS…, scripted:FILE")
+    };
+    let builder = written
+        .builder
+        .as_deref()
+        .ok_or_else(|| missing("builder"))?;
+    let reviewer = written
+        .reviewer
+        .as_deref()
+        .ok_or_else(|| missing("reviewer"))?;
+    let verifier = written.verifier.as_deref().unwrap_or(reviewer);
+    let member = |spec: &str, role: &str| -> Result<Member, Failure> {
+        let adapter = adapter(spec, surroundings, directory).map_err(|failure| Failure {
+            message: format!("{role}: {}", failure.message),
+            ..failure
+        })?;
+        Ok(Member {
+            name: format!("{} ({role})", adapter.name()),
+            written: spec.to_owned(),
+            adapter,
+        })
+    };
+    Ok(Crew {
+        builder: member(builder, "builder")?,
+        reviewer: member(reviewer, "reviewer")?,
+        verifier: member(verifier, "verifier")?,
+    })
+}
+
+/// `scripted:FILE` or `command:PROGRAM ARGS…`; found out before anything starts.
+fn adapter(
+    spec: &str,
+    surroundings: &Surroundings,
+    directory: &Path,
+) -> Result<Arc<dyn Adapter>, Failure> {
+    let known =
+        "agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract";
+    match spec.split_once(':') {
+        Some(("scripted", file)) => {
+            let script = std::path::absolute(directory.join(file)).map_err(Failure::usage)?;
+            Ok(Arc::new(
+                Scripted::new(&surroundings.program, &script).map_err(Failure::usage)?,
+            ))
+        }
+        Some(("command", line)) => {
+            let command = Command::parse(line).map_err(|why| Failure::usage(why).hint(known))?;
+            let program = find_program(&command.program, &surroundings.path, directory)
+                .map_err(|error| Failure::usage(error).hint(known))?;
+            Ok(Arc::new(Command {
+                program: program.into(),
+                ..command
+            }))
+        }
+        Some(_) | None => Err(Failure::usage(format!("there is no agent {spec:?}")).hint(known)),
+    }
+}
+
+/// Looks at everything that a run would need.
+pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Vec<Examined> {
+    let mut examined = Vec::new();
+    let mut say = |what, found: Result<String, String>| {
+        let (fine, found) = match found {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        examined.push(Examined { what, fine, found });
+    };
+    let git = open(surroundings, directory).await;
+    say("git", version(surroundings, directory).await);
+    say(
+        "repository",
+        match &git {
+            Ok(git) => Ok(git.common_dir().display().to_string()),
+            Err(failure) => Err(failure.message.clone()),
+        },
+    );
+    let office = Office::open(surroundings.clone()).await;
+    say(
+        "database",
+        match office {
+            Ok(office) => office
+                .desk
+                .store
+                .describe()
+                .await
+                .map_err(|error| error.to_string()),
+            Err(failure) => Err(failure.message),
+        },
+    );
+    say("data", Ok(surroundings.data_dir.display().to_string()));
+    examined
+}
+
+async fn version(surroundings: &Surroundings, directory: &Path) -> Result<String, String> {
+    let tool = git_tool(surroundings, directory).map_err(|failure| failure.message)?;
+    tool.version().await.map_err(|error| error.to_string())
+}

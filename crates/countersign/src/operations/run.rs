@@ -1,0 +1,108 @@
+//! Running a ticket from wherever it stands to where it rests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::git::Repository;
+use engine::process::{Stop, adopt_orphans, sweep};
+use engine::workshop::{Project, Workshop};
+use flow::brief::House;
+use flow::{Ticket, TicketId};
+
+use super::project::open;
+use super::{Office, ticket_id};
+use crate::failure::Failure;
+use crate::settings::ticket_file::{Wanted, id_for};
+
+/// What was found under the words of the command line.
+#[derive(Debug)]
+pub struct Begun {
+    pub id: TicketId,
+    /// It was there before, and goes on.
+    pub resumed: bool,
+}
+
+/// The ticket that the words mean: a known one, or a new one.
+pub async fn begin(
+    office: &Office,
+    shop: &Workshop,
+    words: &str,
+    wanted: impl FnOnce() -> Result<Wanted, Failure>,
+) -> Result<Begun, Failure> {
+    if let Ok(id) = ticket_id(words)
+        && let Some(stored) = office.desk.store.ticket(&id).await?
+    {
+        must_be_here(&shop.git, &stored.ticket)?;
+        return Ok(Begun { id, resumed: true });
+    }
+    let wanted = wanted()?;
+    let named = wanted.id.is_some();
+    let mut id = wanted
+        .id
+        .clone()
+        .unwrap_or_else(|| id_for(&wanted.spec.title));
+    for copy in 2..100 {
+        let Some(stored) = office.desk.store.ticket(&id).await? else {
+            break;
+        };
+        let over = stored.ticket.stage.is_terminal();
+        if !over || named {
+            must_be_here(&shop.git, &stored.ticket)?;
+            return Ok(Begun { id, resumed: true });
+        }
+        // The same sentence again, after it was done, is a new wish.
+        id = ticket_id(&format!("{}-{copy}", id_for(&wanted.spec.title)))?;
+    }
+    let mut spec = wanted.spec;
+    spec.context.repository = Some(shop.git.common_dir().to_string_lossy().into_owned());
+    spec.context
+        .base_branch
+        .get_or_insert_with(|| shop.project.base_branch.clone());
+    office
+        .desk
+        .open(&id, spec, &shop.project.policy, office.person())
+        .await?;
+    Ok(Begun { id, resumed: false })
+}
+
+/// A ticket belongs to the repository it was made in.
+fn must_be_here(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
+    let here = git.common_dir();
+    match &ticket.spec.context.repository {
+        Some(there) if Path::new(there) != here => Err(Failure::usage(format!(
+            "{} belongs to the repository {there}",
+            ticket.id
+        ))
+        .hint("go there, or give your ticket another id")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Puts the ticket's branch forward in the person's name.
+pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Ticket, Failure> {
+    let stored = office.ticket(id).await?;
+    let git = open(&office.surroundings, directory).await?;
+    must_be_here(&git, &stored.ticket)?;
+    let base_branch = match &stored.ticket.spec.context.base_branch {
+        Some(base) => base.clone(),
+        None => git.default_base().await.map_err(Failure::usage)?,
+    };
+    let policy = office.desk.policy_of(&stored).await?;
+    let project = Project {
+        base_branch,
+        policy,
+        house: House::default(),
+        checks: Vec::new(),
+    };
+    let id = &stored.ticket.id;
+    Ok(engine::perform::resubmit(&office.desk, &git, &project, id, office.person()).await?)
+}
+
+/// Works until the ticket rests or we are stopped. What an earlier Countersign left running is
+/// ended first.
+pub async fn work(shop: &Arc<Workshop>, id: &TicketId, stop: Stop) -> Result<Ticket, Failure> {
+    adopt_orphans()
+        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
+    sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
+    Ok(Box::pin(engine::work::work(shop, id, stop)).await?)
+}

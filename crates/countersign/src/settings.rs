@@ -1,0 +1,132 @@
+//! The only place that reads the environment and configuration files. Everything else is handed
+//! values.
+
+pub mod file;
+pub mod ticket_file;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// What the program takes from its surroundings, read once.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    pub data_dir: PathBuf,
+    /// `None` where there is no home to look in.
+    pub user_file: Option<PathBuf>,
+    /// A `PostgreSQL` address or a path, instead of the database in the data directory.
+    pub database: Option<String>,
+    /// The person at the terminal, as recorded in decisions.
+    pub person: String,
+    pub path: OsString,
+    /// Our own program, to start agents through.
+    pub program: PathBuf,
+}
+
+impl Surroundings {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the place that the others are sent to"
+    )]
+    pub fn read(data_dir: Option<PathBuf>, database: Option<String>) -> Result<Self, Failure> {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let home = text("HOME").map(PathBuf::from);
+        let below = |name: &str, fallback: &str| {
+            text(name)
+                .map(PathBuf::from)
+                .or_else(|| home.as_ref().map(|home| home.join(fallback)))
+        };
+        let data_dir = data_dir
+            .or_else(|| text("COUNTERSIGN_DATA_DIR").map(PathBuf::from))
+            .or_else(|| below("XDG_DATA_HOME", ".local/share").map(|dir| dir.join("countersign")))
+            .ok_or_else(|| {
+                Failure::usage("there is no place for data: HOME and XDG_DATA_HOME are not set")
+                    .hint("say where with --data-dir DIR")
+            })?;
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::error(format!("our own program cannot be found: {error}")))?;
+        Ok(Self {
+            data_dir: absolute(&data_dir)?,
+            user_file: below("XDG_CONFIG_HOME", ".config")
+                .map(|dir| dir.join("countersign/config.toml")),
+            database: database.or_else(|| text("COUNTERSIGN_DATABASE")),
+            person: text("COUNTERSIGN_PERSON")
+                .or_else(|| text("USER"))
+                .or_else(|| text("LOGNAME"))
+                .unwrap_or_else(|| "somebody".to_owned()),
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            program,
+        })
+    }
+
+    /// Where the store is.
+    pub fn database(&self) -> String {
+        let inside = || {
+            self.data_dir
+                .join("countersign.db")
+                .to_string_lossy()
+                .into_owned()
+        };
+        self.database.clone().unwrap_or_else(inside)
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Reads a file of bounded size; `what` says what it is for.
+pub fn read_bounded(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let fail = |error: std::io::Error| {
+        Failure::usage(format!("{what} {} cannot be read: {error}", path.display()))
+    };
+    let file = std::fs::File::open(path).map_err(fail)?;
+    if file.metadata().map_err(fail)?.is_dir() {
+        return Err(Failure::usage(format!(
+            "{what} {} is a directory",
+            path.display()
+        )));
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
+    Ok(bytes)
+}
+
+/// Reads the standard input, up to a bound.
+pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::usage(format!("the standard input cannot be read: {error}")))?;
+    Ok(bytes)
+}
+
+/// Whether colours are wanted at all; that there is a terminal is asked elsewhere.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn wants_colour() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The environment as it is: a scripted agent takes its part from it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn agent_variables() -> BTreeMap<String, String> {
+    let text = |word: OsString| word.into_string().ok();
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .collect()
+}

@@ -1,0 +1,181 @@
+//! `countersign.toml`: how a project wants its changes built, checked and judged.
+
+use std::collections::BTreeMap;
+
+use flow::Policy;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+pub const NAME: &str = "countersign.toml";
+pub const CHECK_SECS_DEFAULT: u64 = 900;
+
+/// The file as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    base: Option<String>,
+    builder: Option<String>,
+    reviewer: Option<String>,
+    verifier: Option<String>,
+    rules: Vec<String>,
+    checks: BTreeMap<String, WrittenCheck>,
+    preset: Option<String>,
+    policy: Policy,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60 }"
+)]
+enum WrittenCheck {
+    Command(String),
+    Full {
+        run: String,
+        timeout_secs: Option<u64>,
+    },
+}
+
+/// A command that must succeed on the commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub name: String,
+    pub command: String,
+    pub timeout_secs: u64,
+}
+
+/// What a project says, with every default filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Project {
+    pub base: Option<String>,
+    pub builder: Option<String>,
+    pub reviewer: Option<String>,
+    pub verifier: Option<String>,
+    pub rules: Vec<String>,
+    pub checks: Vec<Check>,
+    pub policy: Policy,
+}
+
+/// Reads the file; `name` is what the messages call it.
+pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
+    let refuse = |error: toml::de::Error| {
+        Failure::usage(format!("{name}: {}", error.to_string().trim_end()))
+            .hint("docs/policy.md lists every key with its default")
+    };
+    let written: Written = toml::from_str(text).map_err(refuse)?;
+    let policy = match &written.preset {
+        None => written.policy.clone(),
+        Some(preset) => over_preset(name, preset, text).map_err(|failure| match failure {
+            Ok(failure) => failure,
+            Err(error) => refuse(error),
+        })?,
+    };
+    sound(name, &policy)?;
+    Ok(Project {
+        base: written.base,
+        builder: written.builder,
+        reviewer: written.reviewer,
+        verifier: written.verifier,
+        rules: written.rules,
+        checks: written
+            .checks
+            .into_iter()
+            .map(|(name, check)| check_of(name, check))
+            .collect(),
+        policy,
+    })
+}
+
+/// Refuses a policy with impossible numbers, all of them at once.
+pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
+    let problems = policy.problems();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let mut failure = Failure::usage(format!("{name}: the policy is impossible"));
+    failure.hints = problems;
+    Err(failure)
+}
+
+fn check_of(name: String, check: WrittenCheck) -> Check {
+    let (command, timeout_secs) = match check {
+        WrittenCheck::Command(command) => (command, None),
+        WrittenCheck::Full { run, timeout_secs } => (run, timeout_secs),
+    };
+    Check {
+        name,
+        command,
+        timeout_secs: timeout_secs.unwrap_or(CHECK_SECS_DEFAULT),
+    }
+}
+
+/// The preset's numbers, with what the file itself says on top.
+fn over_preset(
+    name: &str,
+    preset: &str,
+    text: &str,
+) -> Result<Policy, Result<Failure, toml::de::Error>> {
+    let base = Policy::preset(preset).ok_or_else(|| {
+        Ok(
+            Failure::usage(format!("{name}: there is no preset {preset:?}"))
+                .hint(format!("presets: {}", Policy::PRESETS.join(", "))),
+        )
+    })?;
+    let mut merged = toml::Table::try_from(&base).map_err(|error| Ok(Failure::error(error)))?;
+    let file: toml::Table = toml::from_str(text).map_err(Err)?;
+    if let Some(toml::Value::Table(own)) = file.get("policy") {
+        overlay(&mut merged, own);
+    }
+    merged.try_into().map_err(Err)
+}
+
+fn overlay(under: &mut toml::Table, over: &toml::Table) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(toml::Value::Table(under)), toml::Value::Table(over)) => overlay(under, over),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preset_gives_the_numbers_that_the_file_does_not() {
+        let project = read("f", "preset = \"scored\"\n[policy]\nmax_rounds = 2\n").unwrap();
+        assert_eq!(project.policy.max_rounds, 2);
+        assert_eq!(project.policy.limits.review_secs, 120);
+    }
+
+    #[test]
+    fn checks_are_commands_or_tables() {
+        let text =
+            "[checks]\ntest = \"make test\"\nlint = { run = \"make lint\", timeout_secs = 5 }\n";
+        let project = read("f", text).unwrap();
+        assert_eq!(project.checks.len(), 2);
+        assert_eq!(project.checks[0].timeout_secs, 5);
+        assert_eq!(project.checks[1].command, "make test");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let failure = read(
+            "countersign.toml",
+            "base = \"main\"\n[policy]\nmax_round = 2\n",
+        )
+        .unwrap_err();
+        assert!(failure.message.contains("line 3"), "{}", failure.message);
+        assert!(failure.message.contains("max_round"), "{}", failure.message);
+    }
+
+    #[test]
+    fn impossible_numbers_are_named_together() {
+        let failure = read("f", "[policy]\nmax_rounds = 9\noverall_minimum = 120\n").unwrap_err();
+        assert_eq!(failure.hints.len(), 2, "{failure:?}");
+    }
+}

@@ -1,0 +1,11 @@
+//! What the program says: its help, each verb on a small world, and a clear word for bad input.
+//! `UPDATE_EXPECT=1 cargo test -p countersign --test it cli` writes the snapshots anew.
+#![expect(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots are as long as what they show, and are written by expect-test"
+)]
+
+mod bad_input;
+mod bad_store;
+mod verbs;

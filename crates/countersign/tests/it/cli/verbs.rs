@@ -1,0 +1,528 @@
+//! Each verb's words on a small world.
+
+use expect_test::{Expect, expect};
+
+use crate::support::crew::{quarrel, smooth, two_rounds};
+use crate::support::{TICKET, World};
+
+#[track_caller]
+fn says(world: &World, words: &[&str], wanted: &Expect) {
+    let ran = world.call(words);
+    assert_eq!(ran.err, "", "{words:?}");
+    wanted.assert_eq(&world.masked(&ran.out));
+}
+
+#[test]
+fn the_help_names_every_verb_and_every_exit_code() {
+    says(
+        &World::empty(),
+        &["--help"],
+        &expect![[r#"
+            No agent's change lands on one signature.
+
+            Runs coding agents in a loop — build, check, review, rework — until an independent reviewer
+            countersigns the exact commit, or a person decides.
+
+            Usage: countersign [OPTIONS] <COMMAND>
+
+            Commands:
+              demo        Watch one ticket go through build, check, review, rework and merge, in a throw-away
+                          repository
+              run         Take a ticket from its description to a countersigned commit, in this repository
+              ticket      Add, list, show and cancel tickets
+              status      What is going on: tickets by stage, who waits for whom
+              log         What has happened, told in sentences
+              escalation  Tickets that wait for a person
+              findings    Read, convert, track and score review texts
+              export      Tickets in other systems' forms
+              doctor      Is everything in order here?
+              help        Print this message or the help of the given subcommand(s)
+
+            Options:
+              -C <DIR>
+                      Work as if started in DIR
+          
+                      [default: .]
+
+                  --data-dir <DIR>
+                      Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
+
+                  --database <URL|FILE>
+                      A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
+                      directory
+
+                  --json
+                      Answer in JSON
+
+              -h, --help
+                      Print help (see a summary with '-h')
+
+              -V, --version
+                      Print version
+
+            Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person
+            decides ·
+            5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130
+            interrupted
+
+            Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer that sees it.
+        "#]],
+    );
+}
+
+#[test]
+fn the_help_of_run_shows_how() {
+    says(
+        &World::empty(),
+        &["run", "--help"],
+        &expect![[r#"
+            Take a ticket from its description to a countersigned commit, in this repository
+
+            Usage: countersign run [OPTIONS] <TICKET>
+
+            Arguments:
+              <TICKET>
+                      A ticket file (Markdown or YAML), the id of a known ticket, or a sentence
+
+            Options:
+                  --builder <AGENT>
+                      Who builds: `command:PROGRAM ARGS…` or `scripted:FILE`
+
+              -C <DIR>
+                      Work as if started in DIR
+          
+                      [default: .]
+
+                  --data-dir <DIR>
+                      Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
+
+                  --reviewer <AGENT>
+                      Who reviews
+
+                  --database <URL|FILE>
+                      A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
+                      directory
+
+                  --verifier <AGENT>
+                      Who verifies single findings [default: the reviewer's program, started afresh]
+
+                  --check <[NAME=]COMMAND>
+                      A command that must succeed on the commit; may be given several times
+
+                  --json
+                      Answer in JSON
+
+                  --base <BRANCH>
+                      The branch to build on and to land on
+
+                  --land <LAND>
+                      What becomes of the approved commit
+
+                      Possible values:
+                      - branch: Stays on its branch
+                      - merge:  Is merged into the base branch
+
+                  --max-rounds <N>
+                      How many rounds before a person is asked (1 to 5)
+
+              -h, --help
+                      Print help (see a summary with '-h')
+
+            Examples:
+              countersign run ticket.md --builder "command:./build-agent" --reviewer "command:./review-agent"
+              --check "cargo test"
+              countersign run "Greet the user by name" --land branch
+              countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or
+              settled
+
+            A ticket file:
+              ---
+              id: T-7
+              depends_on: [T-3]
+              ---
+              # Greet the user by name
+              The greeting is printed at the start.
+              ## Acceptance criteria
+              - An empty name is refused.
+        "#]],
+    );
+}
+
+#[test]
+fn an_empty_world_says_what_to_do_first() {
+    let world = World::new();
+    says(
+        &world,
+        &["status"],
+        &expect![[r#"
+        no tickets yet; try `countersign demo`, or `countersign run "what shall be done"`
+    "#]],
+    );
+    says(
+        &world,
+        &["ticket", "list"],
+        &expect![[r#"
+        no tickets; `countersign run "what shall be done"` makes one
+    "#]],
+    );
+    says(
+        &world,
+        &["log"],
+        &expect![[r#"
+        nothing has happened yet
+    "#]],
+    );
+    says(
+        &world,
+        &["escalation", "list"],
+        &expect![[r#"
+        nobody waits for a person
+    "#]],
+    );
+    says(
+        &world,
+        &["doctor", "--verify-log"],
+        &expect![[r#"
+        0 tickets, 0 events: the log gives exactly what is stored
+    "#]],
+    );
+}
+
+#[test]
+fn a_ticket_that_went_well_is_told_in_a_few_lines() {
+    let world = World::new();
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&smooth()));
+    let run = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    says(
+        &world,
+        &run,
+        &expect![[r#"
+            queued: Greet by name
+            round 1: build started by scripted (builder)
+            round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+            round 1: check started by countersign
+            checks: test green
+            round 1: review started by scripted (reviewer)
+            round 1: scripted (reviewer) approves, 0 findings
+            [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+            round 1: merge started by countersign
+            SHORT is on main
+            done: countersigned by scripted (reviewer), $0.10
+
+            greet: done on main, countersigned by scripted (reviewer), after 1 round(s), $0.10
+
+            rounds
+              round 1  SHORT  approved
+
+            branch countersign/greet, commit SHORT
+            artefacts ROOT/data/tickets/greet
+        "#]],
+    );
+    says(
+        &world,
+        &["ticket", "list"],
+        &expect![[r#"
+        greet  done  round 1  $0.10  Greet by name
+    "#]],
+    );
+    says(
+        &world,
+        &["status"],
+        &expect![[r#"
+        1 ticket: 1 done
+    "#]],
+    );
+    says(
+        &world,
+        &["log", "greet"],
+        &expect![[r#"
+        TIME  greet  queued: Greet by name
+        TIME  greet  round 1: build started by scripted (builder)
+        TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+        TIME  greet  round 1: check started by countersign
+        TIME  greet  checks: test green
+        TIME  greet  round 1: review started by scripted (reviewer)
+        TIME  greet  round 1: scripted (reviewer) approves, 0 findings
+        TIME  greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+        TIME  greet  round 1: merge started by countersign
+        TIME  greet  SHORT is on main
+        TIME  greet  done: countersigned by scripted (reviewer), $0.10
+        TIME  greet  job claimed: tell
+        TIME  greet  job done: tell
+    "#]],
+    );
+}
+
+#[test]
+fn a_ticket_of_two_rounds_is_exported_in_each_form() {
+    let world = World::new();
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&two_rounds()));
+    let run = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    world.call(&run).ends_with(0);
+    let export = |words: &[&str], wanted: &Expect| {
+        says(
+            &world,
+            &[&["export", "greet", "--as"], words].concat(),
+            wanted,
+        );
+    };
+    export(
+        &["findings", "--round", "1"],
+        &expect![[r#"
+        # Story greet Code Review Findings - Round 1
+
+        **Reviewer:** scripted (reviewer)
+        **Date:** DATE
+        **Branch:** countersign/greet
+
+        ## Critical Issues (Must Fix)
+
+        None.
+
+        ## Important Issues (Should Fix)
+
+        1. **[Correctness]:** An empty name is accepted (F1)
+           - **File:** greet.sh:3
+           - **Problem:** The ticket asks for an error.
+           - **Fix:** Refuse it with exit code 2.
+
+        ## Minor Issues (Nice to Have)
+
+        None.
+
+        ## Summary
+
+        - **Total findings:** 1
+        - **Critical:** 0
+        - **Important:** 1
+        - **Minor:** 0
+        - **Recommendation:** Fix the 1 must-fix finding(s).
+    "#]],
+    );
+    export(
+        &["report", "--round", "1"],
+        &expect![[r#"
+        {
+          "ticket_id": "greet",
+          "reviewed_at": "DATE",
+          "reviewer": "scripted (reviewer)",
+          "status": "fail",
+          "overall_score": null,
+          "revision_count": 0,
+          "dimension_scores": {},
+          "findings": [
+            {
+              "dimension": "code_quality",
+              "severity": "error",
+              "file": "greet.sh",
+              "line": 3,
+              "message": "An empty name is accepted\n\nThe ticket asks for an error.",
+              "suggestion": "Refuse it with exit code 2."
+            }
+          ],
+          "blocking_issues": [],
+          "revision_notes": null,
+          "approved": false,
+          "pass_criteria_met": {
+            "all_critical_dimensions_pass": true,
+            "no_blocking_issues": true,
+            "overall_score_above_threshold": true
+          }
+        }
+    "#]],
+    );
+    export(
+        &["task"],
+        &expect![[r#"
+        {
+          "id": "greet",
+          "type": "implementation",
+          "status": "completed",
+          "priority": 50,
+          "created_by": "countersign",
+          "assigned_to": "engineer",
+          "created_at": "DATE",
+          "title": "Greet by name",
+          "description": "`sh greet.sh NAME` prints `Hello, NAME`.",
+          "depends_on": [],
+          "blocks": [],
+          "acceptance_criteria": [
+            "An empty name is an error."
+          ],
+          "deliverables": [
+            "greet.sh"
+          ],
+          "notes": [],
+          "context": {
+            "repository": "ROOT/repository/.git",
+            "base_branch": "main",
+            "branch_name": "countersign/greet"
+          },
+          "retry_count": 1,
+          "plan": null
+        }
+    "#]],
+    );
+    export(
+        &["epic-state"],
+        &expect![[r#"
+        {
+          "tickets": {
+            "greet": {
+              "status": "completed",
+              "depends_on": [],
+              "revision_count": 1,
+              "review_started_at": "DATE",
+              "review_completed_at": "DATE",
+              "review_approved": true,
+              "review_history": [
+                {
+                  "attempt": 0,
+                  "reviewed_at": "DATE",
+                  "status": "fail",
+                  "overall_score": null,
+                  "blocking_issues_count": 0,
+                  "revision_notes": null
+                },
+                {
+                  "attempt": 1,
+                  "reviewed_at": "DATE",
+                  "status": "pass",
+                  "overall_score": null,
+                  "blocking_issues_count": 0,
+                  "revision_notes": null
+                }
+              ],
+              "current_review_report": {
+                "ticket_id": "greet",
+                "reviewed_at": "DATE",
+                "reviewer": "scripted (reviewer)",
+                "status": "pass",
+                "overall_score": null,
+                "revision_count": 1,
+                "dimension_scores": {},
+                "findings": [],
+                "blocking_issues": [],
+                "revision_notes": null,
+                "approved": true,
+                "pass_criteria_met": {
+                  "all_critical_dimensions_pass": true,
+                  "no_blocking_issues": true,
+                  "overall_score_above_threshold": true
+                }
+              },
+              "git_info": {
+                "branch_name": "countersign/greet",
+                "base_commit": "COMMIT",
+                "final_commit": "COMMIT"
+              },
+              "failure_reason": null
+            }
+          }
+        }
+    "#]],
+    );
+}
+
+#[test]
+fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
+    let world = World::new();
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&quarrel()));
+    let run = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    world.call(&run).ends_with(4);
+    says(
+        &world,
+        &["status"],
+        &expect![[r#"
+            1 ticket: 1 escalated
+
+            waiting for a person
+              greet  Greet by name  after 3 rounds, must-fix findings remain
+                countersign escalation show greet
+        "#]],
+    );
+    says(
+        &world,
+        &["escalation", "list"],
+        &expect![[r#"
+        greet  Greet by name  after 3 rounds, must-fix findings remain
+            countersign escalation show greet
+    "#]],
+    );
+    says(
+        &world,
+        &["escalation", "show", "greet"],
+        &expect![[r#"
+            greet: Greet by name
+              after 3 rounds, must-fix findings remain
+              | after 3 review rounds, issues remain
+
+            rounds
+              round 1  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
+              round 2  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
+              round 3  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
+
+            findings
+              F1  high  open  greet.sh:2  An empty name is accepted
+
+            decide
+              countersign escalation resolve greet accept --why "…"
+              countersign escalation resolve greet continue
+              countersign escalation resolve greet take-over
+              countersign escalation resolve greet reset
+              countersign escalation resolve greet reassign
+              countersign escalation resolve greet reject --why "…"
+        "#]],
+    );
+    says(
+        &world,
+        &["escalation", "resolve", "greet", "continue"],
+        &expect![[r#"
+            greet is rework (continue, by ada)
+            next: countersign run greet
+        "#]],
+    );
+    says(
+        &world,
+        &["ticket", "cancel", "greet", "--why", "enough"],
+        &expect![[r#"
+            greet is cancelled
+        "#]],
+    );
+}
+
+#[test]
+fn added_tickets_are_put_in_order() {
+    let world = World::new();
+    let second = world.put("b.md", "---\nid: B\ndepends_on: [A]\n---\n# Second\n");
+    let first = world.put("a.md", "---\nid: A\n---\n# First\n");
+    says(
+        &world,
+        &["ticket", "add", &second, &first, "A third thing to do"],
+        &expect![[r#"
+            added A (queued): First
+            added a-third-thing-to-do-9f1b (queued): A third thing to do
+            added B (pending): Second
+
+            next: countersign run A
+        "#]],
+    );
+    says(
+        &world,
+        &["ticket", "list"],
+        &expect![[r#"
+        B                         pending  round 1  $0.00  Second
+        a-third-thing-to-do-9f1b  queued   round 1  $0.00  A third thing to do
+        A                         queued   round 1  $0.00  First
+    "#]],
+    );
+    says(
+        &world,
+        &["ticket", "show", "B"],
+        &expect![[r#"
+        B: Second
+          pending, waits for A
+          spent $0.00, 0 tokens, 0 s
+    "#]],
+    );
+}

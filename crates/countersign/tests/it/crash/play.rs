@@ -1,0 +1,250 @@
+//! The story itself: two rounds over several files, two checks, a verification, a merge. Its end
+//! is known, and so is how often each thing may have been done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::PATIENCE;
+use crate::support::crew::{crew, rounds, runs, writes};
+use crate::support::processes::marked;
+use crate::support::{Ran, Running, World};
+
+const SETTINGS: &str = "\
+rules = [\"POSIX sh only.\"]
+
+[checks]
+syntax = \"for f in *.sh lib/*.sh; do sh -n $f || exit 1; done\"
+test = \"sh test.sh\"
+
+[policy.limits]
+lease_secs = 2
+backoff_secs = 0
+";
+
+const TEST: &str = "\
+if [ -e greet.sh ]; then
+  [ \"$(sh greet.sh Ada)\" = 'Hello, Ada' ] || exit 1
+  [ \"$(sh lib/count.sh a b)\" = 2 ] || exit 1
+fi
+";
+
+pub struct Play {
+    pub world: World,
+    ticket: String,
+    /// Every agent says here that it begins, with its job and its lease.
+    begun: PathBuf,
+}
+
+impl Play {
+    pub fn new(database: Option<&String>, seed: u64) -> Self {
+        let mut world = World::without_commits();
+        world.database = database.cloned();
+        for (name, text) in [
+            ("README.md", "# greetings\n"),
+            ("test.sh", TEST),
+            ("lib/count.sh", "echo $#\n"),
+            ("countersign.toml", SETTINGS),
+        ] {
+            world.write(name, text);
+        }
+        world.commit("A small shell project");
+        world.put(
+            "ticket.md",
+            format!("---\nid: play-{seed:x}\n---\n# Greet by name\nAnd count.\n"),
+        );
+        let begun = world.root().join("begun");
+        fs::write(&begun, "").unwrap();
+        world.crew(&script(&begun.display().to_string()));
+        Self {
+            world,
+            ticket: format!("play-{seed:x}"),
+            begun,
+        }
+    }
+
+    pub fn start(&self) -> Running {
+        let at = |name: &str| self.world.root().join(name).display().to_string();
+        let agent = format!("scripted:{}", at("crew.json"));
+        let words = [
+            "run",
+            &at("ticket.md"),
+            "--builder",
+            &agent,
+            "--reviewer",
+            &agent,
+        ];
+        self.world.start(&words)
+    }
+
+    pub fn run_to_the_end(&self) -> Ran {
+        self.start().wait(PATIENCE)
+    }
+
+    pub fn count(&self, event: &str) -> usize {
+        self.world.count(&self.ticket, event)
+    }
+
+    /// Jobs whose agent's end is on record: nobody may be paid for them again.
+    pub fn recorded(&self) -> BTreeSet<String> {
+        let jobs = self
+            .world
+            .data
+            .join("tickets")
+            .join(&self.ticket)
+            .join("jobs");
+        let Ok(dirs) = fs::read_dir(jobs) else {
+            return BTreeSet::new();
+        };
+        let has_ended = |dir: &PathBuf| {
+            let runs = fs::read_dir(dir).unwrap();
+            runs.map(|run| run.unwrap().path())
+                .any(|run| run.join("ended.json").exists())
+        };
+        dirs.map(|dir| dir.unwrap().path())
+            .filter(has_ended)
+            .map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// How often an agent began, for each job.
+    pub fn begun(&self) -> BTreeMap<String, usize> {
+        let mut begun = BTreeMap::new();
+        for line in fs::read_to_string(&self.begun).unwrap().lines() {
+            let serial = line.split('.').nth(1).unwrap().to_owned();
+            *begun.entry(serial).or_default() += 1;
+        }
+        begun
+    }
+
+    /// The end is the same whatever happened on the way.
+    #[track_caller]
+    pub fn must_have_ended_well(&self) {
+        let world = &self.world;
+        let story = || world.call(&["log", &self.ticket]).out;
+        let ticket = world.ticket(&self.ticket);
+        let found = json!({
+            "stage": ticket["stage"],
+            "jobs": ticket["jobs"],
+            "rounds": ticket["rounds"].as_array().unwrap().len(),
+            "findings": ticket["ledger"].as_array().unwrap().iter().map(|entry| &entry["status"]).collect::<Vec<_>>(),
+            "spent": ticket["spent"]["ticket"]["usd_micros"],
+            "tree": world.git(&["ls-tree", "-r", "--name-only", "main"]),
+            "greet.sh": world.git(&["show", "main:greet.sh"]),
+            "merges": world.git(&["rev-list", "--merges", "--count", "main"]),
+            "commits": world.git(&["rev-list", "--count", "main"]),
+            "dirt": world.git(&["status", "--porcelain"]),
+            "submitted": self.count("submitted"),
+            "checked": self.count("checked"),
+            "reviewed": self.count("reviewed"),
+            "verified": self.count("verified"),
+            "landed": self.count("landed"),
+            "orphans": marked(&world.root()),
+            "records": names(&world.data.join("runs")),
+        });
+        let wanted = json!({
+            "stage": "done",
+            "jobs": [],
+            "rounds": 2,
+            "findings": ["fixed", "fixed", "open"],
+            "spent": 330_000,
+            "tree": "README.md\ncountersign.toml\ngreet.sh\nlib/count.sh\nlib/name.sh\ntest.sh",
+            "greet.sh": GREET.trim_end(),
+            "merges": "1",
+            "commits": "4",
+            "dirt": "",
+            "submitted": 2,
+            "checked": 2,
+            "reviewed": 2,
+            "verified": 1,
+            "landed": 1,
+            "orphans": [],
+            "records": [],
+        });
+        assert_eq!(found, wanted, "{}", story());
+        world.must_be_sound();
+    }
+}
+
+fn names(dir: &std::path::Path) -> Vec<String> {
+    let files = fs::read_dir(dir).into_iter().flatten();
+    files
+        .map(|file| file.unwrap().file_name().to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// How long the story takes when nobody disturbs it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time that another process really takes"
+)]
+pub fn duration(database: Option<&String>) -> Duration {
+    let play = Play::new(database, super::Instants::seed() ^ u64::MAX);
+    let began = Instant::now();
+    play.run_to_the_end().ends_with(0);
+    let took = began.elapsed();
+    play.must_have_ended_well();
+    took
+}
+
+const HASTY: &str = "#!/bin/sh\n. ./lib/name.sh\necho \"Hello, $(name \"$@\")\"\n";
+const GREET: &str =
+    "#!/bin/sh\n[ -n \"$1\" ] || exit 2\n. ./lib/name.sh\necho \"Hello, $(name \"$1\")\"\n";
+const NAME: &str = "name() { printf '%s' \"$1\"; }\n";
+
+fn script(begun: &str) -> Value {
+    let begins = || runs(&format!("echo $COUNTERSIGN_RUN >> {begun}"));
+    let costs = |usd: f64| json!({"usage": {"usd": usd, "tokens_in": 1000, "tokens_out": 100}});
+    let waits = || json!({"wait_ms": 40});
+    let finding = |severity: &str, line: u32, title: &str| {
+        json!({"severity": severity, "file": "greet.sh", "line": line, "title": title,
+            "problem": "See the line.", "fix": "Mend it."})
+    };
+    let minor = || finding("low", 3, "The word Hello is fixed");
+    let build = rounds([
+        vec![
+            begins(),
+            writes("lib/name.sh", NAME),
+            waits(),
+            writes("greet.sh", HASTY),
+            costs(0.10),
+            json!({"result": {"summary": "Greets."}}),
+        ],
+        vec![
+            begins(),
+            writes("greet.sh", GREET),
+            waits(),
+            json!({"commit": {"message": "Refuse an empty name"}}),
+            costs(0.10),
+            json!({"result": {"summary": "Mended.", "findings": [
+                {"id": "F1", "outcome": "fixed", "note": "exit 2"},
+                {"id": "F2", "outcome": "fixed", "note": "one name"}]}}),
+        ],
+    ]);
+    let says = |verdict: &str, findings: Vec<Value>| {
+        vec![
+            begins(),
+            waits(),
+            costs(0.05),
+            json!({"result": {"verdict": verdict, "findings": findings}}),
+        ]
+    };
+    let review = rounds([
+        says(
+            "changes_requested",
+            vec![
+                finding("high", 1, "An empty name is accepted"),
+                finding("critical", 2, "All words are taken for the name"),
+                minor(),
+            ],
+        ),
+        says("approved", vec![minor()]),
+    ]);
+    let verify = json!({"always": [begins(), waits(), costs(0.03), {"result": {"answers": [
+        {"finding": "F1", "outcome": "fixed", "evidence": "greet.sh:2"},
+        {"finding": "F2", "outcome": "fixed", "evidence": "greet.sh:4"}]}}]});
+    crew(&build, &review, &verify)
+}

@@ -1,0 +1,45 @@
+//! Whole tickets through the built program, on real repositories, with scripted crews.
+
+mod base;
+mod builders;
+mod commands;
+mod demo;
+mod dependencies;
+mod escalations;
+mod export;
+mod judges;
+mod run;
+
+use crate::support::{Ran, TICKET, World};
+use serde_json::Value;
+
+/// Runs the ticket `greet` with this crew to wherever it rests.
+fn greet(world: &World, crew: &Value) -> Ran {
+    greet_with(world, crew, &[])
+}
+
+fn greet_with(world: &World, crew: &Value, more: &[&str]) -> Ran {
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(crew));
+    let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    world.call(&[&words, more].concat())
+}
+
+/// The same ticket again, from where it stands.
+fn go_on(world: &World, crew: &Value) -> Ran {
+    let agent = world.crew(crew);
+    world.call(&["run", "greet", "--builder", &agent, "--reviewer", &agent])
+}
+
+fn resolve(world: &World, words: &[&str]) -> Ran {
+    world.call(&[&["escalation", "resolve", "greet"], words].concat())
+}
+
+/// A file as it is on a branch.
+fn on(world: &World, branch: &str, file: &str) -> String {
+    world.git(&["show", &format!("{branch}:{file}")])
+}
+
+fn merges(world: &World) -> usize {
+    let list = world.git(&["rev-list", "--merges", "main"]);
+    list.lines().count()
+}

@@ -1,0 +1,172 @@
+//! What a person may decide, and what follows.
+
+use super::{go_on, greet, merges, on, resolve};
+use crate::support::World;
+use crate::support::crew::{self, GOOD, HASTY, quarrel, smooth};
+
+/// A ticket that waits for a person after three rounds.
+fn escalated() -> World {
+    let world = World::new();
+    greet(&world, &quarrel()).ends_with(4);
+    assert_eq!(world.stage("greet"), "escalated");
+    world
+}
+
+#[test]
+fn an_escalation_is_listed_and_shown_with_what_can_be_decided() {
+    let world = escalated();
+    let listed = world.json(&["escalation", "list"]);
+    assert_eq!(listed["escalations"][0]["id"], "greet");
+    let choices = listed["escalations"][0]["choices"].clone();
+    assert_eq!(
+        choices,
+        serde_json::json!([
+            "accept",
+            "continue",
+            "take-over",
+            "reset",
+            "reassign",
+            "reject"
+        ])
+    );
+    world
+        .call(&["escalation", "show", "greet"])
+        .ends_with(0)
+        .says("An empty name is accepted")
+        .says("countersign escalation resolve greet continue");
+    world
+        .call(&["status"])
+        .ends_with(0)
+        .says("waiting for a person");
+}
+
+#[test]
+fn accept_needs_a_reason_waives_what_is_open_and_lands() {
+    let world = escalated();
+    resolve(&world, &["accept"]).ends_with(6);
+    assert_eq!(world.stage("greet"), "escalated");
+    resolve(&world, &["accept", "--why", "good enough"])
+        .ends_with(0)
+        .says("next: countersign run greet");
+    let ticket = world.ticket("greet");
+    assert_eq!(ticket["stage"], "approved");
+    assert_eq!(ticket["ledger"][0]["status"], "waived", "{ticket}");
+    go_on(&world, &quarrel())
+        .ends_with(0)
+        .says("accepted by ada (good enough)");
+    assert_eq!(merges(&world), 1);
+    assert!(on(&world, "main", "greet.sh").starts_with(HASTY.trim_end()));
+    world.must_be_sound();
+}
+
+#[test]
+fn continue_gives_one_more_round_and_the_hard_cap_ends_that() {
+    let world = escalated();
+    for rounds in [4, 5] {
+        resolve(&world, &["continue"]).ends_with(0);
+        assert_eq!(world.stage("greet"), "rework");
+        go_on(&world, &quarrel()).ends_with(4);
+        assert_eq!(
+            world.ticket("greet")["rounds"].as_array().unwrap().len(),
+            rounds
+        );
+    }
+    resolve(&world, &["continue"]).ends_with(6);
+    world.must_be_sound();
+}
+
+#[test]
+fn continue_with_a_better_builder_lands() {
+    let world = escalated();
+    resolve(&world, &["continue"]).ends_with(0);
+    let script = crew::crew(
+        &crew::always(crew::builds("greet.sh", GOOD)),
+        &crew::always(crew::approves()),
+        &crew::always(crew::verifies(&[("F1", "fixed")])),
+    );
+    go_on(&world, &script).ends_with(0);
+    assert_eq!(on(&world, "main", "greet.sh"), GOOD.trim_end());
+}
+
+#[test]
+fn reset_starts_the_count_again() {
+    let world = escalated();
+    resolve(&world, &["reset"]).ends_with(0);
+    assert_eq!(world.ticket("greet")["counts"]["verdicts"], 0);
+    go_on(&world, &quarrel()).ends_with(4);
+    assert_eq!(world.ticket("greet")["round"], 6);
+}
+
+#[test]
+fn reject_needs_a_reason_and_is_the_end() {
+    let world = escalated();
+    resolve(&world, &["reject"]).ends_with(6);
+    resolve(&world, &["reject", "--why", "not this way"]).ends_with(0);
+    assert_eq!(world.stage("greet"), "failed");
+    go_on(&world, &smooth()).ends_with(5);
+    assert_eq!(merges(&world), 0);
+}
+
+#[test]
+fn take_over_blocks_until_the_person_resubmits_and_then_it_is_reviewed_anew() {
+    let world = escalated();
+    resolve(&world, &["take-over"]).ends_with(0);
+    assert_eq!(world.stage("greet"), "blocked");
+    go_on(&world, &smooth()).ends_with(8);
+    assert_eq!(world.stage("greet"), "blocked");
+    let resubmit = || world.call(&["ticket", "resubmit", "greet"]);
+    world.git(&[
+        "checkout",
+        "--quiet",
+        "--ignore-other-worktrees",
+        "countersign/greet",
+    ]);
+    world.write("greet.sh", GOOD);
+    world.commit("By hand");
+    world.git(&["checkout", "--quiet", "main"]);
+    resubmit().ends_with(0);
+    assert_eq!(world.stage("greet"), "checking");
+    resubmit().ends_with(6);
+    let script = crew::crew(
+        &crew::always(crew::builds("greet.sh", HASTY)),
+        &crew::always(crew::approves()),
+        &crew::always(crew::verifies(&[("F1", "fixed")])),
+    );
+    go_on(&world, &script).ends_with(0);
+    assert_eq!(on(&world, "main", "greet.sh"), GOOD.trim_end());
+    assert_eq!(merges(&world), 1);
+    world.must_be_sound();
+}
+
+#[test]
+fn reassign_names_somebody_and_only_they_take_it_up() {
+    let world = escalated();
+    resolve(&world, &["reassign"]).ends_with(6);
+    let fresh = world.named_crew("fresh", &quarrel());
+    resolve(&world, &["reassign", "--reviewer", &fresh]).ends_with(0);
+    let rounds = || world.ticket("greet")["rounds"].as_array().unwrap().len();
+    go_on(&world, &quarrel())
+        .ends_with(6)
+        .says("nobody of that name works here")
+        .says("--reviewer");
+    assert_eq!(rounds(), 3);
+    let old = world.crew(&quarrel());
+    let words = ["run", "greet", "--builder", &old, "--reviewer", &fresh];
+    world.call(&words).ends_with(4);
+    assert_eq!(rounds(), 4, "the same commit before the new reviewer");
+    resolve(&world, &["reassign", "--builder", &fresh]).ends_with(0);
+    let words = ["run", "greet", "--builder", &fresh, "--reviewer", &fresh];
+    world.call(&words).ends_with(4);
+    assert_eq!(rounds(), 5);
+    world.must_be_sound();
+}
+
+#[test]
+fn a_decision_on_a_ticket_that_does_not_wait_is_refused() {
+    let world = World::new();
+    greet(&world, &smooth()).ends_with(0);
+    let before = world.ticket("greet");
+    resolve(&world, &["accept", "--why", "again"]).ends_with(6);
+    assert_eq!(world.ticket("greet"), before);
+    world.call(&["escalation", "show", "greet"]).ends_with(2);
+}

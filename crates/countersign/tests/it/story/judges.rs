@@ -1,0 +1,134 @@
+//! Reviewers that say nothing, nonsense, two things at once, or put their hands on the work.
+
+use serde_json::{Value, json};
+
+use super::{greet, greet_with, merges};
+use crate::support::World;
+use crate::support::crew::{
+    self, always, answers, approves, crew, empty_name, rejects, reviewed_by, rounds, runs, says,
+    verifies,
+};
+
+/// Runs the ticket before a reviewer that always does the same; it must end with a person.
+#[track_caller]
+fn ends_with_a_person(steps: Vec<Value>, reason: &str) -> World {
+    let world = World::new();
+    greet(&world, &reviewed_by(&always(steps)))
+        .ends_with(4)
+        .says(reason);
+    assert_eq!(world.stage("greet"), "escalated");
+    assert_eq!(merges(&world), 0);
+    world.must_be_sound();
+    world
+}
+
+#[test]
+fn a_reviewer_that_says_nothing_approves_nothing() {
+    let world = ends_with_a_person(vec![], "no usable review in 3 attempts");
+    assert_eq!(world.count("greet", "review_unusable"), 3);
+}
+
+#[test]
+fn garbage_is_no_approval() {
+    ends_with_a_person(
+        answers("\u{1b}[2J}}{{ approve? verdict: \u{7}maybe"),
+        "no usable review",
+    );
+}
+
+#[test]
+fn a_cut_answer_is_no_approval() {
+    ends_with_a_person(answers("{\"verdict\": \"appro"), "no usable review");
+}
+
+#[test]
+fn a_reviewer_that_fails_is_tried_again_and_then_a_person_is_asked() {
+    ends_with_a_person(
+        vec![says("no"), json!({"exit": 3})],
+        "review failed for good",
+    );
+}
+
+#[test]
+fn the_word_approved_beside_a_critical_finding_is_not_an_approval() {
+    let world = World::new();
+    let contradiction =
+        answers(json!({"verdict": "approved", "findings": [empty_name("critical")]}));
+    let script = crew(
+        &always(crew::builds("greet.sh", crew::GOOD)),
+        &always(contradiction),
+        &always(verifies(&[("F1", "confirmed")])),
+    );
+    greet_with(&world, &script, &["--max-rounds", "1"]).ends_with(4);
+    let ticket = world.ticket("greet");
+    assert_eq!(
+        ticket["rounds"][0]["verdict"]["approved"], false,
+        "{ticket}"
+    );
+    assert_eq!(merges(&world), 0);
+}
+
+#[test]
+fn a_sentence_that_cannot_approve_is_not_an_approval() {
+    let world = World::new();
+    let words = "I can't approve this PR: the name is not checked in greet.sh.";
+    greet_with(
+        &world,
+        &reviewed_by(&always(answers(words))),
+        &["--max-rounds", "1"],
+    )
+    .ends_with(4);
+    assert_eq!(merges(&world), 0);
+}
+
+#[test]
+fn a_rejection_of_minor_things_lands_with_a_follow_up_list() {
+    let world = World::new();
+    greet(&world, &reviewed_by(&always(rejects([empty_name("low")])))).ends_with(0);
+    let ticket = world.ticket("greet");
+    assert_eq!(ticket["ledger"].as_array().unwrap().len(), 1);
+    assert_eq!(merges(&world), 1);
+}
+
+#[test]
+fn a_reviewer_that_changes_its_checkout_is_void_three_times_and_then_a_person_is_asked() {
+    let mut steps = vec![runs("echo '# fine' >> greet.sh")];
+    steps.extend(approves());
+    let world = ends_with_a_person(steps, "no usable review in 3 attempts");
+    let log = world.call(&["log", "greet"]).ends_with(0);
+    assert!(log.out.contains("the checkout was changed"), "{}", log.out);
+}
+
+#[test]
+fn a_reviewer_that_commits_adds_a_hook_or_hides_a_file_is_void() {
+    for trick in [
+        "git -c user.name=x -c user.email=x@x commit --quiet --allow-empty -m mine",
+        "mkdir -p .git/hooks && echo 'exit 0' > .git/hooks/pre-commit",
+        "chmod 600 greet.sh",
+        "mkdir -p .cache .git/info && echo x > .cache/x && echo .cache > .git/info/exclude",
+    ] {
+        let world = World::new();
+        let mut steps = vec![runs(trick)];
+        steps.extend(approves());
+        let script = crew(
+            &always(crew::builds("greet.sh", crew::GOOD)),
+            &rounds([steps]),
+            &always(verifies(&[])),
+        );
+        greet(&world, &script).ends_with(4).says("no usable review");
+        assert_eq!(merges(&world), 0, "{trick}");
+    }
+}
+
+#[test]
+fn a_reviewer_cannot_reach_the_builders_branch_from_its_checkout() {
+    let world = World::new();
+    let mut steps = vec![runs(
+        "git push --quiet origin HEAD:refs/heads/main || true; git remote > remotes.txt; rm remotes.txt",
+    )];
+    steps.extend(approves());
+    let before = world.git(&["rev-parse", "main"]);
+    let ran = greet_with(&world, &reviewed_by(&always(steps)), &["--land", "branch"]);
+    assert!([0, 4].contains(&ran.code), "{}{}", ran.out, ran.err);
+    assert_eq!(world.git(&["rev-parse", "main"]), before);
+}

@@ -1,0 +1,110 @@
+//! The answers of builders and verifiers, as contract version 1 has them.
+//!
+//! A reviewer's answer is read by `findings`, which knows many more forms.
+
+use serde::Deserialize;
+
+/// What a builder says about its work. All of it is a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Built {
+    #[serde(default)]
+    pub summary: String,
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+    #[serde(default)]
+    pub findings: Vec<Handled>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Claim {
+    pub criterion: String,
+    pub met: bool,
+    #[serde(default)]
+    pub evidence: String,
+}
+
+/// What became of a finding that the builder was asked to fix.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Handled {
+    pub id: String,
+    pub outcome: Handling,
+    #[serde(default)]
+    pub note: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handling {
+    Fixed,
+    CouldNotFix,
+    Disputed,
+}
+
+/// A verifier's answers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Verified {
+    pub answers: Vec<Answer>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Answer {
+    pub finding: String,
+    pub outcome: Verification,
+    #[serde(default)]
+    pub evidence: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verification {
+    Fixed,
+    Confirmed,
+    Refuted,
+    Uncertain,
+}
+
+/// A builder's answer. One that is not of the contract's form is a summary.
+pub fn built(text: &str) -> Built {
+    serde_json::from_str(text).unwrap_or_else(|_| Built {
+        summary: text.trim().to_owned(),
+        ..Built::default()
+    })
+}
+
+/// A verifier's answer; the error says where it leaves the contract.
+pub fn verified(text: &str) -> Result<Verified, String> {
+    serde_json::from_str(text).map_err(|error| {
+        format!("the verifier's answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {error}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_builder_may_answer_in_prose_or_in_full() {
+        assert_eq!(built(" did it \n").summary, "did it");
+        let text = r#"{"summary": "s", "claims": [{"criterion": "c", "met": true}],
+            "findings": [{"id": "F1", "outcome": "could_not_fix", "note": "why"}], "usage": {}}"#;
+        let answer = built(text);
+        assert_eq!(answer.findings[0].outcome, Handling::CouldNotFix);
+        assert!(answer.claims[0].met);
+    }
+
+    #[test]
+    fn a_verifier_must_keep_to_the_form() {
+        let text = r#"{"answers": [{"finding": "F1", "outcome": "refuted", "evidence": "e"}]}"#;
+        assert_eq!(
+            verified(text).unwrap().answers[0].outcome,
+            Verification::Refuted
+        );
+        for bad in [
+            "fine by me",
+            "{}",
+            r#"{"answers": [{"finding": "F1", "outcome": "maybe"}]}"#,
+        ] {
+            assert!(verified(bad).is_err(), "{bad}");
+        }
+    }
+}

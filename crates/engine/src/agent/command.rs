@@ -1,0 +1,168 @@
+//! Any command as an agent: contract version 1, see docs/agents.md.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::event::ToldUsage;
+use super::{Adapter, AgentEvent, Assignment, Invocation};
+
+/// A program that speaks the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+}
+
+impl Command {
+    /// From one line, as a person writes it: words, quotes and backslashes, and
+    /// none of a shell's other powers.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let mut words = words(line)?.into_iter().map(OsString::from);
+        let program = words.next().ok_or("the command of an agent is empty")?;
+        Ok(Self {
+            program,
+            args: words.collect(),
+        })
+    }
+}
+
+impl Adapter for Command {
+    fn name(&self) -> &str {
+        // Where it lies is for the log; people know it by its name.
+        let file = Path::new(&self.program).file_name();
+        file.and_then(OsStr::to_str).unwrap_or("command")
+    }
+
+    fn invocation(&self, assignment: &Assignment) -> Invocation {
+        Invocation {
+            program: self.program.clone(),
+            args: self.args.clone(),
+            env: Vec::new(),
+            stdin: assignment.brief.clone().into_bytes(),
+        }
+    }
+
+    fn event(&self, line: &str) -> Option<AgentEvent> {
+        event(line)
+    }
+}
+
+/// A line of stdout that is an object with the key `event`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Told {
+    Start {
+        session: Option<String>,
+        model: Option<String>,
+    },
+    Say {
+        text: String,
+    },
+    Tool {
+        name: String,
+        #[serde(default)]
+        detail: String,
+    },
+    Usage(ToldUsage),
+    Quota {
+        until: Option<String>,
+    },
+    Fail {
+        message: String,
+    },
+}
+
+/// Any other line is text, and may be part of the result.
+pub(super) fn event(line: &str) -> Option<AgentEvent> {
+    if !line.starts_with('{') {
+        return None;
+    }
+    Some(match serde_json::from_str(line).ok()? {
+        Told::Start { session, model } => AgentEvent::Started { session, model },
+        Told::Say { text } => AgentEvent::Said { text },
+        Told::Tool { name, detail } => AgentEvent::Used { tool: name, detail },
+        Told::Usage(told) => {
+            let (usage, model) = told.read();
+            AgentEvent::Spent { usage, model }
+        }
+        Told::Quota { until } => AgentEvent::OutOfQuota { until },
+        Told::Fail { message } => AgentEvent::Failed { message },
+    })
+}
+
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\\', None | Some('"')) => {
+                let next = letters.next().ok_or("the command ends with a backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            (letter, Some(open)) if letter == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (letter, None) if letter.is_whitespace() => words.extend(word.take()),
+            (letter, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    if let Some(open) = quote {
+        return Err(format!(
+            "the command has a {open} that is not closed: {line}"
+        ));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Usage;
+    use super::*;
+
+    #[test]
+    fn a_line_is_split_as_a_person_means_it() {
+        let command = Command::parse(r#"my-agent --say 'two words' "a \"b\"" c\ d ''"#).unwrap();
+        assert_eq!(command.program, "my-agent");
+        assert_eq!(command.args, ["--say", "two words", "a \"b\"", "c d", ""]);
+        assert!(Command::parse("  ").is_err());
+        assert!(
+            Command::parse("agent 'open")
+                .unwrap_err()
+                .contains("not closed")
+        );
+    }
+
+    #[test]
+    fn only_objects_with_an_event_are_events() {
+        let said = event(r#"{"event":"say","text":"hello"}"#);
+        assert_eq!(
+            said,
+            Some(AgentEvent::Said {
+                text: "hello".into()
+            })
+        );
+        let spent = event(r#"{"event":"usage","usd":0.5,"tokens_in":10}"#);
+        let usage = Usage {
+            usd_micros: Some(500_000),
+            tokens_in: Some(10),
+            tokens_out: None,
+        };
+        assert_eq!(spent, Some(AgentEvent::Spent { usage, model: None }));
+        for text in [
+            r#"{"summary":"x"}"#,
+            "{",
+            "plain",
+            r#"{"event":"unheard-of"}"#,
+            "",
+        ] {
+            assert_eq!(event(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! An agent that plays a written script: for the demo, the tests and the
+//! benchmarks, through the same processes and the same contract as a real one.
+
+use std::path::{Path, PathBuf};
+
+use super::{Adapter, AgentEvent, Assignment, Invocation, command};
+
+mod play;
+mod script;
+
+pub use play::play;
+pub use script::{Error, Script};
+
+/// The adapter: our own binary with its hidden verb `play`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scripted {
+    pub exe: PathBuf,
+    pub script: PathBuf,
+}
+
+impl Scripted {
+    /// Reads the script, so that a broken one is found before anything starts.
+    pub fn new(exe: &Path, script: &Path) -> Result<Self, Error> {
+        Script::read(script)?;
+        Ok(Self {
+            exe: exe.to_owned(),
+            script: script.to_owned(),
+        })
+    }
+}
+
+impl Adapter for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn invocation(&self, assignment: &Assignment) -> Invocation {
+        Invocation {
+            program: self.exe.clone().into(),
+            args: vec!["play".into(), self.script.clone().into()],
+            env: Vec::new(),
+            stdin: assignment.brief.clone().into_bytes(),
+        }
+    }
+
+    fn event(&self, line: &str) -> Option<AgentEvent> {
+        command::event(line)
+    }
+}

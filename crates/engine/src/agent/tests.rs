@@ -1,0 +1,207 @@
+//! A shell script as the agent: what it is given, and what is made of its answer.
+
+use tempfile::TempDir;
+
+use super::*;
+
+struct Desk {
+    dir: TempDir,
+    host: Host,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let host = Host {
+            data_dir: dir.path().join("data"),
+            launcher: None,
+            adopts: false,
+        };
+        fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir, host }
+    }
+
+    fn assignment(&self) -> Assignment {
+        let at = |name: &str| self.dir.path().join(name);
+        Assignment {
+            run_id: RunId::new("agent").unwrap(),
+            role: Role::Build,
+            ticket: "T-7".to_owned(),
+            round: 2,
+            slot: 1,
+            brief: "Do the thing.\n".to_owned(),
+            dir: at("work"),
+            home: at("home"),
+            scratch: at("scratch"),
+            result_file: at("scratch/result.json"),
+            transcript: at("transcript"),
+            env: vec![
+                ("PATH".into(), "/usr/bin:/bin".into()),
+                ("KEY".into(), "k".into()),
+            ],
+            facts: Facts {
+                commit: Some("c0".into()),
+                base: Some("main".into()),
+                branch: None,
+            },
+            limits: Limits::default(),
+            model: Some("some-model".to_owned()),
+        }
+    }
+
+    async fn run(&self, script: &str) -> Report {
+        let agent = Command {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+        };
+        run(
+            &self.host,
+            &agent,
+            &self.assignment(),
+            |_| {},
+            Stop::never(),
+        )
+        .await
+        .unwrap()
+    }
+}
+
+fn text(report: &Report) -> (&str, Source) {
+    let (text, source) = report.result.as_ref().unwrap();
+    (text.as_str(), *source)
+}
+
+#[tokio::test]
+async fn an_agent_gets_the_contract_and_the_brief_both_ways() {
+    let desk = Desk::new();
+    let report = desk
+        .run("cat; cat $COUNTERSIGN_BRIEF_FILE; env | grep -v PWD | sort; pwd")
+        .await;
+    let (said, source) = text(&report);
+    assert_eq!(source, Source::Text);
+    assert!(said.starts_with("Do the thing.\nDo the thing.\n"));
+    let root = desk.dir.path().display();
+    for line in [
+        "COUNTERSIGN_CONTRACT=1".to_owned(),
+        "COUNTERSIGN_ROLE=build".to_owned(),
+        "COUNTERSIGN_TICKET=T-7".to_owned(),
+        "COUNTERSIGN_ROUND=2".to_owned(),
+        "COUNTERSIGN_SLOT=1".to_owned(),
+        "COUNTERSIGN_COMMIT=c0".to_owned(),
+        "COUNTERSIGN_BASE=main".to_owned(),
+        "COUNTERSIGN_MODEL=some-model".to_owned(),
+        "KEY=k".to_owned(),
+        format!("HOME={root}/home"),
+        format!("TMPDIR={root}/scratch/tmp"),
+        format!("COUNTERSIGN_RESULT_FILE={root}/scratch/result.json"),
+        format!("{root}/work"),
+    ] {
+        assert!(
+            said.lines().any(|known| known == line),
+            "{line} is not in\n{said}"
+        );
+    }
+    assert!(!said.contains("COUNTERSIGN_BRANCH"));
+}
+
+#[tokio::test]
+async fn the_result_file_wins_over_json_and_json_over_text() {
+    let desk = Desk::new();
+    let report = desk
+        .run("echo '{\"a\":1}'; echo '{\"f\":1}' > $COUNTERSIGN_RESULT_FILE")
+        .await;
+    assert_eq!(text(&report), ("{\"f\":1}\n", Source::File));
+    let report = desk.run("echo thinking; echo '{\"a\":1}'; echo bye").await;
+    assert_eq!(text(&report), ("{\"a\":1}", Source::Json));
+    let report = desk.run("echo LGTM").await;
+    assert_eq!(text(&report), ("LGTM", Source::Text));
+    let report = desk.run("echo only complaints >&2; exit 4").await;
+    assert_eq!((report.result, report.exit), (None, Exit::Code(4)));
+    assert_eq!(report.complaint, "only complaints");
+}
+
+#[tokio::test]
+async fn a_result_of_an_earlier_attempt_is_not_taken_for_this_one() {
+    let desk = Desk::new();
+    desk.run("echo old > $COUNTERSIGN_RESULT_FILE").await;
+    assert_eq!(desk.run("true").await.result, None);
+}
+
+#[tokio::test]
+async fn a_result_file_that_is_a_link_is_not_followed() {
+    let desk = Desk::new();
+    fs::write(desk.dir.path().join("secret"), "host secret").unwrap();
+    let script = format!(
+        "ln -s {}/secret $COUNTERSIGN_RESULT_FILE",
+        desk.dir.path().display()
+    );
+    assert_eq!(desk.run(&script).await.result, None);
+}
+
+#[tokio::test]
+async fn events_usage_session_and_model_are_kept() {
+    let desk = Desk::new();
+    let script = r#"
+        echo '{"event":"start","session":"s-1","model":"m-1"}'
+        echo '{"event":"say","text":"working"}'
+        echo '{"event":"usage","usd":0.25,"tokens_in":100,"tokens_out":5}'
+        echo '{"event":"usage","usd":0.25,"tokens_in":100}'
+        echo '{"summary":"done","usage":{"usd":9,"tokens_out":7,"model":"m-2"}}'"#;
+    let report = desk.run(script).await;
+    assert_eq!(report.session.as_deref(), Some("s-1"));
+    assert_eq!(report.model.as_deref(), Some("m-2"));
+    let usage = Usage {
+        usd_micros: Some(500_000),
+        tokens_in: Some(200),
+        tokens_out: Some(5),
+    };
+    assert_eq!(
+        report.usage, usage,
+        "what was told as it went counts, the result fills in"
+    );
+    assert_eq!(report.events.len(), 4);
+    assert_eq!(answer::built(text(&report).0).summary, "done");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_installed_says_so() {
+    let desk = Desk::new();
+    let agent = Command {
+        program: "no-such-agent".into(),
+        args: Vec::new(),
+    };
+    let failed = run(
+        &desk.host,
+        &agent,
+        &desk.assignment(),
+        |_| {},
+        Stop::never(),
+    )
+    .await;
+    let error = failed.unwrap_err();
+    assert!(matches!(error, Error::NotInstalled { .. }));
+    assert!(
+        error
+            .to_string()
+            .contains("install it or give its full path"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_is_a_report_with_what_it_said_so_far() {
+    let desk = Desk::new();
+    let agent = Command {
+        program: "sh".into(),
+        args: vec!["-c".into(), "echo half; sleep 600".into()],
+    };
+    let (stopper, stop) = Stop::pair();
+    let mut assignment = desk.assignment();
+    assignment.limits.idle = Duration::from_millis(300);
+    let report = run(&desk.host, &agent, &assignment, |_| {}, stop)
+        .await
+        .unwrap();
+    drop(stopper);
+    assert_eq!(report.exit, Exit::IdleLimit);
+    assert!(report.result.is_none_or(|(text, _)| text == "half"));
+}

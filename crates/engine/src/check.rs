@@ -1,0 +1,211 @@
+//! Runs a project's own commands and says what came of them.
+//!
+//! A check is a shell command in a directory with a time limit. Its output is
+//! kept whole in a file, up to the cap, and its end in the result, because the
+//! end is what a builder needs. It decides nothing: what a red check means is
+//! the policy's matter.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::process::{self, Exit, Host, Limits, RunId, Spec, Stop};
+
+/// How much of the end of the output is in the result.
+const TAIL_BYTES: usize = 8 << 10;
+const TAIL_LINES: usize = 120;
+
+/// A named command of the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub name: String,
+    /// For `sh -c`.
+    pub command: String,
+    pub time_limit: Duration,
+}
+
+/// Where and with what a check runs.
+#[derive(Clone, Debug)]
+pub struct Ground<'a> {
+    pub run_id: RunId,
+    pub dir: &'a Path,
+    /// The whole environment.
+    pub env: &'a [(OsString, OsString)],
+    /// Where the output is kept.
+    pub output: &'a Path,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    TimedOut,
+    /// The shell did not find what it should run, or there is no shell.
+    CouldNotStart,
+    Cancelled,
+}
+
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub name: String,
+    pub outcome: Outcome,
+    /// What the command ended with, or why it did not start.
+    pub detail: String,
+    pub duration: Duration,
+    pub output: PathBuf,
+    /// The file has less than the command wrote.
+    pub cut: bool,
+    pub tail: String,
+}
+
+/// Runs one check to its end. An error is ours: a full disk, say.
+pub async fn run(
+    host: &Host,
+    check: &Check,
+    ground: Ground<'_>,
+    stop: Stop,
+) -> Result<Checked, process::Error> {
+    let spec = Spec {
+        run_id: ground.run_id,
+        program: "sh".into(),
+        args: vec!["-c".into(), check.command.clone().into()],
+        env: ground.env.to_vec(),
+        cwd: ground.dir.to_owned(),
+        stdin: Vec::new(),
+        transcript: ground.output.to_owned(),
+        // A compiler may be silent for as long as it likes.
+        limits: Limits {
+            wall: check.time_limit,
+            idle: check.time_limit,
+            ..Limits::default()
+        },
+    };
+    let mut tail = Tail::default();
+    let ended = match host.run(spec, |line| tail.push(line.text), stop).await {
+        Ok(ended) => ended,
+        Err(error @ (process::Error::NotInstalled { .. } | process::Error::NoDirectory { .. })) => {
+            return Ok(not_started(check, ground.output, &error));
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Checked {
+        name: check.name.clone(),
+        outcome: outcome(ended.exit),
+        detail: ended.exit.to_string(),
+        duration: ended.wall,
+        output: ground.output.to_owned(),
+        cut: ended.cut,
+        tail: tail.text(),
+    })
+}
+
+/// 126 and 127 are the shell's words for "not runnable" and "not found".
+fn outcome(exit: Exit) -> Outcome {
+    match exit {
+        Exit::Code(0) => Outcome::Passed,
+        Exit::Code(126 | 127) => Outcome::CouldNotStart,
+        Exit::Code(_) | Exit::Signal(_) => Outcome::Failed,
+        Exit::WallLimit | Exit::IdleLimit => Outcome::TimedOut,
+        Exit::Cancelled => Outcome::Cancelled,
+    }
+}
+
+fn not_started(check: &Check, output: &Path, error: &process::Error) -> Checked {
+    Checked {
+        name: check.name.clone(),
+        outcome: Outcome::CouldNotStart,
+        detail: error.to_string(),
+        duration: Duration::ZERO,
+        output: output.to_owned(),
+        cut: false,
+        tail: String::new(),
+    }
+}
+
+/// The last lines, within bounds.
+#[derive(Default)]
+struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Tail {
+    fn push(&mut self, mut line: String) {
+        if line.len() > TAIL_BYTES {
+            let mut start = line.len() - TAIL_BYTES;
+            while !line.is_char_boundary(start) {
+                start += 1;
+            }
+            line.drain(..start);
+        }
+        self.bytes += line.len() + 1;
+        self.lines.push_back(line);
+        while self.bytes > TAIL_BYTES + 1 || self.lines.len() > TAIL_LINES {
+            let gone = self.lines.pop_front().unwrap_or_default();
+            self.bytes -= gone.len() + 1;
+        }
+    }
+
+    fn text(self) -> String {
+        Vec::from(self.lines).join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    async fn check(command: &str, limit_ms: u64) -> Checked {
+        let dir = TempDir::new().unwrap();
+        let host = Host {
+            data_dir: dir.path().join("data"),
+            launcher: None,
+            adopts: false,
+        };
+        let check = Check {
+            name: "test".to_owned(),
+            command: command.to_owned(),
+            time_limit: Duration::from_millis(limit_ms),
+        };
+        let ground = Ground {
+            run_id: RunId::new("check").unwrap(),
+            dir: dir.path(),
+            env: &[("PATH".into(), "/usr/bin:/bin".into())],
+            output: &dir.path().join("output"),
+        };
+        let checked = run(&host, &check, ground, Stop::never()).await.unwrap();
+        assert!(checked.output.exists());
+        checked
+    }
+
+    #[tokio::test]
+    async fn green_red_and_not_found_are_told_apart() {
+        assert_eq!(check("true", 20_000).await.outcome, Outcome::Passed);
+        let red = check("echo '1 test failed' >&2; exit 101", 20_000).await;
+        assert_eq!(
+            (red.outcome, red.detail.as_str()),
+            (Outcome::Failed, "exit code 101")
+        );
+        assert_eq!(red.tail, "1 test failed");
+        let missing = check("no-such-linter --all", 20_000).await;
+        assert_eq!(missing.outcome, Outcome::CouldNotStart);
+        assert!(missing.tail.contains("no-such-linter"), "{}", missing.tail);
+    }
+
+    #[tokio::test]
+    async fn a_check_that_hangs_times_out() {
+        assert_eq!(check("sleep 600", 200).await.outcome, Outcome::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn the_tail_is_the_end_and_is_bounded() {
+        let long = check("seq 1 5000; echo the end", 20_000).await;
+        assert!(long.tail.ends_with("5000\nthe end"));
+        assert_eq!(long.tail.lines().count(), TAIL_LINES);
+        let wide = check("head -c 100000 /dev/zero | tr '\\0' x", 20_000).await;
+        assert_eq!(wide.tail.len(), TAIL_BYTES);
+    }
+}

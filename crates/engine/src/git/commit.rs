@@ -1,0 +1,260 @@
+//! Making commits from what lies in a worktree, and keeping refs to them.
+//!
+//! By plumbing only. `git add` and `git commit` would run hooks and look inside
+//! nested repositories with a git that has their configuration.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::{Error, Oid, Place, Repository, Worktree};
+
+/// Who a commit of ours is by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub name: String,
+    pub email: String,
+}
+
+impl Identity {
+    pub fn countersign() -> Self {
+        Self {
+            name: "Countersign".to_owned(),
+            email: "countersign@localhost".to_owned(),
+        }
+    }
+}
+
+/// What became of a worktree's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// None if there was nothing to commit.
+    pub commit: Option<Oid>,
+    /// Repositories inside the worktree. They are not part of the commit: a link
+    /// to a commit that nobody else has would be a hole in it.
+    pub nested: Vec<String>,
+}
+
+impl Repository {
+    /// Commits everything that is not ignored onto the worktree's branch.
+    pub async fn commit_all(
+        &self,
+        worktree: &Worktree,
+        identity: &Identity,
+        message: &str,
+    ) -> Result<Committed, Error> {
+        let place = worktree.place()?;
+        let head = self.head_at(&place).await?;
+        if head.branch.as_ref() != Some(&worktree.branch) {
+            return Err(Error::WrongBranch {
+                path: worktree.path.clone(),
+                expected: worktree.branch.clone(),
+                found: head.branch.unwrap_or_else(|| "a detached HEAD".to_owned()),
+            });
+        }
+        let snapshot = self.snapshot(&place).await?;
+        let tree = &snapshot.tree;
+        let mut made = None;
+        if *tree != self.tree_of(&head.commit).await? {
+            let commit = self
+                .commit_tree(tree, &[&head.commit], identity, message)
+                .await?;
+            let name = format!("refs/heads/{}", worktree.branch);
+            let args = ["update-ref", "-m", "countersign: commit", &name];
+            self.git()
+                .args(args)
+                .args([commit.as_str(), head.commit.as_str()])
+                .done()
+                .await?;
+            made = Some(commit);
+        }
+        let index = place.git_dir.join("index");
+        fs::rename(&snapshot.index, &index).map_err(Error::file(&index))?;
+        Ok(Committed {
+            commit: made,
+            nested: snapshot.nested,
+        })
+    }
+
+    /// Saves what is not committed in a worktree under a ref, nested repositories
+    /// as plain files included, and touches nothing there; None if all is committed.
+    pub async fn save_leftovers(
+        &self,
+        worktree: &Worktree,
+        name: &str,
+    ) -> Result<Option<Oid>, Error> {
+        let place = worktree.place()?;
+        let head = self.head_at(&place).await?;
+        let snapshot = self.snapshot(&place).await?;
+        self.add_nested(&place, &snapshot.index, &snapshot.nested)
+            .await?;
+        let tree = self.write_tree(&place, &snapshot.index).await?;
+        fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
+        if tree == self.tree_of(&head.commit).await? {
+            return Ok(None);
+        }
+        let message = "Leftovers, saved before the worktree was cleaned";
+        let identity = Identity::countersign();
+        let commit = self
+            .commit_tree(&tree, &[&head.commit], &identity, message)
+            .await?;
+        self.git()
+            .args(["update-ref", "--no-deref", name, commit.as_str()])
+            .done()
+            .await?;
+        Ok(Some(commit))
+    }
+
+    /// Points a ref of ours at a commit. `old` is what it must be now (None: it
+    /// must not be there); false if it is something else. Already there is fine.
+    pub async fn keep_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
+        let was = old.map_or_else(|| new.zero(), Oid::to_string);
+        let args = ["update-ref", "--no-deref", name, new.as_str(), &was];
+        if self.git().args(args).answers(&[1, 128]).said().await?.code == 0 {
+            return Ok(true);
+        }
+        Ok(self.read_ref(name).await?.as_ref() == Some(new))
+    }
+
+    pub(super) async fn commit_tree(
+        &self,
+        tree: &Oid,
+        parents: &[&Oid],
+        identity: &Identity,
+        message: &str,
+    ) -> Result<Oid, Error> {
+        let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
+        let run = self
+            .git()
+            .by(identity)
+            .args(["commit-tree", "-F", "-"])
+            .args(parents);
+        run.args([tree.as_str()]).stdin(message).oid().await
+    }
+
+    /// The worktree as a tree, in an index of its own. It begins with a copy of
+    /// the worktree's, whose file times save reading every file. Where that one
+    /// hides files from git, or is damaged, it begins with HEAD's.
+    async fn snapshot(&self, place: &Place) -> Result<Snapshot, Error> {
+        self.refuse_commands(Some(place)).await?;
+        // Whoever worked here has ended: a lock is a killed git's.
+        let _ = fs::remove_file(place.git_dir.join("index.lock"));
+        let index = place.git_dir.join("countersign-index");
+        let _ = fs::remove_file(place.git_dir.join("countersign-index.lock"));
+        let theirs = place.git_dir.join("index");
+        if self.hides_nothing(place).await?
+            && fs::copy(theirs, &index).is_ok()
+            && let Ok(snapshot) = self.snapshot_from(place, index.clone()).await
+        {
+            return Ok(snapshot);
+        }
+        let _ = fs::remove_file(&index);
+        self.git_at(place)
+            .index(&index)
+            .args(["read-tree", "HEAD"])
+            .done()
+            .await?;
+        self.snapshot_from(place, index).await
+    }
+
+    async fn snapshot_from(&self, place: &Place, index: PathBuf) -> Result<Snapshot, Error> {
+        let git = || self.git_at(place).index(&index);
+        let list = [
+            "ls-files",
+            "-z",
+            "--others",
+            "--exclude-standard",
+            "--modified",
+            "--deleted",
+        ];
+        let changed = git().args(list).said().await?;
+        if changed.cut {
+            return Err(Error::TooLarge("ls-files".to_owned()));
+        }
+        let sorted = Sorted::of(&changed.out, &place.path);
+        let remove = ["update-index", "-z", "--force-remove", "--stdin"];
+        git().args(remove).stdin(sorted.gone).done().await?;
+        let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
+        git().args(add).stdin(sorted.there).done().await?;
+        let tree = self.write_tree(place, &index).await?;
+        Ok(Snapshot {
+            tree,
+            index,
+            nested: sorted.nested,
+        })
+    }
+
+    async fn write_tree(&self, place: &Place, index: &Path) -> Result<Oid, Error> {
+        self.git_at(place)
+            .index(index)
+            .args(["write-tree"])
+            .oid()
+            .await
+    }
+
+    /// Whether no entry of the worktree's index is marked as not to be looked at.
+    async fn hides_nothing(&self, place: &Place) -> Result<bool, Error> {
+        let listed = self
+            .git_at(place)
+            .args(["ls-files", "-v", "-z"])
+            .answers(&[128])
+            .said()
+            .await?;
+        let mut tags = listed
+            .out
+            .split(|&byte| byte == 0)
+            .filter_map(|entry| entry.first());
+        let plain = tags.all(|tag| tag.is_ascii_uppercase() && *tag != b'S');
+        Ok(listed.code == 0 && !listed.cut && plain)
+    }
+}
+
+struct Snapshot {
+    tree: Oid,
+    index: PathBuf,
+    /// Repositories inside the worktree, which are not in the index.
+    nested: Vec<String>,
+}
+
+/// Changed paths by what lies there now.
+#[derive(Default)]
+struct Sorted {
+    nested: Vec<String>,
+    gone: Vec<u8>,
+    there: Vec<u8>,
+}
+
+impl Sorted {
+    /// From paths that each end with a NUL; a nested repository has a slash before it.
+    fn of(list: &[u8], root: &Path) -> Self {
+        let mut sorted = Self::default();
+        for entry in list.split_inclusive(|&byte| byte == 0) {
+            let path = Path::new(OsStr::from_bytes(
+                entry.strip_suffix(b"\0").unwrap_or(entry),
+            ));
+            if entry.ends_with(b"/\0") {
+                let name = path.to_string_lossy();
+                sorted.nested.push(name.trim_end_matches('/').to_owned());
+            } else if is_there(root, path) {
+                sorted.there.extend_from_slice(entry);
+            } else {
+                sorted.gone.extend_from_slice(entry);
+            }
+        }
+        sorted
+    }
+}
+
+/// Whether the path itself is a file, a link or a submodule, and not something
+/// that is reached through a link.
+fn is_there(root: &Path, path: &Path) -> bool {
+    let through_link = path
+        .ancestors()
+        .skip(1)
+        .take_while(|dir| !dir.as_os_str().is_empty())
+        .any(|dir| root.join(dir).is_symlink());
+    let full = root.join(path);
+    let kind = fs::symlink_metadata(&full).map(|meta| meta.file_type());
+    !through_link && kind.is_ok_and(|kind| !kind.is_dir() || full.join(".git").exists())
+}

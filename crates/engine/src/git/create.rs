@@ -1,0 +1,34 @@
+//! A new repository with one commit, and what git itself says it is.
+
+use std::path::Path;
+
+use super::run::Run;
+use super::{Error, Identity, Tool};
+
+impl Tool {
+    /// `git version 2.47.3`.
+    pub async fn version(&self) -> Result<String, Error> {
+        Run::new(self, Path::new("/"))
+            .args(["version"])
+            .text()
+            .await
+    }
+
+    /// Makes `dir` a repository whose branch `branch` has all its files in one commit.
+    pub async fn create(
+        &self,
+        dir: &Path,
+        branch: &str,
+        identity: &Identity,
+        message: &str,
+    ) -> Result<(), Error> {
+        let git = || Run::new(self, dir).by(identity);
+        let init = ["init", "--quiet", "--template=", "--initial-branch", branch];
+        git().args(init).done().await?;
+        git().args(["add", "--all"]).done().await?;
+        git()
+            .args(["commit", "--quiet", "--message", message])
+            .done()
+            .await
+    }
+}

@@ -1,0 +1,32 @@
+//! One lock per repository, around whatever git itself does not guard.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::time::Duration;
+
+use super::Error;
+
+const WAIT_MAX: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Held until dropped; the operating system lets go of it if we are killed.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl Lock {
+    pub async fn take(path: &Path) -> Result<Self, Error> {
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(Error::file(path))?;
+        for _ in 0..WAIT_MAX.as_millis() / LOOK_AGAIN.as_millis() {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(TryLockError::Error(source)) => return Err(Error::file(path)(source)),
+            }
+        }
+        Err(Error::Locked(path.to_owned()))
+    }
+}

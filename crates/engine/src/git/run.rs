@@ -1,0 +1,279 @@
+//! The one runner. What it passes on is listed here and nowhere else.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Error, Identity, Oid, Place, Repository, Tool};
+use crate::process::{Call, Exit, output};
+
+const WALL: Duration = Duration::from_secs(600);
+const OUTPUT_MAX: usize = 64 << 20;
+
+/// Settings that win over any configuration file. Those of them that name a
+/// program name `false`, or nothing, so that a verb which wants it fails.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.sshCommand=false",
+    "core.askPass=false",
+    "core.editor=false",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "core.trustctime=true",
+    "core.checkStat=default",
+    "core.ignoreStat=false",
+    "core.logAllRefUpdates=true",
+    "core.fsync=committed,reference",
+    "core.fsyncMethod=batch",
+    "sequence.editor=false",
+    "credential.helper=",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+    "log.showSignature=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "i18n.commitEncoding=UTF-8",
+    "i18n.logOutputEncoding=UTF-8",
+    "worktree.useRelativePaths=false",
+    "advice.graftFileDeprecated=false",
+];
+
+/// Replaced objects, grafts and lazy fetches would show us another history than
+/// the one that lands, or run a program to get it.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("PATH", "/usr/bin:/bin"),
+    ("HOME", "/nonexistent"),
+    ("LC_ALL", "C.UTF-8"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_PROTOCOL_FROM_USER", "0"),
+];
+
+/// A git command in the making.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    tool: &'a Tool,
+    cwd: PathBuf,
+    place: Vec<OsString>,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    stdin: Vec<u8>,
+    stdout_file: Option<PathBuf>,
+    /// Exit codes that are answers and not failures, beside 0.
+    answers: &'static [i32],
+}
+
+/// What git said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub code: i32,
+    pub out: Vec<u8>,
+    pub cut: bool,
+}
+
+impl Said {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).trim_end().to_owned()
+    }
+
+    /// The fields of an answer that separates them by NUL.
+    pub fn fields(&self) -> Vec<String> {
+        let mut fields: Vec<String> = self
+            .out
+            .split(|&byte| byte == 0)
+            .map(|field| String::from_utf8_lossy(field).into_owned())
+            .collect();
+        if fields.last().is_some_and(String::is_empty) {
+            fields.pop();
+        }
+        fields
+    }
+}
+
+impl Repository {
+    /// In the repository as a whole: objects and refs.
+    pub(super) fn git(&self) -> Run<'_> {
+        Run::new(&self.tool, &self.common).with_git_dir(&self.common)
+    }
+
+    /// In one work tree. The common directory is named too: the file in the
+    /// worktree's git directory that points to it is as writable as any other.
+    pub(super) fn git_at(&self, place: &Place) -> Run<'_> {
+        let mut work_tree = OsString::from("--work-tree=");
+        work_tree.push(&place.path);
+        let mut run = Run::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
+        run.place.push(work_tree);
+        run.env("GIT_COMMON_DIR", &self.common)
+    }
+}
+
+impl<'a> Run<'a> {
+    pub fn new(tool: &'a Tool, cwd: &Path) -> Self {
+        Self {
+            tool,
+            cwd: cwd.to_owned(),
+            place: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: Vec::new(),
+            stdout_file: None,
+            answers: &[],
+        }
+    }
+
+    pub fn with_git_dir(mut self, git_dir: &Path) -> Self {
+        let mut arg = OsString::from("--git-dir=");
+        arg.push(git_dir);
+        self.place.push(arg);
+        self
+    }
+
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    pub fn index(self, path: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", path)
+    }
+
+    pub fn by(self, identity: &Identity) -> Self {
+        self.env("GIT_AUTHOR_NAME", &identity.name)
+            .env("GIT_AUTHOR_EMAIL", &identity.email)
+            .env("GIT_COMMITTER_NAME", &identity.name)
+            .env("GIT_COMMITTER_EMAIL", &identity.email)
+    }
+
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    pub fn stdout_to(mut self, path: &Path) -> Self {
+        self.stdout_file = Some(path.to_owned());
+        self
+    }
+
+    pub fn answers(mut self, codes: &'static [i32]) -> Self {
+        self.answers = codes;
+        self
+    }
+
+    /// Runs it; a code that is neither 0 nor an answer is an error.
+    pub async fn said(self) -> Result<Said, Error> {
+        let verb = self
+            .args
+            .first()
+            .map(|verb| verb.to_string_lossy().into_owned());
+        let verb = verb.unwrap_or_default();
+        let answers = self.answers;
+        let dir = self.cwd.clone();
+        let output = output(&self.call()).await?;
+        let failed = |detail: String| Error::Failed {
+            verb: verb.clone(),
+            dir,
+            detail,
+        };
+        match output.exit {
+            Exit::Code(code) if code == 0 || answers.contains(&code) => Ok(Said {
+                code,
+                out: output.stdout,
+                cut: output.cut,
+            }),
+            Exit::Code(_) => Err(failed(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            )),
+            Exit::Signal(_) | Exit::WallLimit | Exit::IdleLimit | Exit::Cancelled => {
+                Err(failed(output.exit.to_string()))
+            }
+        }
+    }
+
+    /// Runs it, and wants its whole answer as text.
+    pub async fn text(self) -> Result<String, Error> {
+        Ok(self.whole().await?.text())
+    }
+
+    pub async fn fields(self) -> Result<Vec<String>, Error> {
+        Ok(self.whole().await?.fields())
+    }
+
+    pub async fn oid(self) -> Result<Oid, Error> {
+        let verb = self
+            .args
+            .first()
+            .map(|verb| verb.to_string_lossy().into_owned());
+        let dir = self.cwd.clone();
+        let text = self.text().await?;
+        Oid::parse(&text).ok_or_else(|| Error::Failed {
+            verb: verb.unwrap_or_default(),
+            dir,
+            detail: format!("`{text}` is not an object name"),
+        })
+    }
+
+    /// Runs it for its effect.
+    pub async fn done(self) -> Result<(), Error> {
+        self.said().await.map(drop)
+    }
+
+    async fn whole(self) -> Result<Said, Error> {
+        let verb = self
+            .args
+            .first()
+            .map(|verb| verb.to_string_lossy().into_owned());
+        let said = self.said().await?;
+        if said.cut {
+            Err(Error::TooLarge(verb.unwrap_or_default()))
+        } else {
+            Ok(said)
+        }
+    }
+
+    fn call(self) -> Call {
+        let mut args: Vec<OsString> = vec!["--no-pager".into()];
+        args.extend(
+            SETTINGS
+                .iter()
+                .flat_map(|setting| ["-c".into(), OsString::from(setting)]),
+        );
+        args.extend(self.place);
+        args.extend(self.args);
+        let fixed = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        Call {
+            program: self.tool.program.clone(),
+            args,
+            env: fixed.chain(self.env).collect(),
+            cwd: self.cwd,
+            stdin: self.stdin,
+            wall: WALL,
+            output_bytes: OUTPUT_MAX,
+            stdout_file: self.stdout_file,
+            launcher: self.tool.launcher.clone(),
+        }
+    }
+}

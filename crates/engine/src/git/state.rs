@@ -1,0 +1,117 @@
+//! What state a work tree is in, and making what was written last.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::{Error, Oid, Place, Repository, Worktree};
+
+/// Where a work tree stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// None when it is detached.
+    pub branch: Option<String>,
+    pub commit: Oid,
+}
+
+/// Files that git keeps while an operation waits to be finished.
+const UNFINISHED: &[(&str, &str)] = &[
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+];
+
+impl Repository {
+    /// What differs from HEAD in the person's own work tree, untracked files
+    /// included; empty for a bare repository.
+    pub async fn dirty(&self) -> Result<Vec<String>, Error> {
+        match &self.own {
+            Some(own) => self.dirty_at(own).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The branch that the person's own work tree is on, if it is on one.
+    pub async fn own_branch(&self) -> Result<Option<String>, Error> {
+        match &self.own {
+            Some(own) => Ok(self.head_at(own).await?.branch),
+            None => Ok(None),
+        }
+    }
+
+    pub async fn dirty_in(&self, worktree: &Worktree) -> Result<Vec<String>, Error> {
+        self.dirty_at(&worktree.place()?).await
+    }
+
+    /// `merge`, `rebase`, … if one waits to be finished in the person's work tree.
+    pub fn unfinished(&self) -> Option<&'static str> {
+        unfinished_in(&self.own.as_ref()?.git_dir)
+    }
+
+    pub fn unfinished_in(&self, worktree: &Worktree) -> Option<&'static str> {
+        unfinished_in(&worktree.git_dir)
+    }
+
+    pub async fn head_of(&self, worktree: &Worktree) -> Result<Head, Error> {
+        self.head_at(&worktree.place()?).await
+    }
+
+    /// Everything written so far is on the disk. To be called before a result is
+    /// recorded: git's own fsync settings lose refs at a power cut.
+    pub async fn sync(&self) -> Result<(), Error> {
+        sync(&self.common).await
+    }
+
+    pub(super) async fn head_at(&self, place: &Place) -> Result<Head, Error> {
+        let said = self
+            .git_at(place)
+            .args(["symbolic-ref", "--quiet", "HEAD"])
+            .answers(&[1]);
+        let full = said.text().await?;
+        let commit = self
+            .git_at(place)
+            .args(["rev-parse", "--verify", "HEAD^{commit}"])
+            .oid()
+            .await?;
+        let branch = full.strip_prefix("refs/heads/").map(str::to_owned);
+        Ok(Head { branch, commit })
+    }
+
+    /// Submodules are compared by commit only: looking inside one would run git
+    /// there, with whatever configuration it has.
+    pub(super) async fn dirty_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+        self.refuse_commands(Some(place)).await?;
+        let args = [
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            "--ignore-submodules=dirty",
+        ];
+        let entries = self.git_at(place).args(args).fields().await?;
+        Ok(entries
+            .iter()
+            .filter_map(|entry| entry.get(3..))
+            .map(str::to_owned)
+            .collect())
+    }
+}
+
+pub(super) fn unfinished_in(git_dir: &Path) -> Option<&'static str> {
+    UNFINISHED
+        .iter()
+        .find(|(file, _)| git_dir.join(file).exists())
+        .map(|(_, what)| *what)
+}
+
+pub(super) async fn sync(dir: &Path) -> Result<(), Error> {
+    let dir = dir.to_owned();
+    let synced = tokio::task::spawn_blocking(move || {
+        let file = File::open(&dir).map_err(Error::file(&dir))?;
+        rustix::fs::syncfs(file).map_err(|error| Error::file(&dir)(error.into()))
+    });
+    synced.await.unwrap_or(Ok(()))
+}

@@ -1,0 +1,293 @@
+//! Worktrees asked for twice, at once, and after a kill.
+
+use super::*;
+
+#[tokio::test]
+async fn the_same_worktree_can_be_asked_for_twice() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    assert_eq!(tree.made, Made::Fresh);
+    assert_eq!(
+        git(&tree.path, &["rev-parse", "--abbrev-ref", "HEAD"]),
+        "countersign/t1"
+    );
+    write(&tree.path.join("work"), "x");
+    let again = ground.worktree("t1").await;
+    assert_eq!(again.made, Made::Found);
+    assert!(again.path.join("work").exists());
+}
+
+#[tokio::test]
+async fn forty_at_once_all_succeed() {
+    let ground = Ground::new().await;
+    let start = ground.main().await;
+    let mut adds = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let (repository, start) = (ground.repository.clone(), start.clone());
+        let path = ground.dir.path().join(format!("trees/p{number}"));
+        adds.spawn(async move {
+            repository
+                .worktree(&format!("b/{number}"), &start, &path)
+                .await
+        });
+    }
+    while let Some(added) = adds.join_next().await {
+        assert!(added.unwrap().unwrap().path.join("README").exists());
+    }
+}
+
+/// Every state that a killed add leaves, made by taking away what it makes last.
+#[tokio::test]
+async fn every_half_made_state_is_made_anew() {
+    let damages: &[(&str, &[&str])] = &[
+        ("no note", &["NOTE"]),
+        ("no index", &["NOTE", "ADMIN/index"]),
+        (
+            "no pointer",
+            &[
+                "NOTE",
+                "TREE/.git",
+                "TREE/README",
+                "TREE/src",
+                "TREE/.gitignore",
+            ],
+        ),
+        ("no commondir", &["NOTE", "ADMIN/commondir"]),
+        ("no gitdir", &["NOTE", "ADMIN/gitdir", "ADMIN/HEAD"]),
+        ("no files", &["NOTE", "TREE"]),
+        ("no records", &["NOTE", "ADMIN"]),
+    ];
+    for (what, gone) in damages {
+        let ground = Ground::new().await;
+        let tree = ground.worktree("t1").await;
+        for part in *gone {
+            let admin = tree.git_dir.display().to_string();
+            let part = part
+                .replace("ADMIN", &admin)
+                .replace("TREE", &tree.path.display().to_string())
+                .replace(
+                    "NOTE",
+                    &tree.path.with_extension("ready").display().to_string(),
+                );
+            worktree::remove_tree(Path::new(&part)).unwrap();
+        }
+        if tree.git_dir.exists() {
+            write(&tree.git_dir.join("index.lock"), "");
+            write(&tree.git_dir.join("locked"), "initializing");
+        }
+        let again = ground.worktree("t1").await;
+        assert!(again.path.join("src/lib.rs").exists(), "{what}");
+        let dirty = ground.repository.dirty_in(&again).await.unwrap();
+        assert_eq!(dirty, Vec::<String>::new(), "{what}");
+        assert_eq!(git(&again.path, &["status", "--porcelain"]), "", "{what}");
+    }
+}
+
+/// Git itself, killed at a growing distance from its start.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a git that is killed half-way")]
+async fn an_add_that_was_killed_does_not_trip_the_next() {
+    let ground = Ground::new().await;
+    for step in 0..12 {
+        let name = format!("k{step}");
+        let path = ground.dir.path().join("trees").join(&name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut command = tokio::process::Command::new("git");
+        command
+            .current_dir(ground.repo())
+            .args(["worktree", "add", "-q", "-b"]);
+        command
+            .arg(format!("countersign/{name}"))
+            .arg(&path)
+            .stderr(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut spins = 0;
+        while spins < step * 40 && child.try_wait().unwrap().is_none() {
+            spins += 1;
+            tokio::task::yield_now().await;
+        }
+        child.kill().await.unwrap();
+        let tree = ground.worktree(&name).await;
+        assert_eq!(
+            ground.repository.dirty_in(&tree).await.unwrap(),
+            Vec::<String>::new()
+        );
+    }
+}
+
+#[tokio::test]
+async fn work_survives_the_loss_of_the_records_and_of_the_pointer() {
+    for gone in ["records", "pointer"] {
+        let ground = Ground::new().await;
+        let tree = ground.worktree("t1").await;
+        write(&tree.path.join("work"), "hours of it");
+        match gone {
+            "records" => fs::remove_dir_all(&tree.git_dir).unwrap(),
+            _ => fs::remove_file(tree.path.join(".git")).unwrap(),
+        }
+        let again = ground.worktree("t1").await;
+        assert_eq!(again.made, Made::Recovered, "{gone}");
+        assert_eq!(
+            ground.repository.dirty_in(&again).await.unwrap(),
+            ["work"],
+            "{gone}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_worktree_whose_files_are_gone_gets_its_branch_back() {
+    let ground = Ground::new().await;
+    ground.change("t1", "committed", "x").await;
+    let path = ground.dir.path().join("trees/t1");
+    fs::remove_dir_all(&path).unwrap();
+    let again = ground.worktree("t1").await;
+    assert!(again.path.join("committed").exists());
+}
+
+#[tokio::test]
+async fn a_directory_of_somebody_elses_is_left_alone() {
+    let ground = Ground::new().await;
+    let path = ground.dir.path().join("theirs");
+    write(&path.join("thesis"), "years of it");
+    let error = ground
+        .repository
+        .worktree("b", &ground.main().await, &path)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Occupied(_)), "{error}");
+    assert!(path.join("thesis").exists());
+}
+
+#[tokio::test]
+async fn removing_saves_what_is_not_committed() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    write(&tree.path.join("README"), "changed\n");
+    write(&tree.path.join("new"), "new\n");
+    write(&tree.path.join("ignored/x"), "x");
+    let keep = "refs/countersign/t1/leftovers";
+    let saved = ground
+        .repository
+        .remove_worktree(&tree, keep)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!tree.path.exists() && !tree.git_dir.exists());
+    assert_eq!(
+        ground.repository.read_ref(keep).await.unwrap(),
+        Some(saved.clone())
+    );
+    assert_eq!(
+        ground
+            .repository
+            .file_at(&saved, "new")
+            .await
+            .unwrap()
+            .unwrap(),
+        b"new\n"
+    );
+    assert_eq!(
+        ground
+            .repository
+            .file_at(&saved, "ignored/x")
+            .await
+            .unwrap(),
+        None
+    );
+    assert!(
+        ground
+            .repository
+            .branch("countersign/t1")
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert_eq!(
+        ground
+            .repository
+            .remove_worktree(&tree, keep)
+            .await
+            .unwrap(),
+        None,
+        "twice is once"
+    );
+}
+
+#[tokio::test]
+async fn commit_all_takes_changed_new_deleted_and_hidden_files() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    // Marked so that git does not look at it.
+    git(
+        &tree.path,
+        &["update-index", "--assume-unchanged", "src/lib.rs"],
+    );
+    write(&tree.path.join("src/lib.rs"), "fn hidden() {}\n");
+    fs::remove_file(tree.path.join("README")).unwrap();
+    write(&tree.path.join("README/now a directory"), "x");
+    write(&tree.path.join("-option"), "x");
+    std::os::unix::fs::symlink("/etc/passwd", tree.path.join("link")).unwrap();
+    write(&tree.git_dir.join("index.lock"), "left by a killed git");
+    let committed = ground
+        .repository
+        .commit_all(&tree, &builder(), "all of it")
+        .await
+        .unwrap();
+    let head = committed.commit.unwrap();
+    let files = ground.git(&["ls-tree", "-r", "--name-only", head.as_str()]);
+    assert_eq!(
+        files,
+        "-option\n.gitignore\nREADME/now a directory\nlink\nsrc/lib.rs"
+    );
+    let hidden = ground
+        .repository
+        .file_at(&head, "src/lib.rs")
+        .await
+        .unwrap();
+    assert_eq!(hidden.unwrap(), b"fn hidden() {}\n");
+    assert_eq!(git(&tree.path, &["status", "--porcelain"]), "");
+    let again = ground
+        .repository
+        .commit_all(&tree, &builder(), "nothing")
+        .await
+        .unwrap();
+    assert_eq!(again.commit, None);
+}
+
+#[tokio::test]
+async fn a_commit_never_goes_to_a_branch_that_is_not_the_worktrees() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    git(&tree.path, &["switch", "-q", "-c", "elsewhere"]);
+    write(&tree.path.join("x"), "x");
+    let error = ground
+        .repository
+        .commit_all(&tree, &builder(), "work")
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::WrongBranch { found, .. } if found == "elsewhere"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_directory_that_became_a_link_is_committed_as_one() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    fs::rename(tree.path.join("src"), tree.path.join("source")).unwrap();
+    std::os::unix::fs::symlink("source", tree.path.join("src")).unwrap();
+    let committed = ground
+        .repository
+        .commit_all(&tree, &builder(), "w")
+        .await
+        .unwrap();
+    let files = ground.git(&[
+        "ls-tree",
+        "-r",
+        "--name-only",
+        committed.commit.unwrap().as_str(),
+    ]);
+    assert_eq!(files, ".gitignore\nREADME\nsource/lib.rs\nsrc");
+}

@@ -1,0 +1,325 @@
+//! Worktrees that can be asked for twice, and after any kill.
+//!
+//! Adds and removals happen under one lock per repository. A note beside the
+//! worktree says that it was completed: without it nobody has worked there yet,
+//! and whatever is half-made is made anew; with it the files are somebody's work
+//! and are kept, whichever part of git's own records is gone.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::lock::Lock;
+use super::state::sync;
+use super::{Error, Oid, Place, Repository};
+
+/// What git writes into the `commondir` of a worktree's git directory.
+const COMMON: &str = "../..\n";
+
+/// A worktree of ours, with the branch that belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub git_dir: PathBuf,
+    pub branch: String,
+    pub made: Made,
+}
+
+/// What it took to have the worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It was not there.
+    Fresh,
+    /// It was there, whole.
+    Found,
+    /// It was damaged; the files that were there are still there.
+    Recovered,
+}
+
+impl Worktree {
+    /// Where to run git for it. Its git directory says where the refs are, in a
+    /// file that whoever worked there could write; it is set right first.
+    pub(super) fn place(&self) -> Result<Place, Error> {
+        let file = self.git_dir.join("commondir");
+        if fs::read_to_string(&file).is_ok_and(|text| text != COMMON) {
+            fs::write(&file, COMMON).map_err(Error::file(&file))?;
+        }
+        Ok(Place {
+            git_dir: self.git_dir.clone(),
+            path: self.path.clone(),
+        })
+    }
+}
+
+impl Repository {
+    /// A worktree at `path` on `branch`, which starts at `start` unless it exists.
+    /// The same call again gives the same worktree.
+    pub async fn worktree(
+        &self,
+        branch: &str,
+        start: &Oid,
+        path: &Path,
+    ) -> Result<Worktree, Error> {
+        let _lock = self.lock().await?;
+        let path = settle(path)?;
+        let git_dir = self.registered(&path);
+        let made = match (note_of(&path).exists(), git_dir, path.is_dir()) {
+            (true, Some(git_dir), true) => mend(&git_dir, &path)?,
+            (true, Some(git_dir), false) => self.fill(&git_dir, &path).await?,
+            (true, None, true) => self.register_again(branch, &path).await?,
+            (_, git_dir, _) => self.make(branch, start, git_dir, &path).await?,
+        };
+        let git_dir = self
+            .registered(&path)
+            .ok_or_else(|| Error::Occupied(path.clone()))?;
+        Ok(Worktree {
+            path,
+            git_dir,
+            branch: branch.to_owned(),
+            made,
+        })
+    }
+
+    /// Removes a worktree and forgets it. What is not committed there is first
+    /// saved under `keep`; the commit that holds it is returned. The branch stays.
+    pub async fn remove_worktree(
+        &self,
+        worktree: &Worktree,
+        keep: &str,
+    ) -> Result<Option<Oid>, Error> {
+        let _lock = self.lock().await?;
+        let path = &worktree.path;
+        let saved = match self.registered(path) {
+            Some(_) if path.is_dir() => self.save_leftovers(worktree, keep).await?,
+            _ => None,
+        };
+        let note = note_of(path);
+        remove_tree(path).map_err(Error::file(path))?;
+        if let Some(git_dir) = self.registered(path) {
+            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+        }
+        remove_file(&note)?;
+        Ok(saved)
+    }
+
+    pub(super) async fn lock(&self) -> Result<Lock, Error> {
+        Lock::take(&self.common.join("countersign.lock")).await
+    }
+
+    /// The git directory that the repository keeps for a worktree, if it is whole
+    /// enough to use. Found by what the repository says, not by the worktree.
+    pub(super) fn registered(&self, path: &Path) -> Option<PathBuf> {
+        let pointer = path.join(".git");
+        let entries = fs::read_dir(self.common.join("worktrees")).ok()?;
+        let dirs = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        dirs.into_iter().find(|dir| {
+            let points_here = fs::read_to_string(dir.join("gitdir"))
+                .is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == pointer);
+            points_here && dir.join("HEAD").exists() && dir.join("commondir").exists()
+        })
+    }
+
+    async fn make(
+        &self,
+        branch: &str,
+        start: &Oid,
+        half_made: Option<PathBuf>,
+        path: &Path,
+    ) -> Result<Made, Error> {
+        if half_made.is_none() && is_someones(path) {
+            return Err(Error::Occupied(path.to_owned()));
+        }
+        self.refuse_commands(None).await?;
+        let again = half_made.is_some() || path.exists();
+        remove_tree(path).map_err(Error::file(path))?;
+        self.drop_broken(path)?;
+        self.ensure_branch(branch, start).await?;
+        self.add(branch, path).await?;
+        let git_dir = self
+            .registered(path)
+            .ok_or_else(|| Error::Occupied(path.to_owned()))?;
+        self.check_out(&git_dir, path).await?;
+        sync(path).await?;
+        let note = note_of(path);
+        fs::write(&note, format!("{branch}\n")).map_err(Error::file(&note))?;
+        Ok(if again { Made::Recovered } else { Made::Fresh })
+    }
+
+    /// Only git's records; the files come after, from our own runner.
+    async fn add(&self, branch: &str, path: &Path) -> Result<(), Error> {
+        let run = self.git().args([
+            "worktree",
+            "add",
+            "--quiet",
+            "--force",
+            "--no-checkout",
+            "--",
+        ]);
+        run.args([path.as_os_str(), branch.as_ref()]).done().await
+    }
+
+    async fn check_out(&self, git_dir: &Path, path: &Path) -> Result<(), Error> {
+        let place = Place {
+            git_dir: git_dir.to_owned(),
+            path: path.to_owned(),
+        };
+        remove_file(&git_dir.join("index.lock"))?;
+        self.git_at(&place)
+            .args(["read-tree", "-u", "--reset", "HEAD"])
+            .done()
+            .await
+    }
+
+    async fn ensure_branch(&self, branch: &str, start: &Oid) -> Result<(), Error> {
+        if self.branch(branch).await?.is_some() {
+            return Ok(());
+        }
+        let name = format!("refs/heads/{branch}");
+        // The branch is ours and we hold the repository: this lock is a killed git's.
+        remove_file(&self.common.join(format!("{name}.lock")))?;
+        let args = [
+            "update-ref",
+            "-m",
+            "countersign: start",
+            &name,
+            start.as_str(),
+            &start.zero(),
+        ];
+        let created = self.git().args(args).done().await;
+        match self.branch(branch).await? {
+            Some(_) => Ok(()),
+            None => created,
+        }
+    }
+
+    /// The files are gone, the records are there.
+    async fn fill(&self, git_dir: &Path, path: &Path) -> Result<Made, Error> {
+        self.refuse_commands(None).await?;
+        fs::create_dir_all(path).map_err(Error::file(path))?;
+        mend(git_dir, path)?;
+        self.check_out(git_dir, path).await?;
+        Ok(Made::Recovered)
+    }
+
+    /// The files are there, the records are gone. Git will not add a worktree
+    /// over files, so they step aside while it does.
+    async fn register_again(&self, branch: &str, path: &Path) -> Result<Made, Error> {
+        let aside = path.with_extension("aside");
+        let failed = Error::file;
+        fs::rename(path, &aside).map_err(failed(path))?;
+        self.drop_broken(path)?;
+        let added = self.add(branch, path).await;
+        remove_tree(path).map_err(failed(path))?;
+        fs::rename(&aside, path).map_err(failed(&aside))?;
+        added?;
+        let git_dir = self
+            .registered(path)
+            .ok_or_else(|| Error::Occupied(path.to_owned()))?;
+        mend(&git_dir, path)?;
+        let place = Place {
+            git_dir,
+            path: path.to_owned(),
+        };
+        self.git_at(&place)
+            .args(["read-tree", "HEAD"])
+            .done()
+            .await?;
+        Ok(Made::Recovered)
+    }
+
+    /// Removes records of this worktree, whole or not. A half-made entry may not
+    /// even say which worktree it is for; it then has the worktree's name.
+    fn drop_broken(&self, path: &Path) -> Result<(), Error> {
+        if let Some(git_dir) = self.registered(path) {
+            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+        }
+        let Some(name) = path.file_name() else {
+            return Ok(());
+        };
+        let named = self.common.join("worktrees").join(name);
+        let pointer = fs::read_to_string(named.join("gitdir")).unwrap_or_default();
+        let points_elsewhere =
+            !pointer.is_empty() && Path::new(pointer.trim()) != path.join(".git");
+        if !points_elsewhere {
+            remove_tree(&named).map_err(Error::file(&named))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whole, or no more than the pointer and a stale lock away from it.
+fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
+    remove_file(&git_dir.join("index.lock"))?;
+    remove_file(&git_dir.join("HEAD.lock"))?;
+    let common = git_dir.join("commondir");
+    fs::write(&common, COMMON).map_err(Error::file(&common))?;
+    let pointer = path.join(".git");
+    let wanted = format!("gitdir: {}\n", git_dir.display());
+    if fs::read_to_string(&pointer).is_ok_and(|text| text == wanted) {
+        return Ok(Made::Found);
+    }
+    remove_tree(&pointer).map_err(Error::file(&pointer))?;
+    fs::write(&pointer, wanted).map_err(Error::file(&pointer))?;
+    Ok(Made::Recovered)
+}
+
+/// The path as git writes it: the parent real, the name as it is.
+fn settle(path: &Path) -> Result<PathBuf, Error> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    let parent = fs::canonicalize(parent).map_err(Error::file(parent))?;
+    let aside = path.with_extension("aside");
+    let path = parent.join(path.file_name().unwrap_or_default());
+    // Killed while the files stood aside.
+    if aside.is_dir() {
+        remove_tree(&path).map_err(Error::file(&path))?;
+        fs::rename(&aside, &path).map_err(Error::file(&aside))?;
+    }
+    Ok(path)
+}
+
+fn note_of(path: &Path) -> PathBuf {
+    path.with_extension("ready")
+}
+
+/// Files that no half-made worktree of ours has.
+fn is_someones(path: &Path) -> bool {
+    let holds_something = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    holds_something && !path.join(".git").is_file()
+}
+
+fn remove_file(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes whatever is there, directories that deny it included; nothing is fine.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(meta) => meta.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !kind.is_dir() {
+        return fs::remove_file(path);
+    }
+    if fs::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    unlock(path)?;
+    fs::remove_dir_all(path)
+}
+
+fn unlock(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unlock(&entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! What a directory holds, down to the last byte, so that "nothing changed" is a
+//! fact and not git's opinion.
+//!
+//! Type, mode, size, content and link target of everything, ignored files and
+//! nested repositories included. Of the checkout's own `.git` it takes what
+//! decides anything: HEAD, refs, configuration, hooks, attributes and excludes;
+//! not the index and the logs, which honest reading commands rewrite.
+//! It reads and hashes; it changes nothing, follows no link, and asks git nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+type Hash = [u8; 32];
+
+/// Parts of a checkout's `.git` that are looked at.
+const GIT_PARTS: &[&str] = &[
+    "HEAD",
+    "commondir",
+    "config",
+    "config.worktree",
+    "hooks",
+    "info",
+    "modules",
+    "objects/info",
+    "packed-refs",
+    "refs",
+    "reftable",
+    "shallow",
+    "worktrees",
+];
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} could not be read for the manifest: {source}", path.display())]
+pub struct Error {
+    path: PathBuf,
+    source: io::Error,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    Dir,
+    Link,
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    kind: Kind,
+    mode: u32,
+    size: u64,
+    /// Of a file's content or a link's target; None where there is none to read.
+    hash: Option<Hash>,
+}
+
+/// A directory at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    entries: BTreeMap<PathBuf, Entry>,
+}
+
+/// One difference between two manifests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub path: PathBuf,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Appeared,
+    Vanished,
+    BecameAnotherType,
+    Mode,
+    Content,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Appeared => "appeared",
+            What::Vanished => "vanished",
+            What::BecameAnotherType => "became another type",
+            What::Mode => "has another mode",
+            What::Content => "has other content",
+        };
+        write!(out, "{} {what}", self.path.display())
+    }
+}
+
+impl Manifest {
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// One short name for the whole, for the record.
+    pub fn digest(&self) -> String {
+        let mut all = Sha256::new();
+        for (path, entry) in &self.entries {
+            all.update(path.as_os_str().as_bytes());
+            all.update([0, entry.kind as u8]);
+            all.update(entry.mode.to_le_bytes());
+            all.update(entry.size.to_le_bytes());
+            all.update(entry.hash.unwrap_or_default());
+        }
+        let hash: Hash = all.finalize().into();
+        hash.iter().fold(String::new(), |mut text, byte| {
+            // Writing into a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// Takes the manifest of a directory. Reads every file: call it where blocking is
+/// allowed.
+pub fn take(dir: &Path) -> Result<Manifest, Error> {
+    let mut entries = BTreeMap::new();
+    let mut files = Vec::new();
+    let mut dirs = vec![PathBuf::new()];
+    while let Some(inside) = dirs.pop() {
+        let full = dir.join(&inside);
+        let listed = match fs::read_dir(&full) {
+            Ok(listed) => listed,
+            // Its mode is in the manifest, and that is what changed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            Err(source) => return Err(Error { path: full, source }),
+        };
+        for child in listed {
+            let child = child.map_err(|source| Error {
+                path: full.clone(),
+                source,
+            })?;
+            let path = inside.join(child.file_name());
+            if is_left_out(&path) {
+                continue;
+            }
+            let Some(entry) = look(&dir.join(&path))? else {
+                continue;
+            };
+            match entry.kind {
+                Kind::Dir => dirs.push(path.clone()),
+                Kind::File => files.push(path.clone()),
+                Kind::Link | Kind::Other => {}
+            }
+            entries.insert(path, entry);
+        }
+    }
+    for (path, hash) in hash_all(dir, &files)? {
+        if let Some(entry) = entries.get_mut(&path) {
+            entry.hash = hash;
+        }
+    }
+    Ok(Manifest { entries })
+}
+
+/// What is different, in the order of the paths.
+pub fn diff(before: &Manifest, after: &Manifest) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (path, was) in &before.entries {
+        let what = match after.entries.get(path) {
+            None => What::Vanished,
+            Some(is) if is == was => continue,
+            Some(is) if is.kind != was.kind => What::BecameAnotherType,
+            Some(is) if is.hash != was.hash || is.size != was.size => What::Content,
+            Some(_) => What::Mode,
+        };
+        changes.push(Change {
+            path: path.clone(),
+            what,
+        });
+    }
+    let new = after
+        .entries
+        .keys()
+        .filter(|path| !before.entries.contains_key(*path));
+    changes.extend(new.map(|path| Change {
+        path: path.clone(),
+        what: What::Appeared,
+    }));
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    changes
+}
+
+/// Only the top `.git` is looked at in part; one that is nested is a directory
+/// like any other.
+fn is_left_out(path: &Path) -> bool {
+    let Ok(inside) = path.strip_prefix(".git") else {
+        return false;
+    };
+    !inside.as_os_str().is_empty()
+        && !GIT_PARTS
+            .iter()
+            .any(|part| inside.starts_with(part) || Path::new(part).starts_with(inside))
+}
+
+fn look(path: &Path) -> Result<Option<Entry>, Error> {
+    let failed = |source| Error {
+        path: path.to_owned(),
+        source,
+    };
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let (kind, size, hash) = if meta.is_file() {
+        (Kind::File, meta.len(), None)
+    } else if meta.is_dir() {
+        (Kind::Dir, 0, None)
+    } else if meta.is_symlink() {
+        let target = fs::read_link(path).map_err(failed)?;
+        (
+            Kind::Link,
+            0,
+            Some(Sha256::digest(target.as_os_str().as_bytes()).into()),
+        )
+    } else {
+        (Kind::Other, meta.rdev(), None)
+    };
+    Ok(Some(Entry {
+        kind,
+        mode: meta.mode(),
+        size,
+        hash,
+    }))
+}
+
+type Hashed = (PathBuf, Option<Hash>);
+
+fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<Hashed>, Error> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = files.len().div_ceil(threads).max(1);
+    let parts: Vec<Result<Vec<Hashed>, Error>> = std::thread::scope(|scope| {
+        let hash_part = |part: &[PathBuf]| part.iter().map(|path| hash(dir, path)).collect();
+        let running: Vec<_> = files
+            .chunks(share)
+            .map(|part| scope.spawn(move || hash_part(part)))
+            .collect();
+        running
+            .into_iter()
+            .filter_map(|part| part.join().ok())
+            .collect()
+    });
+    let mut all = Vec::with_capacity(files.len());
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}
+
+fn hash(dir: &Path, path: &Path) -> Result<Hashed, Error> {
+    let full = dir.join(path);
+    match hash_file(&full) {
+        Ok(hash) => Ok((path.to_owned(), Some(hash))),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok((path.to_owned(), None))
+        }
+        Err(source) => Err(Error { path: full, source }),
+    }
+}
+
+fn hash_file(path: &Path) -> io::Result<Hash> {
+    let mut file = File::open(path)?;
+    let mut chunk = vec![0; 64 << 10];
+    let mut hash = Sha256::new();
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(&chunk[..count]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Doing a job: say that it has begun, keep the lease alive, do it, report what came of it. A
+//! performer looks at the world first, so that doing a thing twice is doing it once.
+
+mod agents;
+mod build;
+mod check;
+mod merge;
+mod review;
+mod submission;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::event::{Failure, Lease};
+use flow::{Actor, Task, Ticket, TicketId, Usage, What};
+use store::{Artefact, JobId, Leased, Work};
+
+use crate::desk::{Desk, Error, Report};
+use crate::git::Repository;
+use crate::process::{Stop, Stopper};
+use crate::workshop::{Project, Workshop};
+
+/// A job in our hands.
+#[derive(Debug)]
+struct Held<'a> {
+    shop: &'a Workshop,
+    ticket: &'a Ticket,
+    job: JobId,
+    lease: Lease,
+    stop: Stop,
+}
+
+impl Held<'_> {
+    /// Where this try keeps its files. A worker that lost the job has another.
+    fn dir(&self) -> PathBuf {
+        let job = self.shop.files(&self.ticket.id).job(self.lease.serial);
+        job.join(format!("run-{}", self.lease.fence))
+    }
+
+    /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
+    /// undo what was done there: only the holder goes on.
+    async fn must_be_ours(&self) -> Result<(), Trouble> {
+        let lease = secs(self.shop.project.policy.limits.lease_secs);
+        let store = &self.shop.desk.store;
+        match store.renew(self.job, self.lease.fence, lease).await {
+            Ok(_) => Ok(()),
+            Err(store::Error::StaleFence { .. }) => Err(interrupted()),
+            Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
+    /// A ref of ours that belongs to this ticket.
+    fn ref_named(&self, name: &str) -> String {
+        format!("refs/countersign/{}/{name}", self.ticket.id)
+    }
+}
+
+/// What a performer brings back.
+#[derive(Debug)]
+struct Brought {
+    what: What,
+    artefacts: Vec<Artefact>,
+}
+
+/// Why there is nothing to bring back.
+#[derive(Debug)]
+struct Trouble {
+    failure: Failure,
+    message: String,
+    usage: Usage,
+}
+
+impl Trouble {
+    fn transient(message: impl ToString) -> Self {
+        Self {
+            failure: Failure::Transient,
+            message: message.to_string(),
+            usage: Usage::default(),
+        }
+    }
+
+    fn permanent(message: impl ToString) -> Self {
+        Self {
+            failure: Failure::Permanent,
+            message: message.to_string(),
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// Somebody told us to stop, or the lease was lost: no fault of the job's.
+fn interrupted() -> Trouble {
+    Trouble {
+        failure: Failure::Interrupted,
+        message: "the worker was stopped".to_owned(),
+        usage: Usage::default(),
+    }
+}
+
+impl From<crate::git::Error> for Trouble {
+    fn from(error: crate::git::Error) -> Self {
+        if error.is_transient() {
+            Self::transient(error)
+        } else {
+            Self::permanent(error)
+        }
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::transient(error)
+    }
+}
+
+/// Puts the branch's newest commit forward in a person's name, who took the ticket over.
+pub async fn resubmit(
+    desk: &Desk,
+    git: &Repository,
+    project: &Project,
+    id: &TicketId,
+    by: Actor,
+) -> Result<Ticket, Error> {
+    let ticket = desk.ticket(id).await?.ticket;
+    let broken = |trouble: Trouble| Error::Broken(trouble.message);
+    let branch = build::branch(&ticket);
+    let head = git
+        .branch(&branch)
+        .await
+        .map_err(|error| broken(error.into()))?;
+    let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
+    let submission = submission::describe(git, project, &ticket, &head, &branch)
+        .await
+        .map_err(broken)?;
+    let what = What::Resubmitted {
+        submission: Box::new(submission),
+    };
+    desk.decide(id, &project.policy, Report::new(by, what))
+        .await
+}
+
+/// Performs one claimed job to its end, whatever that is.
+pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
+    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
+        return Ok(());
+    };
+    let lease = Lease {
+        serial,
+        fence: job.fence,
+    };
+    let started = Report::new(shop.actor(task), What::Started { lease });
+    let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
+        Ok(ticket) => ticket,
+        Err(error) => return not_ours(&shop, id, lease, error).await,
+    };
+    let (stopper, own_stop) = Stop::pair();
+    let held = Held {
+        shop: &shop,
+        ticket: &ticket,
+        job: job.id,
+        lease,
+        stop: own_stop,
+    };
+    let brought = tokio::select! {
+        brought = Box::pin(do_task(&held, task)) => brought,
+        () = keep_alive(&shop, &job, &stopper, stop) => unreachable_end(),
+    };
+    report(&shop, id, task, lease, brought).await
+}
+
+/// The heartbeat never ends before the work does.
+fn unreachable_end() -> Result<Brought, Trouble> {
+    Err(Trouble::transient(
+        "the worker's heartbeat ended before its work",
+    ))
+}
+
+async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+    match task {
+        Task::Build { .. } => build::build(held).await,
+        Task::Check { commit } => check::check(held, commit).await,
+        Task::Review { commit, seat, .. } => review::review(held, commit, seat).await,
+        Task::Verify {
+            commit, findings, ..
+        } => verify::verify(held, commit, findings).await,
+        Task::Merge { commit } => merge::merge(held, commit).await,
+        Task::Tell { .. } => Err(Trouble::permanent(
+            "news is told without a lease on the ticket",
+        )),
+    }
+}
+
+/// Prolongs the lease while the work goes on. A lease that is lost, or a person who stops us,
+/// ends the run; its result then finds a closed door or a given-back job.
+async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: Stop) {
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(lease / 3) => {}
+            () = stop.asked() => {
+                stopper.stop();
+                std::future::pending::<()>().await;
+            }
+        }
+        if let Err(store::Error::StaleFence { .. }) =
+            shop.desk.store.renew(job.id, job.fence, lease).await
+        {
+            stopper.stop();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The start was refused. A stale lease is somebody else's business; any other refusal gives the
+/// job up, so that it does not come round for ever.
+async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
+    if error.is_stale() {
+        return Ok(());
+    }
+    let Error::Refused(refused) = &error else {
+        return Err(error);
+    };
+    if !is_still_held(shop, id, lease).await? {
+        return Ok(());
+    }
+    let what = What::JobFailed {
+        lease,
+        failure: Failure::Permanent,
+        message: refused.to_string(),
+        usage: Usage::default(),
+    };
+    ignore_stale(
+        shop.desk
+            .decide(id, &shop.project.policy, Report::new(shop.house(), what))
+            .await,
+    )
+}
+
+async fn report(
+    shop: &Workshop,
+    id: &TicketId,
+    task: &Task,
+    lease: Lease,
+    brought: Result<Brought, Trouble>,
+) -> Result<(), Error> {
+    let failed = |failure, message, usage| {
+        let what = What::JobFailed {
+            lease,
+            failure,
+            message,
+            usage,
+        };
+        Report::new(shop.house(), what)
+    };
+    let (report, came_to_nothing) = match brought {
+        Ok(Brought { what, artefacts }) => {
+            let report = Report {
+                artefacts,
+                ..Report::new(shop.actor(task), what)
+            };
+            (report, false)
+        }
+        Err(trouble) => (
+            failed(trouble.failure, trouble.message, trouble.usage),
+            true,
+        ),
+    };
+    let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let refused = match &decided {
+        Err(error) if error.is_stale() => return Ok(()),
+        Err(Error::Refused(refused)) => Some(refused.to_string()),
+        Ok(_) | Err(_) => None,
+    };
+    if came_to_nothing || refused.is_some() {
+        agents::forget(shop, id, lease);
+    }
+    if let Some(why) = refused {
+        if !is_still_held(shop, id, lease).await? {
+            return Ok(());
+        }
+        // What was brought is not acceptable: that is a failure of the job, and is said so.
+        let report = failed(Failure::Transient, why, Usage::default());
+        decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    }
+    if let Ok(ticket) = &decided {
+        write_round_document(shop, ticket);
+    }
+    ignore_stale(decided)
+}
+
+/// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or
+/// gone to another worker.
+async fn is_still_held(shop: &Workshop, id: &TicketId, lease: Lease) -> Result<bool, Error> {
+    let ticket = shop.desk.ticket(id).await?.ticket;
+    let mut jobs = ticket.jobs.iter();
+    Ok(jobs.any(|job| job.serial == lease.serial && job.fence <= lease.fence))
+}
+
+fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {
+    match decided {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_stale() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The last round's findings, as a document for people. It can be made again from the log at any
+/// time, so a failure to write it stops nothing.
+fn write_round_document(shop: &Workshop, ticket: &Ticket) {
+    let Some(round) = ticket.rounds.last() else {
+        return;
+    };
+    let path = shop.files(&ticket.id).round_document(round.number);
+    if let Ok(text) = flow::export::findings_document(ticket, None) {
+        let _ = std::fs::write(path, text);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}

@@ -1,0 +1,198 @@
+//! Building: a worktree, the builder in it, and the exact commit that comes out.
+
+use findings::CriterionAnswer;
+use flow::event::{FindingReport, ReportedOutcome};
+use flow::policy::Leftovers;
+use flow::{Ticket, What};
+
+use super::agents::{self, Run};
+use super::{Brought, Held, Trouble, submission};
+use crate::agent::Role;
+use crate::agent::answer::{self, Handling};
+use crate::git::{Identity, Oid, Worktree};
+
+pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
+    let shop = held.shop;
+    let branch = branch(held.ticket);
+    let start = start(held).await?;
+    let worktree = shop
+        .git
+        .worktree(&branch, &start, &shop.files(&held.ticket.id).worktree())
+        .await?;
+    // A builder that came to its end before is not paid again; only its report was lost.
+    if let Some(run) = agents::finished(held)
+        && let Some(head) = run.head.as_deref().and_then(Oid::parse)
+    {
+        return bring(held, &head, &branch, run).await;
+    }
+    let aside = held.ref_named(&format!(
+        "leftovers-{}-{}",
+        held.lease.serial, held.lease.fence
+    ));
+    if shop.git.set_aside(&worktree, &start, &aside).await? {
+        // Whoever holds the job now may be at work in there.
+        held.must_be_ours().await?;
+        shop.git.put_back(&worktree, &start).await?;
+    }
+    let mut run = run_builder(held, &worktree).await?;
+    held.must_be_ours().await?;
+    let head = take_commit(held, &worktree, &start).await?;
+    keep(held, &head).await?;
+    run.head = Some(head.to_string());
+    agents::record(held, &run)?;
+    bring(held, &head, &branch, run).await
+}
+
+/// The round's commit stays, whatever becomes of the branch.
+async fn keep(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
+    let (git, name) = (
+        &held.shop.git,
+        held.ref_named(&format!("job-{}", held.lease.serial)),
+    );
+    let earlier = git.read_ref(&name).await?;
+    git.keep_ref(&name, head, earlier.as_ref()).await?;
+    Ok(git.sync().await?)
+}
+
+/// The ticket's own branch.
+pub fn branch(ticket: &Ticket) -> String {
+    let own = ticket.spec.context.branch.clone();
+    own.unwrap_or_else(|| format!("countersign/{}", ticket.id))
+}
+
+/// Later rounds go on from the last submission, the first one from the base.
+async fn start(held: &Held<'_>) -> Result<Oid, Trouble> {
+    let last = held
+        .ticket
+        .submission
+        .as_ref()
+        .and_then(|put| Oid::parse(&put.commit));
+    match last {
+        Some(commit) => Ok(commit),
+        None => Ok(held.shop.git.base(&held.shop.project.base_branch).await?),
+    }
+}
+
+async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Trouble> {
+    let shop = held.shop;
+    let brief = flow::brief::build(held.ticket, &shop.project.policy, &shop.project.house);
+    let limit = shop.project.policy.limits.build_secs;
+    agents::run(
+        held,
+        &shop.crew.builder,
+        Role::Build,
+        &brief,
+        &worktree.path,
+        limit,
+    )
+    .await
+}
+
+/// The commit that the builder leaves; what it did not commit is committed for it, or refused.
+async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Result<Oid, Trouble> {
+    let shop = held.shop;
+    match shop.project.policy.leftovers {
+        Leftovers::Commit => {
+            let message = message(held);
+            shop.git
+                .commit_all(worktree, &identity(&shop.crew.builder.name), &message)
+                .await?;
+        }
+        Leftovers::Refuse => {
+            let dirty = shop.git.dirty_in(worktree).await?;
+            if !dirty.is_empty() {
+                return Err(Trouble::transient(format!(
+                    "the builder left uncommitted: {}",
+                    dirty.join(", ")
+                )));
+            }
+        }
+    }
+    let head = shop.git.head_of(worktree).await?.commit;
+    let base = shop.git.base(&shop.project.base_branch).await?;
+    let fork = shop.git.merge_base(&base, start).await?;
+    if !shop.git.is_ancestor(&fork, &head).await? {
+        let short = fork.short();
+        return Err(Trouble::transient(format!(
+            "the builder rewrote history at or below the base ({short})"
+        )));
+    }
+    if shop.git.tree_of(&head).await?
+        == shop
+            .git
+            .tree_of(&shop.git.merge_base(&base, &head).await?)
+            .await?
+    {
+        return Err(Trouble::transient("the builder changed nothing"));
+    }
+    Ok(head)
+}
+
+fn message(held: &Held<'_>) -> String {
+    let title = findings::one_line(&held.ticket.spec.title);
+    match held.ticket.rounds.last() {
+        Some(round) if held.ticket.setback.is_some() => {
+            format!("fix: address code review round {} - {title}", round.number)
+        }
+        Some(_) | None => title,
+    }
+}
+
+/// Whoever builds signs what we commit for it.
+pub fn identity(agent: &str) -> Identity {
+    let mail: String = agent
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    Identity {
+        name: agent.to_owned(),
+        email: format!("{mail}@countersign.invalid"),
+    }
+}
+
+async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Brought, Trouble> {
+    let said = answer::built(run.result.as_deref().unwrap_or_default());
+    let mut submission = submission::describe(
+        &held.shop.git,
+        &held.shop.project,
+        held.ticket,
+        head,
+        branch,
+    )
+    .await?;
+    submission.claims = said.claims.into_iter().map(claim).collect();
+    submission.summary = findings::clean(&said.summary);
+    let reports = said.findings.into_iter().map(report).collect();
+    let what = What::Submitted {
+        lease: held.lease,
+        submission: Box::new(submission),
+        reports,
+        session: run.session.clone(),
+        usage: run.usage,
+    };
+    Ok(Brought {
+        what,
+        artefacts: run.artefacts,
+    })
+}
+
+fn claim(claim: answer::Claim) -> CriterionAnswer {
+    let evidence = Some(findings::clean(&claim.evidence)).filter(|text| !text.is_empty());
+    CriterionAnswer {
+        criterion: findings::clean(&claim.criterion),
+        met: claim.met,
+        evidence,
+    }
+}
+
+fn report(handled: answer::Handled) -> FindingReport {
+    FindingReport {
+        finding: handled.id,
+        outcome: match handled.outcome {
+            Handling::Fixed => ReportedOutcome::Fixed,
+            Handling::CouldNotFix => ReportedOutcome::CouldNotFix,
+            Handling::Disputed => ReportedOutcome::Disputed,
+        },
+        note: findings::clean(&handled.note),
+    }
+}

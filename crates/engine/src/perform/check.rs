@@ -1,0 +1,196 @@
+//! Checking: the project's commands, from the base, on a clean checkout of the exact commit.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use flow::ticket::{CheckOutcome, CheckResult};
+use flow::{Usage, What};
+use store::Artefact;
+
+use super::agents::artefact;
+use super::{Brought, Held, Trouble, millis};
+use crate::check::{Check, Ground, Outcome};
+use crate::git::{Context, Oid, Purpose, scan_added_lines};
+use crate::process::RunId;
+
+pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+    let head =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    let base = base_of(held)?;
+    let (mut results, artefacts) = run_checks(held, &head, &base).await?;
+    results.extend(secrets(held, &base, &head).await?);
+    let wall_ms = results.iter().map(|result| result.wall_ms).sum();
+    let usage = Usage {
+        wall_ms,
+        ..Usage::default()
+    };
+    let what = What::Checked {
+        lease: held.lease,
+        commit: commit.to_owned(),
+        results,
+        usage,
+    };
+    Ok(Brought { what, artefacts })
+}
+
+/// The merge base that the submission was described with.
+pub fn base_of(held: &Held<'_>) -> Result<Oid, Trouble> {
+    let base = held
+        .ticket
+        .submission
+        .as_ref()
+        .and_then(|put| Oid::parse(&put.base));
+    base.ok_or_else(|| Trouble::permanent("the ticket has no submission"))
+}
+
+/// Runs all checks on `head`. What is red is tried once more; what is red again is tried on the base.
+pub async fn run_checks(
+    held: &Held<'_>,
+    head: &Oid,
+    base: &Oid,
+) -> Result<(Vec<CheckResult>, Vec<Artefact>), Trouble> {
+    let (mut results, mut artefacts) = (Vec::new(), Vec::new());
+    if held.shop.project.checks.is_empty() {
+        return Ok((results, artefacts));
+    }
+    let dir = tree(held, head, base, "checkout").await?;
+    for check in &held.shop.project.checks {
+        let first = run_one(held, check, &dir, "1").await?;
+        artefacts.push(artefact(held, "check", &check.name, &first.output));
+        let mut result = first;
+        if !result.green {
+            let again = run_one(held, check, &dir, "2").await?;
+            artefacts.push(artefact(held, "check", &check.name, &again.output));
+            let on_base = again.green || !red_on_base(held, check, base).await?;
+            let outcome = match (again.green, on_base) {
+                (true, _) => CheckOutcome::Flaky,
+                (false, true) => again.result.outcome,
+                (false, false) => CheckOutcome::RedOnBase,
+            };
+            result = again;
+            result.result.outcome = outcome;
+        }
+        results.push(result.result);
+    }
+    Ok((results, artefacts))
+}
+
+async fn red_on_base(held: &Held<'_>, check: &Check, base: &Oid) -> Result<bool, Trouble> {
+    let dir = tree(held, base, base, "base").await?;
+    Ok(!run_one(held, check, &dir, "base").await?.green)
+}
+
+async fn tree(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<PathBuf, Trouble> {
+    let shop = held.shop;
+    let dir = held.dir().join(name);
+    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
+    let mirror = shop.mirror();
+    Ok(shop
+        .git
+        .checkout(head, base, Purpose::Check, &mirror, &dir)
+        .await?
+        .dir)
+}
+
+#[derive(Debug)]
+struct Ran {
+    result: CheckResult,
+    green: bool,
+    output: PathBuf,
+}
+
+async fn run_one(
+    held: &Held<'_>,
+    check: &Check,
+    dir: &Path,
+    attempt: &str,
+) -> Result<Ran, Trouble> {
+    let shop = held.shop;
+    let own = held.dir();
+    let run = format!(
+        "{}.{}.{}.{attempt}",
+        held.ticket.id, held.lease.serial, held.lease.fence
+    );
+    let output = own.join(format!("{}-{attempt}.log", file_name(&check.name)));
+    let env = environment(held, &own)?;
+    let ground = Ground {
+        run_id: RunId::new(&run).map_err(Trouble::permanent)?,
+        dir,
+        env: &env,
+        output: &output,
+    };
+    let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
+        .await
+        .map_err(Trouble::transient)?;
+    let outcome = match ran.outcome {
+        Outcome::Passed => CheckOutcome::Passed,
+        Outcome::Failed | Outcome::CouldNotStart => CheckOutcome::Failed,
+        Outcome::TimedOut => CheckOutcome::TimedOut,
+        Outcome::Cancelled => return Err(super::interrupted()),
+    };
+    Ok(Ran {
+        green: outcome.is_green(),
+        result: CheckResult {
+            name: check.name.clone(),
+            outcome,
+            tail: findings::clean(&format!("{}\n({})", ran.tail.trim_end(), ran.detail)),
+            wall_ms: millis(ran.duration),
+        },
+        output: ran.output,
+    })
+}
+
+/// A check has a home and a temporary directory of its own, and nothing of the person's.
+fn environment(held: &Held<'_>, own: &Path) -> Result<Vec<(OsString, OsString)>, Trouble> {
+    let (home, tmp) = (own.join("home"), own.join("tmp"));
+    std::fs::create_dir_all(&home)?;
+    std::fs::create_dir_all(&tmp)?;
+    let mut env = held.shop.environment();
+    env.extend([
+        ("HOME".into(), home.into()),
+        ("TMPDIR".into(), tmp.into()),
+        ("CI".into(), "true".into()),
+    ]);
+    Ok(env)
+}
+
+/// A check's name as part of a file name.
+fn file_name(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(60)
+        .collect()
+}
+
+/// Secrets in what the change adds are a red check of the house's own.
+async fn secrets(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Option<CheckResult>, Trouble> {
+    let diff = held.shop.git.diff(base, head, Context::None).await?;
+    let found = scan_added_lines(&diff.text);
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let places: Vec<String> = found
+        .iter()
+        .map(|secret| {
+            format!(
+                "{}:{}: looks like a {}",
+                secret.path, secret.line, secret.kind
+            )
+        })
+        .collect();
+    Ok(Some(CheckResult {
+        name: "secrets".to_owned(),
+        outcome: CheckOutcome::Failed,
+        tail: format!(
+            "Take these out of the change, and out of its commits:\n{}",
+            places.join("\n")
+        ),
+        wall_ms: 0,
+    }))
+}

@@ -1,0 +1,179 @@
+//! Landing: the approved commit and no other, on the newest tip, proven together, by compare and
+//! swap. Nothing is pushed and nothing is forced.
+
+use flow::{Usage, What};
+
+use super::{Brought, Held, Trouble, check, submission};
+use crate::git::{Combined, How, Identity, Landed, Oid};
+
+/// How often the branch may move under us before the job goes back.
+const MOVES_MAX: u32 = 8;
+
+pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+    let shop = held.shop;
+    let approved =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    if let Some(what) = overtaken(held, &approved).await? {
+        return Ok(Brought {
+            what,
+            artefacts: Vec::new(),
+        });
+    }
+    let branch = &shop.project.base_branch;
+    for _ in 0..MOVES_MAX {
+        let tip = shop.git.branch(branch).await?.ok_or_else(|| {
+            Trouble::permanent(format!(
+                "there is no local branch {branch} to land on; make it, then continue"
+            ))
+        })?;
+        if shop.git.is_ancestor(&approved, &tip).await? {
+            // It landed before; the work tree may not have followed.
+            shop.git.catch_up(branch).await?;
+            return Ok(landed(held, &approved, &tip));
+        }
+        let combined = match combine(held, &tip, &approved).await? {
+            Combined::Clean { commit, .. } => commit,
+            Combined::Conflicts { files, messages } => {
+                return Ok(conflicted(held, files, &messages));
+            }
+        };
+        if let Some(brought) = red_together(held, &tip, &approved, &combined).await? {
+            return Ok(brought);
+        }
+        shop.git.sync().await?;
+        // What is cancelled or taken over in the meantime must not land.
+        held.must_be_ours().await?;
+        match shop.git.land(branch, &combined, &tip).await? {
+            Landed::Done { .. } | Landed::LeftBehind { .. } => {
+                shop.git.sync().await?;
+                return Ok(landed(held, &approved, &combined));
+            }
+            Landed::Moved { .. } => {}
+            Landed::Held { work_tree, why } => {
+                return Err(Trouble::permanent(format!(
+                    "{branch} is checked out in {} and cannot move: {why}; commit or stash there, then continue",
+                    work_tree.display()
+                )));
+            }
+        }
+    }
+    Err(Trouble::transient(format!(
+        "{branch} moved {MOVES_MAX} times while we merged"
+    )))
+}
+
+/// The branch under review has another commit than the one that was approved.
+async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trouble> {
+    let branch = held
+        .ticket
+        .submission
+        .as_ref()
+        .map(|put| put.branch.clone())
+        .unwrap_or_default();
+    let Some(head) = held.shop.git.branch(&branch).await? else {
+        return Ok(None);
+    };
+    if &head == approved {
+        return Ok(None);
+    }
+    let submission = Box::new(
+        submission::describe(
+            &held.shop.git,
+            &held.shop.project,
+            held.ticket,
+            &head,
+            &branch,
+        )
+        .await?,
+    );
+    let why = format!("{branch} is at {} now", head.short());
+    Ok(Some(What::WentStale { submission, why }))
+}
+
+async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combined, Trouble> {
+    let ticket = held.ticket;
+    let message = format!(
+        "Merge {}: {}\n\nCountersign-Ticket: {}\nCountersign-Commit: {approved}\nCountersign-Policy: {}\n",
+        ticket.id,
+        findings::one_line(&ticket.spec.title),
+        ticket.id,
+        ticket
+            .approval
+            .as_ref()
+            .map(|approval| approval.policy.clone())
+            .unwrap_or_default(),
+    );
+    Ok(held
+        .shop
+        .git
+        .combine(
+            tip,
+            approved,
+            How::Merge,
+            &Identity::countersign(),
+            &message,
+        )
+        .await?)
+}
+
+/// Where the base has moved since the checks ran, they run again on the combination.
+async fn red_together(
+    held: &Held<'_>,
+    tip: &Oid,
+    approved: &Oid,
+    combined: &Oid,
+) -> Result<Option<Brought>, Trouble> {
+    if held.shop.git.is_ancestor(tip, approved).await? {
+        return Ok(None);
+    }
+    let (results, artefacts) = check::run_checks(held, combined, tip).await?;
+    let red: Vec<_> = results
+        .into_iter()
+        .filter(|result| !held.shop.project.policy.accepts(result.outcome))
+        .collect();
+    if red.is_empty() {
+        return Ok(None);
+    }
+    let what = What::CombinationRed {
+        lease: held.lease,
+        results: red,
+        usage: Usage::default(),
+    };
+    Ok(Some(Brought { what, artefacts }))
+}
+
+fn conflicted(held: &Held<'_>, files: Vec<String>, messages: &str) -> Brought {
+    let evidence = findings::clean(messages);
+    let what = What::Conflicted {
+        lease: held.lease,
+        files,
+        evidence,
+        usage: Usage::default(),
+    };
+    Brought {
+        what,
+        artefacts: Vec::new(),
+    }
+}
+
+fn landed(held: &Held<'_>, approved: &Oid, tip: &Oid) -> Brought {
+    let diff_id = held
+        .ticket
+        .approval
+        .as_ref()
+        .map(|approval| approval.diff_id.clone())
+        .unwrap_or_default();
+    let what = What::Landed {
+        lease: held.lease,
+        commit: approved.to_string(),
+        landed: approved.to_string(),
+        diff_id,
+        branch: held.shop.project.base_branch.clone(),
+        tip: Some(tip.to_string()),
+        usage: Usage::default(),
+    };
+    Brought {
+        what,
+        artefacts: Vec::new(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Reviewing: a fresh mind on a throw-away checkout of the exact commit, watched by a manifest.
+
+use std::path::PathBuf;
+
+use flow::What;
+
+use super::agents::{self, Run};
+use super::{Brought, Held, Trouble};
+use crate::agent::Role;
+use crate::git::{Oid, Purpose};
+use crate::manifest::{self, Manifest};
+use crate::workshop::Member;
+
+/// What keeps the reviewer from writing, until the operating system does.
+pub const ISOLATION: &str = "separate checkout, manifest before and after";
+
+pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought, Trouble> {
+    let shop = held.shop;
+    let brief = flow::brief::review(held.ticket, seat, &shop.project.policy, &shop.project.house);
+    let limit = shop.project.policy.limits.review_secs;
+    let watched = watch(
+        held,
+        commit,
+        &shop.crew.reviewer,
+        Role::Review,
+        &brief,
+        limit,
+    )
+    .await?;
+    let usage = watched.run.usage;
+    let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
+    let what = match (watched.tampered, watched.run.result) {
+        (Some(why), _) => What::ReviewUnusable { lease, why, usage },
+        (None, None) => What::ReviewUnusable {
+            lease,
+            why: "the reviewer said nothing".to_owned(),
+            usage,
+        },
+        (None, Some(text)) => What::Reviewed {
+            lease,
+            commit: commit.to_owned(),
+            review: Box::new(findings::read(&text)),
+            isolation: ISOLATION.to_owned(),
+            usage,
+        },
+    };
+    Ok(Brought { what, artefacts })
+}
+
+/// A run in a checkout, and whether the checkout is what it was.
+#[derive(Debug)]
+pub struct Watched {
+    pub run: Run,
+    pub tampered: Option<String>,
+}
+
+/// Runs a judge on the commit. What it changed is found by comparing everything before and after.
+pub async fn watch(
+    held: &Held<'_>,
+    commit: &str,
+    member: &Member,
+    role: Role,
+    brief: &str,
+    limit_secs: u64,
+) -> Result<Watched, Trouble> {
+    if let Some(run) = agents::finished(held) {
+        let tampered = run.tampered.clone();
+        return Ok(Watched { run, tampered });
+    }
+    let dir = checkout(held, commit).await?;
+    let before = take(dir.clone()).await?;
+    let mut run = agents::run(held, member, role, brief, &dir, limit_secs).await?;
+    let after = take(dir).await?;
+    let changes = manifest::diff(&before, &after);
+    if !changes.is_empty() {
+        let shown: Vec<String> = changes.iter().take(5).map(ToString::to_string).collect();
+        run.tampered = Some(format!("the checkout was changed: {}", shown.join(", ")));
+    }
+    agents::record(held, &run)?;
+    let tampered = run.tampered.clone();
+    Ok(Watched { run, tampered })
+}
+
+async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
+    let shop = held.shop;
+    let head =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    let base = super::check::base_of(held)?;
+    let dir = held.dir().join("checkout");
+    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
+    Ok(shop
+        .git
+        .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)
+        .await?
+        .dir)
+}
+
+async fn take(dir: PathBuf) -> Result<Manifest, Trouble> {
+    let taken = tokio::task::spawn_blocking(move || manifest::take(&dir)).await;
+    taken
+        .map_err(Trouble::transient)?
+        .map_err(Trouble::transient)
+}

@@ -1,0 +1,113 @@
+//! An exact commit, described: what it changes, who wrote it, where its lines went.
+
+use std::collections::BTreeSet;
+
+use findings::LineMap;
+use flow::Ticket;
+use flow::ticket::Submission;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use super::Trouble;
+use crate::git::{Context, Oid, Repository, is_agent_configuration};
+use crate::workshop::Project;
+
+/// Describes the range from the merge base with the base branch to `head`.
+pub async fn describe(
+    git: &Repository,
+    project: &Project,
+    ticket: &Ticket,
+    head: &Oid,
+    branch: &str,
+) -> Result<Submission, Trouble> {
+    let tip = git.base(&project.base_branch).await?;
+    let base = git.merge_base(&tip, head).await?;
+    let diff = git.diff(&base, head, Context::None).await?.text;
+    let files: Vec<String> = git
+        .files_changed(&base, head)
+        .await?
+        .into_iter()
+        .flat_map(|file| file.old_path.into_iter().chain([file.path]))
+        .collect();
+    let people = git.people(&base, head).await?;
+    let earlier = ticket
+        .submission
+        .as_ref()
+        .and_then(|put| Oid::parse(&put.commit));
+    let moved = match &earlier {
+        Some(earlier) => LineMap::parse(&git.diff(earlier, head, Context::None).await?.text),
+        None => LineMap::default(),
+    };
+    Ok(Submission {
+        commit: head.to_string(),
+        tree: git.tree_of(head).await?.to_string(),
+        branch: branch.to_owned(),
+        base: base.to_string(),
+        base_tree: git.tree_of(&base).await?.to_string(),
+        diff_id: diff_id(&diff),
+        authors: people
+            .into_iter()
+            .flat_map(|person| [person.name, person.email])
+            .collect(),
+        protected: protected(project, ticket, &files)?,
+        files,
+        touched: LineMap::parse(&diff),
+        moved,
+        claims: Vec::new(),
+        summary: String::new(),
+    })
+}
+
+/// The same change has the same id wherever it is based: line numbers and blob names do not count.
+pub fn diff_id(diff: &str) -> String {
+    let lines = diff
+        .lines()
+        .filter(|line| !line.starts_with("@@ ") && !line.starts_with("index "));
+    crate::hash::short(lines.collect::<Vec<_>>().join("\n").as_bytes())
+}
+
+/// Paths that the project or the ticket protects, and files that steer agents.
+fn protected(project: &Project, ticket: &Ticket, files: &[String]) -> Result<Vec<String>, Trouble> {
+    let globs = globs(
+        project
+            .policy
+            .protected
+            .iter()
+            .chain(&ticket.spec.protected),
+    )?;
+    let hit = |file: &&String| {
+        globs.is_match(file) || is_agent_configuration(file) || *file == "countersign.toml"
+    };
+    Ok(files
+        .iter()
+        .filter(hit)
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect())
+}
+
+fn globs<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<GlobSet, Trouble> {
+    let bad = |error: globset::Error| {
+        Trouble::permanent(format!("a protected path is no pattern: {error}"))
+    };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(bad)?);
+    }
+    set.build().map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_has_one_id_on_any_base() {
+        let here = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1,0 +2 @@\n+new\n";
+        let there =
+            "diff --git a/x b/x\nindex 3..4 100644\n--- a/x\n+++ b/x\n@@ -41,0 +42 @@\n+new\n";
+        let other = there.replace("+new", "+other");
+        assert_eq!(diff_id(here), diff_id(there));
+        assert_ne!(diff_id(here), diff_id(&other));
+    }
+}

@@ -1,0 +1,183 @@
+//! Bytes into lines, and into the transcript.
+//!
+//! Memory stays bounded whatever comes in: a line longer than the limit is
+//! handed on in pieces, and the transcript stops growing at its cap.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Cuts a byte stream at newlines, and at `limit` where there are none.
+pub(super) struct Splitter {
+    kept: Vec<u8>,
+    limit: usize,
+}
+
+/// A piece with its line end, if it has one, still on.
+pub(super) struct Piece<'a> {
+    pub raw: &'a [u8],
+    pub whole: bool,
+}
+
+impl Splitter {
+    pub fn new(limit: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            limit: limit.max(16),
+        }
+    }
+
+    pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(Piece<'_>)) {
+        while !bytes.is_empty() {
+            let room = self.limit - self.kept.len();
+            let window = &bytes[..bytes.len().min(room)];
+            if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
+                self.kept.extend_from_slice(&window[..=end]);
+                emit(Piece {
+                    raw: &self.kept,
+                    whole: true,
+                });
+                self.kept.clear();
+                bytes = &bytes[end + 1..];
+            } else {
+                self.kept.extend_from_slice(window);
+                bytes = &bytes[window.len()..];
+                if self.kept.len() == self.limit {
+                    self.cut(&mut emit);
+                }
+            }
+        }
+    }
+
+    /// What is left at the end of the stream.
+    pub fn finish(&mut self, emit: impl FnOnce(Piece<'_>)) {
+        if !self.kept.is_empty() {
+            emit(Piece {
+                raw: &self.kept,
+                whole: true,
+            });
+            self.kept.clear();
+        }
+    }
+
+    fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+        let end = self.kept.len() - unfinished_character(&self.kept);
+        emit(Piece {
+            raw: &self.kept[..end],
+            whole: false,
+        });
+        self.kept.drain(..end);
+    }
+}
+
+/// How many bytes at the end are the beginning of a character that goes on.
+fn unfinished_character(bytes: &[u8]) -> usize {
+    let tail = &bytes[bytes.len().saturating_sub(3)..];
+    for (back, &byte) in tail.iter().rev().enumerate() {
+        let have = back + 1;
+        let needs = match byte {
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            0x80..=0xBF => continue,
+            _ => return 0,
+        };
+        return if have < needs { have } else { 0 };
+    }
+    0
+}
+
+/// Text that every reader and every database takes.
+pub(super) fn text(raw: &[u8]) -> String {
+    let line = raw.strip_suffix(b"\n").unwrap_or(raw);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = String::from_utf8_lossy(line);
+    if text.contains('\0') {
+        text.replace('\0', "\u{FFFD}")
+    } else {
+        text.into_owned()
+    }
+}
+
+/// A file that takes bytes up to its cap. A failing disk does not fail the run.
+pub(super) struct Spool {
+    file: Option<File>,
+    room: u64,
+    pub cut: bool,
+    pub error: Option<String>,
+}
+
+impl Spool {
+    pub fn create(path: &Path, cap: u64) -> std::io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        Ok(Self {
+            file: Some(File::create(path)?),
+            room: cap,
+            cut: false,
+            error: None,
+        })
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.file else {
+            self.cut = true;
+            return;
+        };
+        let fits = usize::try_from(self.room)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
+        if fits < bytes.len() {
+            self.cut = true;
+        }
+        if let Err(error) = file.write_all(&bytes[..fits]) {
+            self.error = Some(error.to_string());
+            self.cut = true;
+            self.file = None;
+            return;
+        }
+        self.room -= fits as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(limit: usize, chunks: &[&[u8]]) -> Vec<(String, bool)> {
+        let mut splitter = Splitter::new(limit);
+        let mut seen = Vec::new();
+        let mut take = |piece: Piece<'_>| seen.push((text(piece.raw), piece.whole));
+        for chunk in chunks {
+            splitter.push(chunk, &mut take);
+        }
+        splitter.finish(&mut take);
+        seen
+    }
+
+    #[test]
+    fn a_line_may_come_in_chunks_and_the_last_needs_no_end() {
+        let seen = pieces(64, &[b"on", b"e\r\ntw", b"o"]);
+        assert_eq!(seen, [("one".to_owned(), true), ("two".to_owned(), true)]);
+    }
+
+    #[test]
+    fn a_character_is_not_torn_where_a_long_line_is_cut() {
+        let line = "x".repeat(15) + "é" + "tail";
+        let seen = pieces(16, &[line.as_bytes(), b"\n"]);
+        assert_eq!(seen, [("x".repeat(15), false), ("étail".to_owned(), true)]);
+    }
+
+    #[test]
+    fn broken_bytes_and_nuls_become_replacement_characters() {
+        let seen = pieces(64, &[b"a\xFFb\0c\n"]);
+        assert_eq!(seen, [("a\u{FFFD}b\u{FFFD}c".to_owned(), true)]);
+    }
+
+    #[test]
+    fn continuation_bytes_without_end_are_still_cut() {
+        let seen = pieces(16, &[&[0x80; 40]]);
+        assert_eq!(seen.len(), 3);
+    }
+}

@@ -1,0 +1,153 @@
+//! A small file per live run, so that the next Countersign finds what a killed
+//! one had started.
+//!
+//! It is there before the child is: a child that was forked in the instant we
+//! were killed is found by its mark. Nothing is synced to disk, because after a
+//! power cut there is nothing to find.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::tree::{Family, Identity, new_mark, place};
+use super::{Error, RunId};
+
+const TERM_GRACE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    run: String,
+    place: String,
+    owner: Identity,
+    mark: String,
+    leader: Option<Identity>,
+}
+
+/// The record of a run that goes on.
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    entry: Entry,
+}
+
+impl Record {
+    pub fn begin(data_dir: &Path, run_id: &RunId) -> Result<Self, Error> {
+        let path = runs(data_dir).join(format!("{run_id}.json"));
+        let Some(owner) = Identity::ourselves() else {
+            let source = io::Error::other("/proc is not mounted, so runs cannot be told apart");
+            return Err(Error::File {
+                path: "/proc/self/stat".into(),
+                source,
+            });
+        };
+        let mark = new_mark(run_id.as_str(), owner);
+        let entry = Entry {
+            run: run_id.to_string(),
+            place: place(),
+            owner,
+            mark,
+            leader: None,
+        };
+        let record = Self { path, entry };
+        record.write()?;
+        Ok(record)
+    }
+
+    pub fn mark(&self) -> &str {
+        &self.entry.mark
+    }
+
+    pub fn started(&mut self, leader: Option<Identity>) -> Result<(), Error> {
+        self.entry.leader = leader;
+        self.write()
+    }
+
+    pub fn remove(&self) {
+        // A record that stays is found by the next sweep, which finds nobody.
+        let _ = fs::remove_file(&self.path);
+    }
+
+    fn write(&self) -> Result<(), Error> {
+        let text = serde_json::to_vec(&self.entry).unwrap_or_default();
+        let half = self.path.with_extension("half");
+        let written = fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| fs::write(&half, text))
+            .and_then(|()| fs::rename(&half, &self.path));
+        written.map_err(|source| Error::File {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+fn runs(data_dir: &Path) -> PathBuf {
+    data_dir.join("runs")
+}
+
+/// What a sweep found of one earlier run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swept {
+    pub run: String,
+    pub ended: usize,
+    pub left: usize,
+}
+
+/// Ends what an earlier, killed Countersign had started from this data directory.
+///
+/// By recorded identity and mark only. A run whose owner lives is not touched; a
+/// record that cannot be read is left where it is, because its owner is unknown.
+pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
+    end_where(data_dir, |entry| !entry.owner.is_alive()).await
+}
+
+/// Ends the runs whose ids the caller names, although their owner may live: a
+/// worker that lost its lease while it was stopped must not go on through its child.
+pub async fn end_runs(
+    data_dir: &Path,
+    named: impl Fn(&str) -> bool + Send + Sync,
+) -> Result<Vec<Swept>, Error> {
+    end_where(data_dir, |entry| named(&entry.run)).await
+}
+
+async fn end_where(
+    data_dir: &Path,
+    wanted: impl Fn(&Entry) -> bool + Send,
+) -> Result<Vec<Swept>, Error> {
+    let dir = runs(data_dir);
+    let files = match fs::read_dir(&dir) {
+        Ok(files) => files,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::File { path: dir, source }),
+    };
+    let here = place();
+    let (boot, _) = here.split_once(' ').unwrap_or((&here, ""));
+    let mut swept = Vec::new();
+    for path in files.filter_map(|file| Some(file.ok()?.path())) {
+        let Some(entry) = read(&path) else { continue };
+        if !entry.place.starts_with(boot) {
+            let _ = fs::remove_file(&path);
+        } else if entry.place == here && wanted(&entry) {
+            let cleared = Family::of(&entry.mark, entry.leader).end(TERM_GRACE).await;
+            if cleared.left == 0 {
+                let _ = fs::remove_file(&path);
+            }
+            swept.push(Swept {
+                run: entry.run,
+                ended: cleared.ended,
+                left: cleared.left,
+            });
+        }
+    }
+    Ok(swept)
+}
+
+fn read(path: &Path) -> Option<Entry> {
+    if path.extension()? != "json" {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}

@@ -1,0 +1,305 @@
+//! One watched run, from the record before its start to the last of its tree.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::lines::{Piece, Splitter, Spool, text};
+use super::record::Record;
+use super::spawn::{Known, Recipe, find_program, spawn};
+use super::tree::{Family, Identity};
+use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Spec, Stop, Stream};
+
+const CHUNK: usize = 64 << 10;
+/// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
+const REAP_MAX: Duration = Duration::from_secs(5);
+
+impl Host {
+    /// Runs a program to its end, whatever that end is. Every line is handed to
+    /// `on_line` as it comes. Dropping the future kills the tree at once.
+    pub async fn run(
+        &self,
+        spec: Spec,
+        on_line: impl FnMut(Line) + Send,
+        mut stop: Stop,
+    ) -> Result<Ended, Error> {
+        let started = Instant::now();
+        let named = spec.program.to_string_lossy().into_owned();
+        if !spec.cwd.is_dir() {
+            return Err(Error::NoDirectory {
+                program: named,
+                dir: spec.cwd,
+            });
+        }
+        let path = spec
+            .env
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map(|(_, path)| path.clone());
+        let program = find_program(&spec.program, &path.unwrap_or_default(), &spec.cwd)?;
+        let spool =
+            Spool::create(&spec.transcript, spec.limits.output_bytes).map_err(|source| {
+                Error::File {
+                    path: spec.transcript.clone(),
+                    source,
+                }
+            })?;
+
+        let mut held = Held::begin(self, &spec.run_id)?;
+        let mut env = spec.env;
+        env.push((RUN_MARK.into(), held.record.mark().into()));
+        let recipe = Recipe {
+            program: &program,
+            args: &spec.args,
+            env: &env,
+            cwd: &spec.cwd,
+            launcher: self.launcher.as_ref(),
+        };
+        let spawned = spawn(recipe.command()).await;
+        let mut known = spawned.map_err(|source| Error::Spawn {
+            program: named,
+            source,
+        })?;
+        held.started(known.pid)?;
+
+        let mut feeds = Feeds::new(&mut known, &spec.limits, spool, on_line);
+        let feeding = feed(&mut known, spec.stdin);
+        let exit = watch(
+            &mut known,
+            &mut feeds,
+            &mut held,
+            &spec.limits,
+            &mut stop,
+            started,
+        )
+        .await;
+        let until = Instant::now() + spec.limits.drain_grace;
+        while Instant::now() < until && timeout_at(until, feeds.next()).await == Ok(true) {}
+        feeds.finish();
+        if let Some(task) = feeding {
+            task.abort();
+        }
+        held.end(spec.limits.term_grace).await;
+        Ok(Ended {
+            exit,
+            wall: started.elapsed(),
+            stdout_bytes: feeds.out_bytes,
+            stderr_bytes: feeds.err_bytes,
+            lines: feeds.lines,
+            cut: feeds.spool.cut,
+            transcript_error: feeds.spool.error.take(),
+            swept: held.swept,
+            survivors: held.left,
+        })
+    }
+}
+
+/// Reads and waits until the leader has ended, by itself or by us.
+async fn watch(
+    known: &mut Known,
+    feeds: &mut Feeds<impl FnMut(Line) + Send>,
+    held: &mut Held,
+    limits: &Limits,
+    stop: &mut Stop,
+    started: Instant,
+) -> Exit {
+    let wall = later(started, limits.wall);
+    let mut idle = later(started, limits.idle);
+    let cause = loop {
+        tokio::select! {
+            biased;
+            () = stop.asked() => break Exit::Cancelled,
+            () = sleep_until(wall) => break Exit::WallLimit,
+            status = known.child.wait() => return status.map_or(Exit::Code(-1), exit_of),
+            _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
+            () = sleep_until(idle) => break Exit::IdleLimit,
+        }
+    };
+    // The pipes are read on while the tree is ended: a program that says goodbye
+    // into a full pipe would otherwise never get to its end.
+    {
+        let ending = held.end(limits.term_grace);
+        tokio::pin!(ending);
+        loop {
+            tokio::select! {
+                () = &mut ending => break,
+                _ = feeds.next(), if feeds.open() => {}
+            }
+        }
+    }
+    let _ = timeout_at(Instant::now() + REAP_MAX, known.child.wait()).await;
+    cause
+}
+
+fn later(from: Instant, by: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    from + by.min(CENTURY)
+}
+
+pub(super) fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(-1),
+    }
+}
+
+/// Hands the input over in the background: a child that reads nothing must not
+/// keep us from reading it.
+fn feed(known: &mut Known, bytes: Vec<u8>) -> Option<tokio::task::JoinHandle<()>> {
+    let mut stdin = known.child.stdin.take()?;
+    Some(tokio::spawn(async move {
+        let _ = stdin.write_all(&bytes).await;
+    }))
+}
+
+/// The record and the family of a run, which are let go together: on a dropped
+/// future too.
+struct Held {
+    record: Record,
+    family: Family,
+    swept: usize,
+    left: usize,
+    over: bool,
+}
+
+impl Held {
+    fn begin(host: &Host, run_id: &super::RunId) -> Result<Self, Error> {
+        let record = Record::begin(&host.data_dir, run_id)?;
+        let mut family = Family::of(record.mark(), None);
+        family.with_orphans = host.adopts;
+        Ok(Self {
+            record,
+            family,
+            swept: 0,
+            left: 0,
+            over: false,
+        })
+    }
+
+    fn started(&mut self, pid: i32) -> Result<(), Error> {
+        self.family.leader = Identity::of(pid);
+        self.record.started(self.family.leader)
+    }
+
+    async fn end(&mut self, term_grace: Duration) {
+        let cleared = self.family.end(term_grace).await;
+        self.swept += cleared.ended;
+        self.left = cleared.left;
+        if cleared.left == 0 {
+            self.record.remove();
+        }
+        self.over = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.over && self.family.kill() {
+            self.record.remove();
+        }
+    }
+}
+
+/// Both pipes of a child, on their way to the transcript and to the caller.
+struct Feeds<F> {
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    out: Splitter,
+    err: Splitter,
+    out_chunk: Vec<u8>,
+    err_chunk: Vec<u8>,
+    spool: Spool,
+    on_line: F,
+    out_bytes: u64,
+    err_bytes: u64,
+    lines: u64,
+}
+
+impl<F: FnMut(Line) + Send> Feeds<F> {
+    fn new(known: &mut Known, limits: &Limits, spool: Spool, on_line: F) -> Self {
+        Self {
+            stdout: known.child.stdout.take(),
+            stderr: known.child.stderr.take(),
+            out: Splitter::new(limits.line_bytes),
+            err: Splitter::new(limits.line_bytes),
+            out_chunk: vec![0; CHUNK],
+            err_chunk: vec![0; CHUNK],
+            spool,
+            on_line,
+            out_bytes: 0,
+            err_bytes: 0,
+            lines: 0,
+        }
+    }
+
+    fn open(&self) -> bool {
+        self.stdout.is_some() || self.stderr.is_some()
+    }
+
+    /// Takes one chunk from either pipe; false when both are at their end.
+    /// Safe to drop half-way: nothing is taken before it is handled.
+    async fn next(&mut self) -> bool {
+        let (stream, count) = tokio::select! {
+            count = read(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (Stream::Out, count),
+            count = read(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (Stream::Err, count),
+            else => return false,
+        };
+        if count == 0 {
+            match stream {
+                Stream::Out => self.stdout = None,
+                Stream::Err => self.stderr = None,
+            }
+            return self.open();
+        }
+        self.take(stream, count);
+        true
+    }
+
+    fn take(&mut self, stream: Stream, count: usize) {
+        let (splitter, chunk, bytes) = match stream {
+            Stream::Out => (&mut self.out, &self.out_chunk, &mut self.out_bytes),
+            Stream::Err => (&mut self.err, &self.err_chunk, &mut self.err_bytes),
+        };
+        *bytes += count as u64;
+        let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
+        splitter.push(&chunk[..count], |piece| {
+            hand_on(stream, &piece, spool, on_line, lines);
+        });
+    }
+
+    fn finish(&mut self) {
+        let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
+        self.out
+            .finish(|piece| hand_on(Stream::Out, &piece, spool, on_line, lines));
+        self.err
+            .finish(|piece| hand_on(Stream::Err, &piece, spool, on_line, lines));
+    }
+}
+
+async fn read(pipe: Option<&mut (impl AsyncRead + Unpin)>, chunk: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
+        None => 0,
+    }
+}
+
+fn hand_on(
+    stream: Stream,
+    piece: &Piece<'_>,
+    spool: &mut Spool,
+    on_line: &mut impl FnMut(Line),
+    lines: &mut u64,
+) {
+    spool.write(piece.raw);
+    *lines += 1;
+    on_line(Line {
+        stream,
+        text: text(piece.raw),
+        whole: piece.whole,
+    });
+}

@@ -1,0 +1,139 @@
+//! The one call that creates a process.
+//!
+//! A parent-death signal fires when the *thread* that forked ends, and threads
+//! of a runtime come and go. So all children are forked by one thread that
+//! lives as long as the program.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+
+use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+
+use super::{Error, Launcher};
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// Pids of our own children that have not been reaped yet. The lock is held
+/// over the fork, so that a child is never seen before it is known.
+pub(super) fn known() -> MutexGuard<'static, HashSet<i32>> {
+    static KNOWN: OnceLock<Mutex<HashSet<i32>>> = OnceLock::new();
+    KNOWN
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn thread() -> &'static mpsc::Sender<Task> {
+    static THREAD: OnceLock<mpsc::Sender<Task>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        let (sender, tasks) = mpsc::channel::<Task>();
+        let work = move || tasks.into_iter().for_each(|task| task());
+        // Without the thread the channel is closed and every spawn says so.
+        drop(
+            std::thread::Builder::new()
+                .name("spawner".to_owned())
+                .spawn(work),
+        );
+        sender
+    })
+}
+
+/// A child that is known until it is dropped; drop it after it has been waited for.
+pub(super) struct Known {
+    pub child: Child,
+    pub pid: i32,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        known().remove(&self.pid);
+    }
+}
+
+pub(super) async fn spawn(mut command: Command) -> io::Result<Known> {
+    let runtime = tokio::runtime::Handle::current();
+    let (reply, answer) = oneshot::channel();
+    let fork = move || {
+        let _inside = runtime.enter();
+        let mut known = known();
+        let child = command.spawn().map(|child| {
+            let pid = child
+                .id()
+                .and_then(|pid| i32::try_from(pid).ok())
+                .unwrap_or(0);
+            known.insert(pid);
+            Known { child, pid }
+        });
+        drop(known);
+        drop(reply.send(child));
+    };
+    drop(thread().send(Box::new(fork)));
+    answer
+        .await
+        .map_err(|_| io::Error::other("the thread that starts processes is gone"))?
+}
+
+/// What to start and how; the launcher, if any, goes in front.
+pub(super) struct Recipe<'a> {
+    pub program: &'a Path,
+    pub args: &'a [OsString],
+    pub env: &'a [(OsString, OsString)],
+    pub cwd: &'a Path,
+    pub launcher: Option<&'a Launcher>,
+}
+
+impl Recipe<'_> {
+    /// A command with piped streams, a cleared environment and its own group.
+    #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
+    pub fn command(&self) -> Command {
+        let mut command = match self.launcher {
+            Some(launcher) => {
+                let mut command = Command::new(&launcher.program);
+                command.args(&launcher.args).arg("--").arg(self.program);
+                command
+            }
+            None => Command::new(self.program),
+        };
+        command
+            .args(self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.cwd)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .process_group(0);
+        command
+    }
+}
+
+/// Finds a program the way a shell would, but before anything is started, so
+/// that "not installed" is an answer of its own.
+pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf, Error> {
+    let runnable = |candidate: &Path| {
+        candidate
+            .metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    let missing = |searched: String| Error::NotInstalled {
+        program: program.to_string_lossy().into_owned(),
+        searched,
+    };
+    if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
+        let file = cwd.join(program);
+        return if runnable(&file) {
+            Ok(file)
+        } else {
+            Err(missing(file.display().to_string()))
+        };
+    }
+    std::env::split_paths(path)
+        .map(|dir| cwd.join(dir).join(program))
+        .find(|candidate| runnable(candidate))
+        .ok_or_else(|| missing(format!("PATH ({})", path.to_string_lossy())))
+}

@@ -1,0 +1,199 @@
+//! The loop: claim, perform, report, until the ticket rests. Any number of workers may run it on
+//! the same ticket; leases keep them apart, and what is lost by one is taken up by the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::event::Lease;
+use flow::{Task, Ticket, TicketId, What};
+use store::{Ask, JobQuery, JobState, Leased, Page, Work};
+use tokio::task::JoinSet;
+
+use crate::desk::{Error, Report};
+use crate::news;
+use crate::perform;
+use crate::process::{Identity, Stop};
+use crate::workshop::{Member, Workshop};
+
+/// The net under the wake-ups.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Works on one ticket until it is done, waits for a person or another ticket, or we are stopped.
+pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result<Ticket, Error> {
+    let mut running: JoinSet<Result<(), Error>> = JoinSet::new();
+    let mut stopping = false;
+    let (stopper, halt) = Stop::pair();
+    loop {
+        if !stopping {
+            take_back(shop, id).await?;
+            news::bring(&shop.desk, &shop.worker).await?;
+            for job in claim(shop, id).await? {
+                running.spawn(perform::perform(shop.clone(), job, halt.clone()));
+            }
+        }
+        let ticket = shop.desk.ticket(id).await?.ticket;
+        if ticket.stage.is_terminal() {
+            // Somebody ended it: nobody waits for what is still being done.
+            stopper.stop();
+        }
+        if running.is_empty() && (stopping || !ticket.stage.is_at_work()) {
+            // What the ticket's end means to others is told before we go.
+            news::bring(&shop.desk, &shop.worker).await?;
+            return Ok(ticket);
+        }
+        if running.is_empty() {
+            must_be_for_us(shop, &ticket)?;
+        }
+        let any = ask(shop, id, "countersign", &Task::QUEUES);
+        tokio::select! {
+            Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
+            () = shop.desk.store.wait(&any, POLL), if !stopping => {}
+            () = stop.asked(), if !stopping => {
+                stopping = true;
+                stopper.stop();
+            }
+        }
+    }
+}
+
+/// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
+async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Leased>, Error> {
+    let crew = &shop.crew;
+    let hands = [
+        (crew.builder.name.as_str(), &["build"][..]),
+        (crew.builder.written.as_str(), &["build"]),
+        (crew.reviewer.name.as_str(), &["review"]),
+        (crew.reviewer.written.as_str(), &["review"]),
+        (crew.verifier.name.as_str(), &["verify"]),
+        ("countersign", &["check", "merge"]),
+    ];
+    let mut claimed = Vec::new();
+    for (agent, queues) in hands {
+        claimed.extend(shop.desk.store.claim(&ask(shop, id, agent, queues)).await?);
+    }
+    Ok(claimed)
+}
+
+fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
+    Ask {
+        queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
+        agent: agent.to_owned(),
+        holder: shop.worker.clone(),
+        provider: None,
+        ticket: Some(id.clone()),
+        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
+        most: JOBS_AT_ONCE,
+    }
+}
+
+/// A job that was given to somebody who does not work here would be waited for without end.
+fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
+    let crew = &shop.crew;
+    let is_us = |member: &Member, name: &str| name == member.name || name == member.written;
+    let (assigned, seats) = (&ticket.assigned, &shop.project.policy.reviewers);
+    for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
+        let (member, named) = match &job.task {
+            Task::Build { .. } => (&crew.builder, assigned.builder.as_ref()),
+            Task::Review { seat, .. } => {
+                let seat = seats.iter().find(|spec| spec.name == *seat);
+                let named = assigned.reviewer.as_ref();
+                (
+                    &crew.reviewer,
+                    named.or(seat.and_then(|seat| seat.agent.as_ref())),
+                )
+            }
+            Task::Verify { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+                continue;
+            }
+        };
+        if let Some(name) = named.filter(|name| !is_us(member, name)) {
+            return Err(Error::ForSomebodyElse {
+                ticket: ticket.id.clone(),
+                task: job.task.queue(),
+                agent: name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// How many jobs of one ticket run side by side.
+const JOBS_AT_ONCE: u32 = 8;
+
+/// Leases that ran out, and those of workers on this machine that are certainly dead, become
+/// events: the job goes back to its queue.
+async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
+    let query = JobQuery {
+        ticket: Some(id.clone()),
+        state: Some(JobState::Leased),
+        queue: None,
+    };
+    let page = Page {
+        after: None,
+        most: 100,
+    };
+    let now = shop.desk.store.now().await?;
+    for job in shop.desk.store.jobs(&query, &page).await?.items {
+        let dead = job.holder.as_deref().is_some_and(worker_is_dead);
+        let expired = job.lease_until.is_some_and(|until| until <= now);
+        let (Some(serial), true) = (job.serial, dead || expired) else {
+            continue;
+        };
+        if dead && !expired {
+            // Its fence still holds; only the waiting is cut short.
+            match shop
+                .desk
+                .store
+                .renew(job.id, job.fence, Duration::ZERO)
+                .await
+            {
+                Ok(_) | Err(store::Error::StaleFence { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if matches!(job.work, Work::Task(Task::Tell { .. })) {
+            continue;
+        }
+        let what = What::LeaseLost {
+            lease: Lease {
+                serial,
+                fence: job.fence,
+            },
+        };
+        let report = Report::new(shop.house(), what);
+        match shop.desk.decide(id, &shop.project.policy, report).await {
+            // Somebody else took it back first, or it ended or was prolonged in time.
+            Ok(_) | Err(Error::Refused(_) | Error::Store(store::Error::Conflict { .. })) => {}
+            Err(error) if error.is_stale() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Our name on leases: this boot of this machine, and this very process.
+pub fn worker_name() -> String {
+    let me = Identity::ourselves();
+    let (pid, start) = me.map_or((0, 0), |me| (me.pid, me.start));
+    format!("{}:{pid}:{start}", boot_id())
+}
+
+/// Unlike a host name, it tells apart two machines that share a database, and two boots of one.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// True only where it is certain: the name is of this boot, and no such process is left.
+fn worker_is_dead(name: &str) -> bool {
+    let mut parts = name.split(':');
+    let (boot, pid, start) = (parts.next(), parts.next(), parts.next());
+    let known = boot.is_some_and(|boot| !boot.is_empty() && boot == boot_id());
+    let identity = pid.zip(start).and_then(|(pid, start)| {
+        Some(Identity {
+            pid: pid.parse().ok()?,
+            start: start.parse().ok()?,
+        })
+    });
+    known && identity.is_some_and(|identity| !identity.is_alive())
+}

@@ -1,0 +1,137 @@
+//! The workshop: one repository, the people who work on it, and the rules of the house. Everything
+//! that a performer needs, and nothing that changes while it works.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flow::brief::House;
+use flow::{Actor, Policy, Role, Task, TicketId};
+
+use crate::agent::Adapter;
+use crate::check::Check;
+use crate::desk::Desk;
+use crate::git::Repository;
+use crate::process::Host;
+
+#[derive(Debug)]
+pub struct Workshop {
+    pub desk: Desk,
+    pub host: Host,
+    pub git: Repository,
+    pub crew: Crew,
+    pub project: Project,
+    /// Our name on leases.
+    pub worker: String,
+    /// `PATH` for agents and checks.
+    pub path: OsString,
+}
+
+/// How the project wants its changes built, checked and judged; read from the base branch.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub base_branch: String,
+    pub policy: Policy,
+    pub house: House,
+    pub checks: Vec<Check>,
+}
+
+/// Who does what.
+#[derive(Clone, Debug)]
+pub struct Crew {
+    pub builder: Member,
+    pub reviewer: Member,
+    pub verifier: Member,
+}
+
+#[derive(Clone)]
+pub struct Member {
+    pub name: String,
+    /// As the person wrote it; a job may be meant for it by that name too.
+    pub written: String,
+    pub adapter: Arc<dyn Adapter>,
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Member")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Workshop {
+    /// Who takes a job, and in which role.
+    pub fn actor(&self, task: &Task) -> Actor {
+        match task {
+            Task::Build { .. } => Actor::new(&self.crew.builder.name, Role::Builder),
+            Task::Review { .. } => Actor::new(&self.crew.reviewer.name, Role::Reviewer),
+            Task::Verify { .. } => Actor::new(&self.crew.verifier.name, Role::Verifier),
+            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => self.house(),
+        }
+    }
+
+    /// Countersign itself.
+    pub fn house(&self) -> Actor {
+        Actor::new("countersign", Role::Service)
+    }
+
+    /// Holds the history below the bases that checkouts stand on; one for the repository.
+    pub fn mirror(&self) -> PathBuf {
+        let key = crate::hash::short(self.git.common_dir().as_os_str().as_encoded_bytes());
+        self.host.data_dir.join("mirrors").join(key)
+    }
+
+    /// What agents and checks are given of the outside world: where programs are, and that text
+    /// is UTF-8.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        vec![
+            ("PATH".into(), self.path.clone()),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("LC_ALL".into(), "C.UTF-8".into()),
+        ]
+    }
+
+    pub fn files(&self, ticket: &TicketId) -> Files {
+        Files {
+            data: self.host.data_dir.clone(),
+            of_ticket: format!("tickets/{ticket}"),
+        }
+    }
+}
+
+/// Where a ticket's files are: everything below the data directory, names made of ids.
+#[derive(Clone, Debug)]
+pub struct Files {
+    data: PathBuf,
+    of_ticket: String,
+}
+
+impl Files {
+    /// The builder's worktree.
+    pub fn worktree(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("worktree")
+    }
+
+    /// A job's own directory.
+    pub fn job(&self, serial: u32) -> PathBuf {
+        self.data
+            .join(&self.of_ticket)
+            .join(format!("jobs/{serial}"))
+    }
+
+    pub fn round_document(&self, round: u32) -> PathBuf {
+        self.data
+            .join(&self.of_ticket)
+            .join(format!("round-{round}-findings.md"))
+    }
+
+    /// As artefacts are recorded: relative to the data directory.
+    pub fn relative(&self, path: &Path) -> String {
+        path.strip_prefix(&self.data)
+            .unwrap_or(path)
+            .to_string_lossy()
+            .into_owned()
+    }
+}

@@ -1,0 +1,260 @@
+//! Markdown lines grouped into blocks.
+
+use super::markup::Line;
+use super::sections::{DETAILS, STRIDE};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marker {
+    Bullet,
+    Number(u32),
+    Box { ticked: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Heading(u32),
+    Item(Marker),
+    Paragraph,
+    Code,
+    Table(Vec<Vec<String>>),
+    Rule,
+    Close(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub kind: Kind,
+    pub indent: usize,
+    pub text: String,
+    pub quoted: bool,
+}
+
+const DEPTH_MAX: u32 = 12;
+
+pub(super) fn blocks(lines: &[Line]) -> Vec<Block> {
+    let mut builder = Builder::default();
+    let mut at = 0;
+    while at < lines.len() {
+        at += builder.take(&lines[at..]);
+    }
+    builder.out
+}
+
+#[derive(Default)]
+struct Builder {
+    out: Vec<Block>,
+    depth: u32,
+    /// The next text begins a block of its own.
+    fresh: bool,
+}
+
+impl Builder {
+    /// Takes one line, or a whole table; gives how many lines it took.
+    fn take(&mut self, lines: &[Line]) -> usize {
+        match &lines[0] {
+            Line::Code(text) => self.code(text),
+            Line::Open(name) => {
+                self.depth = (self.depth + 1).min(DEPTH_MAX);
+                self.push(
+                    Kind::Heading((self.depth - 1) * STRIDE + DETAILS),
+                    0,
+                    name,
+                    false,
+                );
+                self.fresh = true;
+            }
+            Line::Close => {
+                self.push(
+                    Kind::Close(self.depth.saturating_sub(1) * STRIDE + DETAILS),
+                    0,
+                    "",
+                    false,
+                );
+                self.depth = self.depth.saturating_sub(1);
+                self.fresh = true;
+            }
+            Line::Text { text, quoted } => {
+                if let Some((rows, taken)) = table(lines) {
+                    self.push(Kind::Table(rows), 0, "", *quoted);
+                    self.fresh = true;
+                    return taken;
+                }
+                self.text(text, *quoted);
+            }
+        }
+        1
+    }
+
+    fn push(&mut self, kind: Kind, indent: usize, text: &str, quoted: bool) {
+        self.out.push(Block {
+            kind,
+            indent,
+            text: text.trim_end().to_owned(),
+            quoted,
+        });
+    }
+
+    fn code(&mut self, text: &str) {
+        match self.out.last_mut() {
+            Some(block) if block.kind == Kind::Code && !self.fresh => {
+                block.text.push('\n');
+                block.text.push_str(text);
+            }
+            _ => self.push(Kind::Code, indent_of(text), text, false),
+        }
+        self.fresh = false;
+    }
+
+    fn text(&mut self, line: &str, quoted: bool) {
+        let trimmed = line.trim();
+        let indent = indent_of(line);
+        if trimmed.is_empty() {
+            self.fresh = true;
+        } else if let Some((level, heading)) = heading(trimmed) {
+            self.push(
+                Kind::Heading(self.depth * STRIDE + level),
+                0,
+                heading,
+                quoted,
+            );
+            self.fresh = true;
+        } else if is_rule(trimmed) {
+            self.push(Kind::Rule, 0, "", quoted);
+            self.fresh = true;
+        } else if let Some((marker, rest)) = item(trimmed) {
+            self.push(Kind::Item(marker), indent, rest, quoted);
+            self.fresh = false;
+        } else if self.continues(indent) {
+            if let Some(block) = self.out.last_mut() {
+                block.text.push('\n');
+                block.text.push_str(trimmed);
+            }
+            self.fresh = false;
+        } else {
+            self.push(Kind::Paragraph, indent, trimmed, quoted);
+            self.fresh = false;
+        }
+    }
+
+    /// Whether a text line goes on with the block before it.
+    fn continues(&self, indent: usize) -> bool {
+        match self.out.last() {
+            Some(Block {
+                kind: Kind::Paragraph,
+                ..
+            }) => !self.fresh,
+            Some(Block {
+                kind: Kind::Item(_),
+                indent: item,
+                ..
+            }) => !self.fresh || indent > *item,
+            _ => false,
+        }
+    }
+}
+
+fn indent_of(line: &str) -> usize {
+    line.chars()
+        .take_while(|c| c.is_whitespace())
+        .map(|c| if c == '\t' { 4 } else { 1 })
+        .sum()
+}
+
+fn heading(line: &str) -> Option<(u32, &str)> {
+    let level = line.chars().take_while(|&c| c == '#').count();
+    let rest = &line[level..];
+    let text = rest.trim().trim_end_matches('#').trim();
+    ((1..=6).contains(&level) && rest.starts_with(' ') && !text.is_empty())
+        .then(|| (u32::try_from(level).unwrap_or(6), text))
+}
+
+fn is_rule(line: &str) -> bool {
+    let mut marks = line.chars().filter(|c| !c.is_whitespace());
+    let Some(mark) = marks.next() else {
+        return false;
+    };
+    matches!(mark, '-' | '*' | '_' | '=') && line.len() >= 3 && marks.all(|c| c == mark)
+}
+
+/// A list item's marker and text.
+fn item(line: &str) -> Option<(Marker, &str)> {
+    let (marker, rest) = if let Some(rest) = line.strip_prefix(['-', '*', '+', '•', '▪', '◦'])
+    {
+        (Marker::Bullet, rest)
+    } else {
+        let digits = line.chars().take_while(char::is_ascii_digit).count();
+        if !(1..=3).contains(&digits) {
+            return None;
+        }
+        let rest = line[digits..].strip_prefix(['.', ')'])?;
+        (Marker::Number(line[..digits].parse().ok()?), rest)
+    };
+    if !rest.starts_with([' ', '\t']) {
+        return None;
+    }
+    let text = rest.trim_start();
+    for (mark, ticked) in [("[ ]", false), ("[x]", true), ("[X]", true)] {
+        if let Some(inner) = text.strip_prefix(mark) {
+            return Some((Marker::Box { ticked }, inner.trim_start()));
+        }
+    }
+    Some((marker, text))
+}
+
+/// A longer line is no row of a table.
+const ROW_BYTES_MAX: usize = 64 * 1024;
+
+/// A table at the start of the lines: its rows, the head first, and how many lines it took.
+fn table(lines: &[Line]) -> Option<(Vec<Vec<String>>, usize)> {
+    let row = |line: &Line| match line {
+        Line::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
+            Some(cells(text))
+        }
+        _ => None,
+    };
+    let head = row(lines.first()?)?;
+    let rule = row(lines.get(1)?)?;
+    let is_divider = rule
+        .iter()
+        .all(|cell| !cell.is_empty() && cell.chars().all(|c| matches!(c, '-' | ':' | ' ')))
+        && rule.iter().any(|cell| cell.contains('-'));
+    if head.len() < 2 || !is_divider {
+        return None;
+    }
+    let rows: Vec<Vec<String>> = std::iter::once(head)
+        .chain(lines[2..].iter().map_while(row))
+        .collect();
+    let taken = rows.len() + 1;
+    Some((rows, taken))
+}
+
+/// The cells of a row; a pipe inside back-ticks or behind a backslash divides nothing.
+fn cells(line: &str) -> Vec<String> {
+    let inner = line.trim();
+    let inner = inner.strip_prefix('|').unwrap_or(inner);
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    let mut cells = vec![String::new()];
+    let mut in_code = false;
+    let mut chars = inner.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek() == Some(&'|') => {
+                chars.next();
+                push(&mut cells, '|');
+            }
+            '`' => {
+                in_code = !in_code;
+                push(&mut cells, c);
+            }
+            '|' if !in_code => cells.push(String::new()),
+            c => push(&mut cells, c),
+        }
+    }
+    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+fn push(cells: &mut [String], c: char) {
+    if let Some(last) = cells.last_mut() {
+        last.push(c);
+    }
+}

@@ -1,0 +1,214 @@
+//! Labelled parts of a finding: `**File:** …`, `- Fix: …`, `影响：…`.
+
+/// What a label stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    File,
+    Line,
+    Severity,
+    Problem,
+    Impact,
+    Fix,
+    Status,
+    Category,
+    Confidence,
+}
+
+/// A labelled line: what the label stands for, and the text behind it.
+pub(super) fn labelled(line: &str) -> Option<(Field, &str)> {
+    let (label, value) = split_label(line)?;
+    Some((field_of(label)?, value))
+}
+
+/// Whether a whole line is nothing but a label.
+pub(super) fn is_label(text: &str) -> bool {
+    field_of(text.trim_end_matches([':', '：', ' ', '*'])).is_some()
+}
+
+/// `Label: value` in its many dresses. The label has at most five words.
+pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
+    let bare = line.trim().trim_start_matches(['*', '_', '`', ' ']);
+    let at = bare.find([':', '：']).filter(|&at| at > 0 && at < 60)?;
+    let label = bare[..at].trim_matches(['*', '_', '`', ' ']);
+    let colon = bare[at..].chars().next().map_or(1, char::len_utf8);
+    let value = bare[at + colon..].trim_start_matches(['*', '_']).trim();
+    let plain = !label.is_empty()
+        && label.split_whitespace().count() <= 5
+        && !label.contains(['[', '(', '/', '\\'])
+        || label.contains(" / ");
+    plain.then_some((label, value))
+}
+
+fn field_of(label: &str) -> Option<Field> {
+    let folded = label.to_lowercase();
+    folded.split(" / ").find_map(|part| {
+        one_label(
+            part.trim()
+                .trim_matches(['*', '_', '`', '🔧', '💡', '✅', ' ']),
+        )
+    })
+}
+
+fn one_label(label: &str) -> Option<Field> {
+    let field =
+        match label {
+            "file" | "files" | "location" | "locations" | "where" | "path" | "paths"
+            | "file(s)" | "affected file" | "affected files" | "file:line" | "files affected"
+            | "source" | "module" | "code location" | "文件" | "位置" | "archivo" | "archivos"
+            | "arquivo" | "arquivos" | "fichier" | "datei" | "ubicación" | "ファイル"
+            | "file path" => Field::File,
+            "line" | "lines" | "line(s)" | "line number" | "line numbers" | "行号" | "行"
+            | "línea" | "linha" | "zeile" => Field::Line,
+            "severity" | "priority" | "level" | "risk level" | "severity level" | "严重程度"
+            | "严重性" | "优先级" | "severidad" | "severidade" | "prioridad" | "schweregrad"
+            | "importance" => Field::Severity,
+            "problem"
+            | "issue"
+            | "description"
+            | "what"
+            | "details"
+            | "detail"
+            | "observation"
+            | "gap"
+            | "finding"
+            | "evidence"
+            | "explanation"
+            | "reality"
+            | "root cause"
+            | "problem description"
+            | "what happens"
+            | "bug"
+            | "analysis"
+            | "current"
+            | "current behavior"
+            | "current code"
+            | "issue description"
+            | "问题"
+            | "描述"
+            | "问题描述"
+            | "原因"
+            | "problema"
+            | "descripción"
+            | "descrição"
+            | "beschreibung"
+            | "comment"
+            | "summary"
+            | "context"
+            | "note"
+            | "notes"
+            | "clarification"
+            | "artifact"
+            | "rationale"
+            | "reason"
+            | "reasoning" => Field::Problem,
+            "impact" | "risk" | "risks" | "why it matters" | "why this matters" | "why"
+            | "consequence" | "consequences" | "failure scenario" | "scenario" | "effect"
+            | "attack scenario" | "exploit scenario" | "ac impact" | "影响" | "impacto"
+            | "auswirkung" | "风险" | "what breaks" => Field::Impact,
+            "fix" | "suggestion" | "suggestions" | "recommendation" | "recommendations"
+            | "suggested fix" | "proposed fix" | "solution" | "remediation" | "action"
+            | "required action" | "fix required" | "how to fix" | "resolution" | "minimal fix"
+            | "safe path" | "fix applied" | "suggested work" | "required fix"
+            | "recommended fix" | "proposed solution" | "action required" | "修复建议" | "修复"
+            | "建议" | "修复措施" | "sửa" | "recomendación" | "recomendação" | "solución"
+            | "empfehlung" | "required change" | "required changes" | "suggested change"
+            | "ask" | "mitigation" => Field::Fix,
+            "status" | "state" | "resolution status" | "状态" | "estado" => Field::Status,
+            "category" | "type" | "dimension" | "kind" | "area" | "类别" | "类型" | "categoría"
+            | "categoria" => Field::Category,
+            "confidence" | "confidence score" => Field::Confidence,
+            _ => return None,
+        };
+    Some(field)
+}
+
+/// The labelled parts of a finding's text; what carries no label is the problem.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    pub file: Option<String>,
+    pub line: Option<String>,
+    pub severity: Option<String>,
+    pub problem: String,
+    /// The problem was labelled as such.
+    pub names_problem: bool,
+    pub impact: Option<String>,
+    pub fix: Option<String>,
+    pub status: Option<String>,
+    pub category: Option<String>,
+    pub confidence: Option<String>,
+}
+
+impl Fields {
+    /// Adds one block of the finding's text: labels at the start of its lines count.
+    pub fn add(&mut self, text: &str) {
+        let mut current = Field::Problem;
+        for line in text.lines() {
+            match labelled(line.trim_start_matches(['-', '*', '•', ' ']).trim_start())
+                .or_else(|| labelled(line))
+            {
+                Some((field, value)) => {
+                    self.names_problem |= field == Field::Problem;
+                    current = field;
+                    self.put(field, value);
+                }
+                None => self.put(current, line.trim()),
+            }
+        }
+    }
+
+    /// Adds text under a heading that is a label by itself.
+    pub fn add_under(&mut self, heading: &str, text: &str) {
+        if let Some(field) = field_of(heading.trim_end_matches([':', '：', ' '])) {
+            for line in text.lines() {
+                self.put(field, line.trim());
+            }
+        } else {
+            self.put(Field::Problem, heading);
+            self.add(text);
+        }
+    }
+
+    fn put(&mut self, field: Field, text: &str) {
+        let slot = match field {
+            Field::Problem => {
+                join(&mut self.problem, text);
+                return;
+            }
+            Field::File => &mut self.file,
+            Field::Line => &mut self.line,
+            Field::Severity => &mut self.severity,
+            Field::Impact => &mut self.impact,
+            Field::Fix => &mut self.fix,
+            Field::Status => &mut self.status,
+            Field::Category => &mut self.category,
+            Field::Confidence => &mut self.confidence,
+        };
+        join(slot.get_or_insert_default(), text);
+    }
+
+    /// Whether a labelled place names a file.
+    pub fn is_located(&self) -> bool {
+        self.file
+            .as_deref()
+            .is_some_and(|file| super::place::place_field(file).file.is_some())
+    }
+
+    /// Whether any label was there at all.
+    pub fn is_telling(&self) -> bool {
+        self.file.is_some()
+            || self.fix.is_some()
+            || self.impact.is_some()
+            || self.severity.is_some()
+            || self.line.is_some()
+    }
+}
+
+fn join(into: &mut String, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if !into.is_empty() {
+        into.push('\n');
+    }
+    into.push_str(text);
+}

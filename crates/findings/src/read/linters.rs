@@ -1,0 +1,191 @@
+//! JSON of tools whose shape is their own: `ESLint`, clippy, rdjson. The other linters' JSON has
+//! ordinary keys and is read like any list of findings.
+
+use serde_json::Value;
+
+use crate::severity::Severity;
+
+use super::draft::Draft;
+use super::item;
+use super::keys;
+
+/// Reads a tool's report, if it is one that needs its own reader.
+pub(super) fn drafts(value: &Value) -> Option<Vec<Draft>> {
+    let items = match value {
+        Value::Array(items) => items.as_slice(),
+        Value::Object(object) if object.get("diagnostics").is_some_and(Value::is_array) => {
+            return Some(list(&value["diagnostics"]).filter_map(rdjson).collect());
+        }
+        Value::Object(_) => std::slice::from_ref(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    let first = items.iter().find(|item| item.is_object())?;
+    if first.get("messages").is_some_and(Value::is_array) && first.get("filePath").is_some() {
+        return Some(items.iter().flat_map(eslint).collect());
+    }
+    if first.get("reason").is_some()
+        && items
+            .iter()
+            .any(|item| item["reason"] == "compiler-message")
+    {
+        return Some(
+            items
+                .iter()
+                .filter_map(|item| clippy(&item["message"]))
+                .collect(),
+        );
+    }
+    if first.get("spans").is_some_and(Value::is_array) && first.get("level").is_some() {
+        return Some(items.iter().filter_map(clippy).collect());
+    }
+    if value.is_array() && first["location"].get("range").is_some() {
+        return Some(items.iter().filter_map(rdjson).collect());
+    }
+    None
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn line(value: &Value) -> Option<u32> {
+    value
+        .as_u64()
+        .and_then(|line| u32::try_from(line).ok())
+        .filter(|&line| line > 0)
+}
+
+fn eslint(file: &Value) -> Vec<Draft> {
+    let path = file["filePath"].as_str().map(str::to_owned);
+    list(&file["messages"])
+        .filter_map(|message| {
+            let error = message["severity"] == 2 || message["fatal"] == true;
+            Some(Draft {
+                title: message["message"].as_str()?.to_owned(),
+                file: path.clone(),
+                line: line(&message["line"]),
+                end_line: line(&message["endLine"]),
+                severity: Some(if error { "error" } else { "warning" }.to_owned()),
+                rule: message["ruleId"].as_str().map(str::to_owned),
+                fix: message["suggestions"][0]["desc"]
+                    .as_str()
+                    .map(str::to_owned),
+                idle: message["suppressions"]
+                    .as_array()
+                    .is_some_and(|list| !list.is_empty()),
+                ..Draft::default()
+            })
+        })
+        .collect()
+}
+
+/// A compiler message of `cargo clippy --message-format=json`. Notes on the build as a whole have
+/// no span and are left out.
+fn clippy(message: &Value) -> Option<Draft> {
+    let spans: Vec<&Value> = list(&message["spans"]).collect();
+    let span = spans
+        .iter()
+        .find(|span| span["is_primary"] == true)
+        .or_else(|| spans.first())?;
+    let help: Vec<&str> = list(&message["children"])
+        .filter(|child| child["level"] == "help")
+        .filter_map(|child| child["message"].as_str())
+        .collect();
+    Some(Draft {
+        title: message["message"].as_str()?.to_owned(),
+        file: span["file_name"].as_str().map(str::to_owned),
+        line: line(&span["line_start"]),
+        end_line: line(&span["line_end"]),
+        severity: message["level"].as_str().map(str::to_owned),
+        rule: message["code"]["code"].as_str().map(str::to_owned),
+        fix: (!help.is_empty()).then(|| help.join("\n")),
+        anchor: span["text"][0]["text"]
+            .as_str()
+            .map(|text| text.trim().to_owned()),
+        ..Draft::default()
+    })
+}
+
+/// rdjson's severity may be the number of its enum: 1 error, 2 warning, 3 info.
+fn rdjson(diagnostic: &Value) -> Option<Draft> {
+    let object = diagnostic.as_object()?;
+    let message = Draft::of_message(diagnostic["message"].as_str()?);
+    let place = item::place_of(object, 0);
+    let (raw, degree) = match &diagnostic["severity"] {
+        Value::Number(number) => (
+            Some(number.to_string()),
+            match number.as_u64() {
+                Some(1) => Some(Severity::High),
+                Some(2) => Some(Severity::Medium),
+                Some(3) => Some(Severity::Suggestion),
+                _ => None,
+            },
+        ),
+        Value::String(word) if !word.starts_with("UNKNOWN") => (Some(word.clone()), None),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            (None, None)
+        }
+    };
+    Some(Draft {
+        file: place.file,
+        line: place.line,
+        end_line: place.end_line,
+        severity: raw,
+        degree,
+        rule: diagnostic["code"]["value"].as_str().map(str::to_owned),
+        fix: message
+            .fix
+            .clone()
+            .or_else(|| keys::as_text(&diagnostic["suggestions"][0]["text"])),
+        ..message
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eslint_files_hold_messages() {
+        let drafts = drafts(
+            &serde_json::json!([{"filePath": "/w/a.js", "messages": [{"ruleId": "eqeqeq", "severity": 2, "message": "Expected ===", "line": 3}, {"ruleId": null, "severity": 1, "message": "File ignored"}]}]),
+        );
+        let drafts = drafts.unwrap_or_default();
+        assert_eq!(drafts.len(), 2);
+        assert_eq!(
+            (
+                drafts[0].severity.as_deref(),
+                drafts[0].line,
+                drafts[0].rule.as_deref()
+            ),
+            (Some("error"), Some(3), Some("eqeqeq"))
+        );
+    }
+
+    #[test]
+    fn clippy_lines_without_a_message_are_passed_over() {
+        let drafts = drafts(&serde_json::json!([
+            {"reason": "compiler-artifact", "target": {}},
+            {"reason": "compiler-message", "message": {"message": "needless return", "level": "warning", "code": {"code": "clippy::needless_return"}, "spans": [{"file_name": "src/a.rs", "line_start": 9, "line_end": 9, "is_primary": true}], "children": [{"level": "help", "message": "remove it"}]}},
+            {"reason": "build-finished", "success": true}]));
+        let drafts = drafts.unwrap_or_default();
+        assert_eq!(drafts.len(), 1);
+        assert_eq!(
+            (drafts[0].file.as_deref(), drafts[0].fix.as_deref()),
+            (Some("src/a.rs"), Some("remove it"))
+        );
+    }
+
+    #[test]
+    fn rdjson_numbers_are_degrees_of_its_own_scale() {
+        let drafts = drafts(&serde_json::json!({"diagnostics": [{"message": "m", "severity": 2, "location": {"path": "a.go", "range": {"start": {"line": 7}}}}]})).unwrap_or_default();
+        assert_eq!(
+            (
+                drafts[0].degree,
+                drafts[0].severity.as_deref(),
+                drafts[0].line
+            ),
+            (Some(Severity::Medium), Some("2"), Some(7))
+        );
+    }
+}

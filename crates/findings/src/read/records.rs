@@ -1,0 +1,305 @@
+//! Text that tools print: one finding a line, or a few lines each.
+//!
+//! `path:line:col: level: message`, GitHub workflow commands, rustc's arrows, Checkstyle's XML and
+//! blocks of `File:`, `Line:`, `Type:`.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::draft::Draft;
+use super::place;
+use crate::clean::FINDINGS_MAX;
+
+type Pattern = LazyLock<Option<Regex>>;
+
+static GCC: Pattern = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)^\s*(?P<file>(?:[A-Za-z]:)?[^\s:()][^:()\n]{0,300}?)
+        (?: :(?P<line>\d{1,7})(?:[:.]\d{1,7})?(?:-\d{1,7}(?::\d{1,7})?)? | \((?P<line2>\d{1,7})(?:,\d{1,7})*\) )
+        \s?:?\s+(?P<rest>\S.*)$",
+    )
+    .ok()
+});
+
+static LEVEL: Pattern = LazyLock::new(|| {
+    Regex::new(r"(?xi)^(?:\[?(?P<level>fatal\s+error|error|warning|warn|note|info|information|style|hint|refactor|convention|fatal|critical|high|medium|low|major|minor|help)\]?(?:\[(?P<code>[\w-]+)\])?\s*(?::|\s-)?\s+)?(?:(?P<rule>[A-Z]{1,5}\d{2,6})(?:\([\w-]+\))?:?\s+)?(?:\[\*\]\s+)?(?P<message>\S.*)$").ok()
+});
+
+static TAIL: Pattern =
+    LazyLock::new(|| Regex::new(r"\s*[\[(](?P<rule>[A-Za-z][\w/.@:-]{1,60})[\])]\s*$").ok());
+
+static COMMAND: Pattern = LazyLock::new(|| {
+    Regex::new(r"^\s*(?:##\[|::)(?P<level>error|warning|notice|debug)(?:\s(?P<keys>[^:\]]*(?::[^:\]]+)*?))?(?:::|\])(?P<message>.*)$").ok()
+});
+
+fn capture<'a>(pattern: &Pattern, text: &'a str) -> Option<Captures<'a>> {
+    pattern.as_ref()?.captures(text)
+}
+
+fn text(captures: &Captures<'_>, name: &str) -> Option<String> {
+    captures
+        .name(name)
+        .map(|found| found.as_str().trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+/// Reads a tool's text. Prose that quotes a line or two of it is not taken for one.
+pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
+    if let Some(drafts) = checkstyle(input) {
+        return Some(drafts);
+    }
+    if let Some(drafts) = labelled_blocks(input) {
+        return Some(drafts);
+    }
+    let lines: Vec<&str> = input
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    if lines
+        .iter()
+        .take(SAMPLE_LINES)
+        .any(|line| line.len() > LINE_BYTES_MAX)
+    {
+        return None;
+    }
+    // Whether this is a tool's output shows in its first lines; then only as many are read as are kept.
+    let sample = &lines[..lines.len().min(SAMPLE_LINES)];
+    let mostly = |read: fn(&str) -> Option<Draft>| {
+        sample.iter().filter(|line| read(line).is_some()).count() * 2 >= sample.len().max(1)
+    };
+    if mostly(command) {
+        return Some(
+            lines
+                .iter()
+                .filter_map(|line| command(line))
+                .take(FINDINGS_MAX)
+                .collect(),
+        );
+    }
+    let arrows = arrows(&lines);
+    if arrows.len() * 12 >= lines.len() && !arrows.is_empty() && !input.contains("\n#") {
+        return Some(arrows);
+    }
+    mostly(gcc).then(|| {
+        lines
+            .iter()
+            .filter_map(|line| gcc(line))
+            .take(FINDINGS_MAX)
+            .collect()
+    })
+}
+
+/// How many lines are looked at to tell a tool's output from prose.
+const SAMPLE_LINES: usize = 2_000;
+/// Tools print no longer lines than this.
+const LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// `a.c:3:5: warning: message [rule]`
+fn gcc(line: &str) -> Option<Draft> {
+    let captures = capture(&GCC, line)?;
+    let file = text(&captures, "file")?;
+    let rest = text(&captures, "rest")?;
+    let known = place::place(&format!("{file}:1")).file.is_some() && !file.contains(' ');
+    if !known || file.starts_with(['-', '*', '|', '#', '`']) {
+        return None;
+    }
+    let parts = capture(&LEVEL, &rest)?;
+    let message = text(&parts, "message")?;
+    let tail = capture(&TAIL, &message);
+    let rule = text(&parts, "rule")
+        .or_else(|| text(&parts, "code"))
+        .or_else(|| tail.as_ref().and_then(|tail| text(tail, "rule")));
+    let title = tail
+        .and_then(|tail| tail.get(0).map(|found| message[..found.start()].to_owned()))
+        .filter(|title| !title.is_empty())
+        .unwrap_or(message);
+    Some(Draft {
+        title,
+        file: Some(file),
+        line: text(&captures, "line")
+            .or_else(|| text(&captures, "line2"))
+            .and_then(|line| line.parse().ok()),
+        severity: text(&parts, "level"),
+        rule,
+        ..Draft::default()
+    })
+}
+
+/// `::error file=a.js,line=3,endLine=4,title=Lint::message`
+fn command(line: &str) -> Option<Draft> {
+    let captures = capture(&COMMAND, line)?;
+    let keys = text(&captures, "keys").unwrap_or_default();
+    let value = |name: &str| {
+        keys.split(',')
+            .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+            .map(unescaped)
+    };
+    let message = unescaped(&text(&captures, "message")?);
+    let title = value("title");
+    Some(Draft {
+        title: title.clone().unwrap_or_else(|| message.clone()),
+        problem: title.map(|_| message),
+        file: value("file"),
+        line: value("line").and_then(|line| line.parse().ok()),
+        end_line: value("endLine").and_then(|line| line.parse().ok()),
+        severity: text(&captures, "level"),
+        ..Draft::default()
+    })
+}
+
+/// The runner's own escapes of what would end a command or a property.
+fn unescaped(text: &str) -> String {
+    text.replace("%0D", "")
+        .replace("%0A", "\n")
+        .replace("%3A", ":")
+        .replace("%2C", ",")
+        .replace("%25", "%")
+}
+
+/// rustc and its kin: a message, then `--> path:line:col` on one of the next lines.
+fn arrows(lines: &[&str]) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let mut heading: Option<&str> = None;
+    for line in lines {
+        let trimmed = line.trim();
+        if let Some(place) = trimmed.strip_prefix("--> ").map(place::place_field) {
+            let parts = heading.take().and_then(|heading| {
+                capture(&LEVEL, heading).map(|captures| {
+                    (
+                        text(&captures, "level"),
+                        text(&captures, "code"),
+                        text(&captures, "message"),
+                    )
+                })
+            });
+            if let Some((level, rule, Some(title))) = parts {
+                drafts.push(Draft {
+                    title,
+                    severity: level,
+                    rule,
+                    file: place.file,
+                    line: place.line,
+                    ..Draft::default()
+                });
+            }
+        } else if ["error", "warning", "note", "info", "help"]
+            .iter()
+            .any(|level| trimmed.starts_with(level))
+            && trimmed.contains(':')
+        {
+            heading = Some(trimmed);
+        }
+    }
+    drafts
+}
+
+/// Blocks of `File:`, `Line:` and `Type:` between rules, as review tools print them.
+fn labelled_blocks(input: &str) -> Option<Vec<Draft>> {
+    let is_rule = |line: &str| line.len() >= 8 && line.trim().chars().all(|c| c == '=' || c == '-');
+    if input.lines().filter(|line| is_rule(line)).count() < 1 || !input.contains("\nFile:") {
+        return None;
+    }
+    let mut drafts = Vec::new();
+    let mut block: Vec<&str> = Vec::new();
+    for line in input.lines().chain(std::iter::once("========")) {
+        if is_rule(line) {
+            drafts.extend(labelled_block(&block));
+            block.clear();
+        } else {
+            block.push(line);
+        }
+    }
+    (!drafts.is_empty()).then_some(drafts)
+}
+
+fn labelled_block(lines: &[&str]) -> Option<Draft> {
+    let value = |name: &str| {
+        lines
+            .iter()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
+    let file = value("File:")?;
+    let (line, end_line) = value("Line:")
+        .or_else(|| value("Lines:"))
+        .map(place::range)
+        .unwrap_or_default();
+    let is_boilerplate = |line: &str| {
+        line.is_empty()
+            || line.ends_with("Agent:")
+            || line.ends_with("Agents:")
+            || line.starts_with("Verify each finding")
+            || line == "Comment:"
+    };
+    let body: Vec<&str> = lines
+        .iter()
+        .filter(|line| {
+            !["File:", "Line:", "Lines:", "Type:", "Severity:"]
+                .iter()
+                .any(|name| line.starts_with(name))
+        })
+        .map(|line| line.trim())
+        .filter(|line| !is_boilerplate(line))
+        .collect();
+    let title = (*body.first()?).to_owned();
+    Some(Draft {
+        title,
+        problem: Some(body.join("\n")),
+        file: Some(file.to_owned()),
+        line,
+        end_line,
+        severity: value("Severity:")
+            .or_else(|| value("Type:"))
+            .map(str::to_owned),
+        ..Draft::default()
+    })
+}
+
+/// Checkstyle's XML: `<file name="…"><error line="…" severity="…" message="…" source="…"/>`.
+fn checkstyle(input: &str) -> Option<Vec<Draft>> {
+    let start = input.find("<checkstyle")?;
+    if input[..start].trim_start().len() > 400 {
+        return None;
+    }
+    let mut drafts = Vec::new();
+    let mut file: Option<String> = None;
+    for tag in input[start..].split('<').skip(2) {
+        let body = tag.split_once('>').map_or(tag, |(body, _)| body);
+        if body.starts_with("file ") {
+            file = attribute(body, "name");
+        } else if body.starts_with("error ") {
+            drafts.extend(attribute(body, "message").map(|title| Draft {
+                title,
+                file: file.clone(),
+                line: attribute(body, "line").and_then(|line| line.parse().ok()),
+                severity: attribute(body, "severity"),
+                rule: attribute(body, "source"),
+                ..Draft::default()
+            }));
+        }
+    }
+    Some(drafts)
+}
+
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let at = tag.find(&format!(" {name}="))? + name.len() + 2;
+    let quote = tag[at..]
+        .chars()
+        .next()
+        .filter(|c| *c == '"' || *c == '\'')?;
+    let inner = &tag[at + 1..];
+    let value = &inner[..inner.find(quote)?];
+    Some(
+        value
+            .replace("&quot;", "\"")
+            .replace("&apos;", "'")
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&#10;", "\n")
+            .replace("&amp;", "&"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Findings in Markdown tables: the head says what a column holds.
+
+use super::degree;
+use super::draft::Draft;
+use super::fields;
+use super::label;
+use super::markdown::Context;
+use super::place;
+use super::topic;
+use crate::clean::FINDINGS_MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Issue,
+    Severity,
+    File,
+    Line,
+    Fix,
+    Status,
+    Category,
+    Other,
+}
+
+fn column(head: &str) -> Column {
+    let name = head.to_lowercase();
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric() && c != ')');
+    match name {
+        "issue" | "issues" | "finding" | "findings" | "problem" | "description" | "title"
+        | "comment" | "what" | "message" | "detail" | "details" | "concern" | "bug" | "summary"
+        | "defect" | "observation" | "violation" | "问题" | "描述" | "发现" | "hallazgo"
+        | "problema" | "descripción" | "gap" | "risk" | "vulnerability" | "suggestion" | "nit" => {
+            Column::Issue
+        }
+        "severity" | "sev" | "priority" | "prio" | "level" | "严重程度" | "优先级"
+        | "severidad" | "risk level" | "sev." => Column::Severity,
+        "line" | "lines" | "line(s)" | "行号" => Column::Line,
+        "fix" | "recommendation" | "suggested fix" | "resolution" | "action" | "remediation"
+        | "required action" | "solution" | "修复建议" | "recomendación" | "proposed fix" => {
+            Column::Fix
+        }
+        "status" | "state" | "disposition" | "状态" | "fixed?" | "estado" => Column::Status,
+        "category" | "type" | "area" | "dimension" | "kind" => Column::Category,
+        _ if name.contains("file")
+            || name.contains("location")
+            || name.contains("where")
+            || name.contains("path")
+            || name == "文件"
+            || name == "位置" =>
+        {
+            Column::File
+        }
+        _ => Column::Other,
+    }
+}
+
+fn columns(rows: &[Vec<String>]) -> Vec<Column> {
+    rows.first()
+        .map(|head| head.iter().map(|name| column(name)).collect())
+        .unwrap_or_default()
+}
+
+/// Whether the table lists findings: it has a column that says what is wrong, and one that says
+/// where or how bad, or stands where findings are expected.
+pub(super) fn is_findings(rows: &[Vec<String>], expected: bool) -> bool {
+    let columns = columns(rows);
+    let has = |wanted| columns.contains(&wanted);
+    has(Column::Issue)
+        && (has(Column::Severity) || has(Column::File) || (expected && columns.len() > 1))
+        && !is_earlier(rows)
+}
+
+/// Whether the table reports on an earlier round.
+pub(super) fn is_earlier(rows: &[Vec<String>]) -> bool {
+    rows.first().is_some_and(|head| {
+        head.iter().any(|name| {
+            topic::topic(name) == topic::Topic::Earlier || name.to_lowercase().contains("round ")
+        })
+    })
+}
+
+pub(super) fn drafts(rows: &[Vec<String>], context: &Context) -> Vec<Draft> {
+    let columns = columns(rows);
+    rows.iter()
+        .skip(1)
+        .take(FINDINGS_MAX)
+        .filter_map(|row| draft(row, &columns, context))
+        .collect()
+}
+
+fn draft(row: &[String], columns: &[Column], context: &Context) -> Option<Draft> {
+    let cell = |wanted| {
+        row.iter()
+            .zip(columns)
+            .find(|(_, column)| **column == wanted)
+            .map(|(cell, _)| cell.as_str())
+            .filter(|cell| !cell.is_empty() && *cell != "-" && *cell != "—")
+    };
+    let issue = cell(Column::Issue)?;
+    if topic::is_nothing(issue) || fields::is_label(issue) {
+        return None;
+    }
+    let mut place = cell(Column::File)
+        .map(place::place_field)
+        .unwrap_or_default();
+    if let Some(lines) = cell(Column::Line).filter(|_| place.line.is_none()) {
+        (place.line, place.end_line) =
+            place::range(lines.split([',', ';']).next().unwrap_or(lines));
+    }
+    if place.file.is_none() {
+        let inside = place::place(issue);
+        place.line = place.line.or(inside.line);
+        place.file = inside.file.or_else(|| context.file.clone());
+    }
+    let status = cell(Column::Status).unwrap_or_default();
+    let (_, rest) = label::ordinal(issue);
+    let own = label::leading(rest);
+    Some(Draft {
+        title: title(own.as_ref().map_or(rest, |label| label.rest)),
+        problem: Some(issue.replace("**", "")),
+        fix: cell(Column::Fix).map(str::to_owned),
+        file: place.file,
+        line: place.line,
+        end_line: place.end_line,
+        severity: cell(Column::Severity)
+            .map(degree)
+            .or_else(|| own.map(|label| label.raw))
+            .or_else(|| context.severity.clone()),
+        category: cell(Column::Category).map(str::to_owned),
+        idle: context.settled
+            || topic::is_settled(status)
+            || status.contains('❌')
+            || issue.contains("RETRACTED"),
+        ..Draft::default()
+    })
+}
+
+/// The bold part of a cell, where it is a sentence, is its title.
+fn title(text: &str) -> String {
+    let bold = text
+        .strip_prefix("**")
+        .and_then(|inner| inner.split_once("**"))
+        .map(|(bold, _)| bold)
+        .filter(|bold| bold.split_whitespace().count() > 2);
+    bold.unwrap_or(text).replace("**", "")
+}
+
+fn degree(cell: &str) -> String {
+    let bare = cell.trim_matches(['*', '`', ' ']);
+    degree::degree_heading(bare).unwrap_or_else(|| bare.to_owned())
+}
+
+/// What a table on an earlier round says of each finding: its subject, and whether it is fixed.
+pub(super) fn earlier(rows: &[Vec<String>]) -> Vec<(String, bool)> {
+    let columns = columns(rows);
+    let status = columns.iter().position(|column| *column == Column::Status);
+    rows.iter()
+        .skip(1)
+        .filter_map(|row| {
+            let subject = row
+                .iter()
+                .zip(&columns)
+                .find(|(cell, column)| {
+                    !matches!(column, Column::Status | Column::Severity)
+                        && cell.chars().any(char::is_alphabetic)
+                })?
+                .0;
+            let settled = status
+                .and_then(|at| row.get(at))
+                .is_some_and(|mark| topic::is_settled(mark));
+            Some((subject.clone(), settled))
+        })
+        .collect()
+}

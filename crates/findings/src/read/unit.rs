@@ -1,0 +1,242 @@
+//! One finding of a Markdown document: its title, its labelled parts, its code.
+
+use super::blocks::{Block, Kind, Marker};
+use super::compose;
+use super::fields::{self, Fields};
+use super::label;
+use super::sections::Section;
+use super::topic;
+use super::verdict;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unit {
+    /// The first words: a heading, the bold part of an item, or its first sentence.
+    pub title: String,
+    pub fields: Fields,
+    pub code: String,
+    pub is_item: bool,
+    pub bold_lead: bool,
+    pub ticked: bool,
+}
+
+impl Unit {
+    /// A section as one finding: the heading and everything under it.
+    pub fn of_section(section: &Section) -> Self {
+        let mut unit = Self::of_blocks(section);
+        unit.title.clone_from(&section.heading);
+        for child in &section.children {
+            let under = Self::of_section(child);
+            unit.code.push_str(&under.code);
+            let text = section_text(child);
+            if topic::topic(&child.heading) != topic::Topic::Aside
+                || fields::is_label(&child.heading)
+            {
+                unit.fields.add_under(&child.heading, &text);
+            }
+        }
+        unit
+    }
+
+    /// Only what stands right under the heading.
+    pub fn of_blocks(section: &Section) -> Self {
+        let mut unit = Self::default();
+        unit.take(&section.blocks);
+        unit
+    }
+
+    /// Only the outer level of what stands right under the heading.
+    pub fn of_outer_blocks(section: &Section) -> Self {
+        let base = section
+            .blocks
+            .iter()
+            .filter(|block| matches!(block.kind, Kind::Item(_)))
+            .map(|block| block.indent)
+            .min()
+            .unwrap_or(0);
+        let mut unit = Self::default();
+        for block in section
+            .blocks
+            .iter()
+            .filter(|block| block.indent <= base + 1)
+        {
+            unit.take(std::slice::from_ref(block));
+        }
+        unit
+    }
+
+    fn take(&mut self, blocks: &[Block]) {
+        let mut pending_label: Option<String> = None;
+        for block in blocks {
+            match &block.kind {
+                Kind::Code => {
+                    self.code.push_str(&block.text);
+                    self.code.push('\n');
+                }
+                Kind::Table(rows) => {
+                    for row in rows.iter().take(30) {
+                        self.fields.add(&row.join(" "));
+                    }
+                }
+                Kind::Item(_) | Kind::Paragraph => {
+                    let alone = fields::is_label(&block.text) && !block.text.contains('\n');
+                    match pending_label.take().filter(|_| !alone) {
+                        Some(label) if fields::labelled(&block.text).is_none() => {
+                            self.fields.add_under(&label, &block.text);
+                        }
+                        _ => self.fields.add(&block.text),
+                    }
+                    if alone {
+                        pending_label = Some(block.text.trim_matches(['*', '_', ' ']).to_owned());
+                    }
+                }
+                Kind::Heading(_) | Kind::Rule | Kind::Close(_) => {}
+            }
+        }
+    }
+
+    /// The title behind its number and its severity.
+    pub fn without_label(&self) -> &str {
+        let (_, rest) = label::ordinal(&self.title);
+        label::leading(rest).map_or(rest, |label| label.rest)
+    }
+
+    /// `**Verdict:** …`, `**Overall:** …` and the like among findings are none.
+    pub fn is_remark(&self) -> bool {
+        let line = self.title.lines().next().unwrap_or_default();
+        let label = fields::split_label(line).map(|(label, _)| label);
+        let bold = line
+            .strip_prefix("**")
+            .and_then(|inner| inner.split_once("**"))
+            .map(|(bold, _)| bold.trim_end_matches(':'));
+        let is_remark = |label: &str| {
+            verdict::is_label(label)
+                || label.split_whitespace().count() <= 3
+                    && topic::topic(label) == topic::Topic::Aside
+        };
+        !self.fields.is_telling() && (label.is_some_and(is_remark) || bold.is_some_and(is_remark))
+    }
+
+    /// An item that only reports on an earlier finding: `[Important] … -- FIXED.`
+    pub fn disposition(&self) -> Option<(String, bool)> {
+        let text = self.title.lines().next().unwrap_or_default();
+        let marked =
+            text.contains("FIXED") || text.contains("RESOLVED") || text.contains("VERIFIED");
+        (self.is_item && marked).then(|| (text.to_owned(), true))
+    }
+}
+
+fn section_text(section: &Section) -> String {
+    let mut text = String::new();
+    for block in &section.blocks {
+        if matches!(block.kind, Kind::Item(_) | Kind::Paragraph) {
+            text.push_str(&block.text);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The units among a section's own blocks: items at the outer level with all that is nested in
+/// them, and paragraphs.
+pub(super) fn units(blocks: &[Block]) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let base = blocks
+        .iter()
+        .filter(|block| matches!(block.kind, Kind::Item(_)))
+        .map(|block| block.indent)
+        .min()
+        .unwrap_or(0);
+    let counted = blocks
+        .iter()
+        .any(|block| matches!(block.kind, Kind::Item(Marker::Number(_))) && block.indent == base);
+    for block in blocks {
+        match block.kind {
+            Kind::Item(marker) if starts_unit(block, marker, base, counted, units.last()) => {
+                units.push(start(block, true));
+            }
+            Kind::Paragraph
+                if block.indent <= base + 1 && !belongs_to_item(block, units.last()) =>
+            {
+                units.push(start(block, false));
+            }
+            Kind::Item(_) | Kind::Paragraph | Kind::Code | Kind::Table(_) => {
+                if let Some(unit) = units.last_mut() {
+                    unit.take(std::slice::from_ref(block));
+                }
+            }
+            Kind::Heading(_) | Kind::Rule | Kind::Close(_) => {}
+        }
+    }
+    units
+}
+
+fn starts_unit(
+    block: &Block,
+    marker: Marker,
+    base: usize,
+    counted: bool,
+    last: Option<&Unit>,
+) -> bool {
+    let detail_of_counted =
+        counted && marker == Marker::Bullet && last.is_some_and(|unit| unit.is_item);
+    if block.indent > base + 1 || detail_of_counted {
+        return false;
+    }
+    // `Suggestion:` is a degree or a part; it is a part where the finding above has others.
+    let degree =
+        label::leading(&block.text).is_some() && last.is_none_or(|unit| !unit.fields.is_telling());
+    marker != Marker::Bullet || fields::labelled(&block.text).is_none() || degree
+}
+
+/// A labelled paragraph goes with the finding above it.
+fn belongs_to_item(block: &Block, last: Option<&Unit>) -> bool {
+    let labelled = fields::labelled(&block.text).is_some();
+    last.is_some_and(|unit| labelled && (unit.is_item || unit.bold_lead))
+}
+
+fn start(block: &Block, is_item: bool) -> Unit {
+    let (title, rest) = split_title(&block.text);
+    let mut unit = Unit {
+        title,
+        is_item,
+        bold_lead: block.text.starts_with("**") && !block.text.starts_with("**:"),
+        ticked: matches!(block.kind, Kind::Item(Marker::Box { ticked: true })),
+        ..Unit::default()
+    };
+    unit.fields.add(&rest);
+    unit
+}
+
+/// The title of an item and the text behind it: the bold part where it is more than a label, else
+/// the paragraph that the item starts with.
+fn split_title(text: &str) -> (String, String) {
+    if let Some(inner) = text.strip_prefix("**")
+        && let Some(end) = inner.find("**")
+    {
+        let bold = &inner[..end];
+        let short = bold.split_whitespace().count() < 3
+            || label::leading(bold).is_some_and(|label| label.rest.trim().is_empty());
+        let rest = inner[end + 2..].trim_start_matches([':', ' ']);
+        if !short && !rest.is_empty() {
+            return (bold.replace('\n', " "), rest.to_owned());
+        }
+    }
+    // A first line that ends in a place is a title of its own.
+    if let Some((first, rest)) = text.split_once('\n')
+        && compose::without_tail(first).len() < first.len()
+    {
+        return (first.to_owned(), rest.to_owned());
+    }
+    // Labels on lines of their own end the title.
+    if fields::labelled(text).is_some_and(|(field, _)| field != fields::Field::Fix) {
+        return (String::new(), text.to_owned());
+    }
+    let cut = text
+        .match_indices('\n')
+        .map(|(at, _)| at)
+        .find(|&at| fields::labelled(&text[at + 1..]).is_some());
+    match cut {
+        Some(at) => (text[..at].to_owned(), text[at + 1..].to_owned()),
+        None => (text.to_owned(), String::new()),
+    }
+}

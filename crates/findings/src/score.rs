@@ -1,0 +1,276 @@
+//! Measures the reader against annotated documents. Not part of reading: nothing else uses it.
+//!
+//! An annotation names, for each finding, some words of it, its severity as written, its file and
+//! its line; `lenient` lists what is not scored. A finding that was read matches an annotation when
+//! its text holds those words.
+
+mod tracking;
+
+pub use tracking::{Pair, TrackingTable, tracking};
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::finding::{Claim, Finding, Review};
+
+/// One document of a corpus.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Its number, `042`.
+    pub number: String,
+    pub text: String,
+    pub expected: Value,
+}
+
+/// How the reader did.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub documents: usize,
+    pub verdict: Ratio,
+    pub recall: Ratio,
+    pub precision: Ratio,
+    pub file: Ratio,
+    pub line: Ratio,
+    pub severity: Ratio,
+    /// A line for each document that was not read perfectly.
+    pub details: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ratio {
+    pub good: usize,
+    pub all: usize,
+}
+
+impl Ratio {
+    fn count(&mut self, good: bool) {
+        self.good += usize::from(good);
+        self.all += 1;
+    }
+
+    /// In percent; nothing to get wrong is all right.
+    #[expect(clippy::cast_precision_loss, reason = "counts of findings are small")]
+    pub fn percent(self) -> f64 {
+        if self.all == 0 {
+            100.0
+        } else {
+            100.0 * self.good as f64 / self.all as f64
+        }
+    }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{} {:.1}%", self.good, self.all, self.percent())
+    }
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "documents {} | verdict {} | finding recall {} | precision {} | file {} | line {} | severity {}",
+            self.documents,
+            self.verdict,
+            self.recall,
+            self.precision,
+            self.file,
+            self.line,
+            self.severity
+        )
+    }
+}
+
+/// Scores every document; `generated` counts those that were annotated by machine as well.
+pub fn score(documents: &[Document], generated: bool) -> Table {
+    let mut table = Table::default();
+    for document in documents {
+        if generated || document.expected["generated"] != Value::Bool(true) {
+            one(document, &mut table);
+        }
+    }
+    table
+}
+
+fn one(document: &Document, table: &mut Table) {
+    let review = crate::read(&document.text);
+    let expected = &document.expected;
+    let mut faults = String::new();
+    table.documents += 1;
+    if expected["verdict_lenient"] != Value::Bool(true) {
+        let good = expected["verdict"] == claim_word(review.claim);
+        table.verdict.count(good);
+        if !good {
+            let _ = write!(
+                faults,
+                "\n    verdict {} for {} ({})",
+                claim_word(review.claim),
+                expected["verdict"],
+                review.claim_text.as_deref().unwrap_or("-")
+            );
+        }
+    }
+    let mut used = vec![false; review.findings.len()];
+    for wanted in expected["findings"].as_array().into_iter().flatten() {
+        annotation(wanted, &review, &mut used, table, &mut faults);
+    }
+    for (finding, used) in review.findings.iter().zip(&used) {
+        table.precision.count(*used);
+        if !used {
+            let _ = write!(
+                faults,
+                "\n    extra: {:?} {} {}",
+                finding.rating.raw,
+                finding.file.as_deref().unwrap_or("-"),
+                crate::shorten(&finding.title, 90)
+            );
+        }
+    }
+    if !faults.is_empty() {
+        table
+            .details
+            .push(format!("{} ({:?}){faults}", document.number, review.way));
+    }
+}
+
+fn annotation(
+    wanted: &Value,
+    review: &Review,
+    used: &mut [bool],
+    table: &mut Table,
+    faults: &mut String,
+) {
+    let lenient = |field: &str| {
+        wanted["lenient"]
+            .as_array()
+            .is_some_and(|fields| fields.iter().any(|name| name == field))
+    };
+    let words = squeezed(wanted["title_contains"].as_str().unwrap_or_default());
+    let Some(at) = best(wanted, &words, review, used) else {
+        if !lenient("presence") {
+            table.recall.count(false);
+            let _ = write!(faults, "\n    missed: {words}");
+        }
+        return;
+    };
+    used[at] = true;
+    let finding = &review.findings[at];
+    if !lenient("presence") {
+        table.recall.count(true);
+    }
+    if !lenient("file") && !wanted["file"].is_null() {
+        let good = file_fits(finding, wanted);
+        table.file.count(good);
+        if !good {
+            let _ = write!(
+                faults,
+                "\n    file {:?} for {} ({words})",
+                finding.file, wanted["file"]
+            );
+        }
+    }
+    if !lenient("line") && !wanted["line"].is_null() {
+        let good = line_fits(finding, wanted);
+        table.line.count(good);
+        if !good {
+            let _ = write!(
+                faults,
+                "\n    line {:?} for {} ({words})",
+                finding.line, wanted["line"]
+            );
+        }
+    }
+    if !lenient("severity") && !wanted["severity"].is_null() {
+        let raw = finding
+            .rating
+            .raw
+            .as_deref()
+            .unwrap_or_else(|| finding.rating.severity.word());
+        let good = squeezed(raw)
+            == squeezed(
+                &wanted["severity"]
+                    .as_str()
+                    .map_or_else(|| wanted["severity"].to_string(), str::to_owned),
+            );
+        table.severity.count(good);
+        if !good {
+            let _ = write!(
+                faults,
+                "\n    severity {raw} for {} ({words})",
+                wanted["severity"]
+            );
+        }
+    }
+}
+
+/// The finding that has the annotation's words, and best its place.
+fn best(wanted: &Value, words: &str, review: &Review, used: &[bool]) -> Option<usize> {
+    let mut chosen: Option<((bool, bool), usize)> = None;
+    for (at, finding) in review.findings.iter().enumerate() {
+        if used[at] || !squeezed(&all_text(finding)).contains(words) {
+            continue;
+        }
+        let fit = (
+            file_fits(finding, wanted),
+            finding.line.map(u64::from) == wanted["line"].as_u64(),
+        );
+        if chosen.is_none_or(|(best, _)| fit > best) {
+            chosen = Some((fit, at));
+        }
+    }
+    chosen.map(|(_, at)| at)
+}
+
+fn all_text(finding: &Finding) -> String {
+    [
+        Some(&finding.title),
+        finding.problem.as_ref(),
+        finding.impact.as_ref(),
+        finding.fix.as_ref(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(String::as_str)
+    .collect::<Vec<_>>()
+    .join(" ")
+}
+
+fn squeezed(text: &str) -> String {
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase()
+}
+
+fn file_fits(finding: &Finding, wanted: &Value) -> bool {
+    let Some(wanted) = wanted["file"].as_str() else {
+        return true;
+    };
+    let Some(got) = finding.file.as_deref() else {
+        return false;
+    };
+    let bare = |path: &str| {
+        path.replace('\\', "/")
+            .trim_start_matches(['.', '/'])
+            .to_owned()
+    };
+    let (got, wanted) = (bare(got), bare(wanted));
+    got.ends_with(&wanted) || wanted.ends_with(&got)
+}
+
+fn line_fits(finding: &Finding, wanted: &Value) -> bool {
+    let (Some(got), Some(first)) = (finding.line.map(u64::from), wanted["line"].as_u64()) else {
+        return false;
+    };
+    (first..=wanted["end_line"].as_u64().unwrap_or(first)).contains(&got)
+}
+
+/// The word for a claim that annotations use.
+pub fn claim_word(claim: Claim) -> &'static str {
+    match claim {
+        Claim::Approved => "approved",
+        Claim::ChangesRequested => "changes_requested",
+        Claim::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,153 @@
+//! Measures tracking on pairs of rounds: which finding of the first is which of the second.
+
+use serde_json::Value;
+
+use super::{Document, Ratio, best, squeezed};
+use crate::track::{Known, LineMap, track_review};
+
+/// What is known of two rounds, by index into their annotations.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub first: String,
+    pub second: String,
+    /// The same finding, or a reworded one.
+    pub same: Vec<(usize, usize)>,
+    pub reworded: Vec<(usize, usize)>,
+}
+
+impl Pair {
+    /// Reads `TRACKING.json`.
+    pub fn list(value: &Value) -> Vec<Self> {
+        let pairs = |value: &Value| -> Vec<(usize, usize)> {
+            let index =
+                |value: &Value| value.as_u64().and_then(|index| usize::try_from(index).ok());
+            value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|pair| Some((index(&pair[0])?, index(&pair[1])?)))
+                .collect()
+        };
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                Some(Self {
+                    first: entry["a"].as_str()?.to_owned(),
+                    second: entry["b"].as_str()?.to_owned(),
+                    same: pairs(&entry["same"]),
+                    reworded: pairs(&entry["variant"]),
+                })
+            })
+            .collect()
+    }
+}
+
+/// How tracking did.
+#[derive(Clone, Debug, Default)]
+pub struct TrackingTable {
+    pub same: Ratio,
+    pub reworded: Ratio,
+    /// Links that are right, of all that were made.
+    pub right: Ratio,
+    pub details: Vec<String>,
+}
+
+impl std::fmt::Display for TrackingTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "tracking: carried over {} | reworded {} | links right {}",
+            self.same, self.reworded, self.right
+        )
+    }
+}
+
+/// Reads both rounds, links them without a diff, and compares with what is known.
+pub fn tracking(pairs: &[Pair], documents: &[Document]) -> TrackingTable {
+    let mut table = TrackingTable::default();
+    for pair in pairs {
+        let find = |number: &str| documents.iter().find(|document| document.number == number);
+        if let (Some(first), Some(second)) = (find(&pair.first), find(&pair.second)) {
+            one(pair, first, second, &mut table);
+        }
+    }
+    table
+}
+
+fn one(pair: &Pair, first: &Document, second: &Document, table: &mut TrackingTable) {
+    let (old, new) = (crate::read(&first.text), crate::read(&second.text));
+    let ids: Vec<String> = (0..old.findings.len())
+        .map(|index| index.to_string())
+        .collect();
+    let known: Vec<Known<'_>> = old
+        .findings
+        .iter()
+        .zip(&ids)
+        .map(|(finding, id)| Known { id, finding })
+        .collect();
+    let links = track_review(&known, &new, &LineMap::default());
+    let from = annotated(first, &old);
+    let to = annotated(second, &new);
+    let made = |(a, b): &(usize, usize)| {
+        let (Some(Some(a)), Some(Some(b))) = (from.get(*a), to.get(*b)) else {
+            return false;
+        };
+        links
+            .iter()
+            .any(|link| link.id == a.to_string() && link.new == *b)
+    };
+    pair.same
+        .iter()
+        .for_each(|link| table.same.count(made(link)));
+    pair.reworded
+        .iter()
+        .for_each(|link| table.reworded.count(made(link)));
+    for link in &links {
+        let good = pair.same.iter().chain(&pair.reworded).any(|(a, b)| {
+            from.get(*a)
+                .copied()
+                .flatten()
+                .is_some_and(|a| a.to_string() == link.id)
+                && to.get(*b).copied().flatten() == Some(link.new)
+        });
+        table.right.count(good);
+        table.details.push(format!(
+            "{} → {}: {} {:?} {}% {:?} → {:?}",
+            pair.first,
+            pair.second,
+            if good { "right" } else { "WRONG" },
+            link.how,
+            link.sureness,
+            link.id
+                .parse::<usize>()
+                .ok()
+                .and_then(|at| old.findings.get(at))
+                .map(|finding| &finding.title),
+            new.findings.get(link.new).map(|finding| &finding.title)
+        ));
+    }
+}
+
+/// Which finding that was read each annotation is.
+fn annotated(document: &Document, review: &crate::Review) -> Vec<Option<usize>> {
+    let mut used = vec![false; review.findings.len()];
+    let wanted = document.expected["findings"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    wanted
+        .iter()
+        .map(|wanted| {
+            let at = best(
+                wanted,
+                &squeezed(wanted["title_contains"].as_str().unwrap_or_default()),
+                review,
+                &used,
+            )?;
+            used[at] = true;
+            Some(at)
+        })
+        .collect()
+}

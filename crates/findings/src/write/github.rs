@@ -1,0 +1,176 @@
+//! A GitHub review: comments on lines that the diff has, everything else in the body.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::{Entry, location, safe};
+use crate::finding::Finding;
+
+/// The lines of the new side that a diff shows, by file: only these can be commented on.
+#[derive(Clone, Debug, Default)]
+pub struct DiffLines {
+    files: HashMap<String, HashSet<u32>>,
+}
+
+impl DiffLines {
+    /// Reads a unified diff with context, as the pull request shows it.
+    pub fn parse(diff: &str) -> Self {
+        let mut lines = Self::default();
+        let mut file: Option<String> = None;
+        let mut next: u32 = 0;
+        for line in diff.lines() {
+            if let Some(path) = line.strip_prefix("+++ ") {
+                file = path
+                    .strip_prefix("b/")
+                    .or_else(|| (path != "/dev/null").then_some(path))
+                    .and_then(|path| crate::confine(path.trim_end_matches('\t')));
+                next = 0;
+            } else if let Some(start) = line.strip_prefix("@@ ").and_then(new_start) {
+                next = start;
+            } else if next > 0 && line.starts_with(['+', ' ']) {
+                if let Some(file) = &file {
+                    lines.files.entry(file.clone()).or_default().insert(next);
+                }
+                next = next.saturating_add(1);
+            } else if line.starts_with("diff ") {
+                next = 0;
+            }
+        }
+        lines
+    }
+
+    pub fn has(&self, file: &str, line: u32) -> bool {
+        self.files
+            .get(file)
+            .is_some_and(|lines| lines.contains(&line))
+    }
+}
+
+fn new_start(header: &str) -> Option<u32> {
+    let new = header
+        .split_whitespace()
+        .find_map(|part| part.strip_prefix('+'))?;
+    new.split(',')
+        .next()?
+        .parse()
+        .ok()
+        .filter(|start| *start > 0)
+}
+
+/// Which answer the review gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Approve,
+    RequestChanges,
+    Comment,
+}
+
+impl Event {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Approve => "APPROVE",
+            Self::RequestChanges => "REQUEST_CHANGES",
+            Self::Comment => "COMMENT",
+        }
+    }
+}
+
+/// Writes the review as GitHub's API takes it. `marker` is a hidden line by which the review is
+/// found again before anything is sent a second time.
+pub fn github_review(
+    event: Event,
+    commit: &str,
+    summary: &str,
+    marker: &str,
+    entries: &[Entry<'_>],
+    diff: &DiffLines,
+) -> Value {
+    let (placed, loose): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
+        .iter()
+        .partition(|entry| is_placed(entry.finding, diff));
+    let mut body = safe(summary);
+    if !loose.is_empty() {
+        body.push_str("\n\n### Findings outside the diff\n");
+        for entry in &loose {
+            let place = location(entry.finding)
+                .map(|place| format!(" `{place}`"))
+                .unwrap_or_default();
+            let _ = write!(
+                body,
+                "\n- **{}**{place}: {}",
+                entry.finding.rating.severity.word(),
+                safe(&entry.finding.title)
+            );
+        }
+    }
+    let _ = write!(body, "\n\n{}", hidden(marker));
+    json!({
+        "event": event.word(),
+        "commit_id": commit,
+        "body": body,
+        "comments": placed.iter().map(|entry| comment(entry, diff)).collect::<Vec<_>>(),
+    })
+}
+
+fn is_placed(finding: &Finding, diff: &DiffLines) -> bool {
+    finding
+        .file
+        .as_deref()
+        .zip(finding.line)
+        .is_some_and(|(file, line)| {
+            diff.has(
+                file,
+                finding
+                    .end_line
+                    .filter(|end| diff.has(file, *end))
+                    .unwrap_or(line),
+            ) && diff.has(file, line)
+        })
+}
+
+fn comment(entry: &Entry<'_>, diff: &DiffLines) -> Value {
+    let finding = entry.finding;
+    let file = finding.file.as_deref().unwrap_or_default();
+    let line = finding.line.unwrap_or(1);
+    let end = finding
+        .end_line
+        .filter(|end| diff.has(file, *end) && *end > line);
+    let mut value = json!({"path": file, "line": end.unwrap_or(line), "side": "RIGHT", "body": comment_body(entry)});
+    if end.is_some() {
+        value["start_line"] = json!(line);
+        value["start_side"] = json!("RIGHT");
+    }
+    value
+}
+
+fn comment_body(entry: &Entry<'_>) -> String {
+    let finding = entry.finding;
+    let id = entry.id.map(|id| format!("{id} · ")).unwrap_or_default();
+    let mut body = format!(
+        "**{id}{}**: {}",
+        finding.rating.severity.word(),
+        safe(&finding.title)
+    );
+    let parts = [
+        ("", &finding.problem),
+        ("**Impact:** ", &finding.impact),
+        ("**Fix:** ", &finding.fix),
+    ];
+    for (label, part) in parts {
+        if let Some(part) = part {
+            let _ = write!(body, "\n\n{label}{}", safe(part));
+        }
+    }
+    body
+}
+
+/// A comment that GitHub does not show.
+pub(super) fn hidden(marker: &str) -> String {
+    let plain: String = marker
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-_.:/ ".contains(*c))
+        .collect();
+    format!("<!-- {} -->", plain.replace("--", "-"))
+}

@@ -1,0 +1,170 @@
+//! Formats that other tools read: rdjson, GitLab code quality, GitHub workflow commands and the
+//! first seed's list of findings.
+
+use serde_json::{Map, Value, json};
+
+use super::Entry;
+use crate::finding::Finding;
+use crate::fingerprint::fingerprint;
+use crate::severity::Severity;
+
+/// reviewdog's rdjson.
+pub fn rdjson(source: &str, entries: &[Entry<'_>]) -> Value {
+    json!({"source": {"name": source}, "diagnostics": entries.iter().map(|entry| diagnostic(entry.finding)).collect::<Vec<_>>()})
+}
+
+/// reviewdog's rdjsonl: one diagnostic a line.
+pub fn rdjsonl(entries: &[Entry<'_>]) -> String {
+    let lines: Vec<String> = entries
+        .iter()
+        .map(|entry| diagnostic(entry.finding).to_string())
+        .collect();
+    lines.join(
+        "
+",
+    ) + "
+"
+}
+
+fn diagnostic(finding: &Finding) -> Value {
+    let mut location = json!({"path": finding.file.as_deref().unwrap_or_default()});
+    if let Some(line) = finding.line {
+        location["range"] = json!({"start": {"line": line}});
+        if let Some(end) = finding.end_line {
+            location["range"]["end"] = json!({"line": end});
+        }
+    }
+    let mut value = json!({"message": message(finding), "location": location, "severity": rdjson_severity(finding.rating.severity)});
+    if let Some(rule) = &finding.rule {
+        value["code"] = json!({"value": rule});
+    }
+    value
+}
+
+fn rdjson_severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical | Severity::High => "ERROR",
+        Severity::Medium => "WARNING",
+        Severity::Low | Severity::Suggestion => "INFO",
+    }
+}
+
+/// The title, and what else there is to say, as plain text.
+fn message(finding: &Finding) -> String {
+    let mut text = finding.title.clone();
+    let parts = [
+        ("", &finding.problem),
+        ("Impact: ", &finding.impact),
+        ("Fix: ", &finding.fix),
+    ];
+    for (label, part) in parts {
+        if let Some(part) = part {
+            text.push_str("\n\n");
+            text.push_str(label);
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+/// GitLab's code quality report. It wants a path and a line; a finding without one stands at the
+/// top of the file, one without a file at the repository's root.
+pub fn gitlab(entries: &[Entry<'_>]) -> Value {
+    Value::Array(entries.iter().map(|entry| quality(entry.finding)).collect())
+}
+
+fn quality(finding: &Finding) -> Value {
+    let mut lines = Map::new();
+    lines.insert("begin".to_owned(), json!(finding.line.unwrap_or(1)));
+    if let Some(end) = finding.end_line {
+        lines.insert("end".to_owned(), json!(end));
+    }
+    json!({
+        "type": "issue",
+        "description": finding.title,
+        "check_name": finding.rule.as_deref().or(finding.category.map(crate::Category::word)).unwrap_or("review"),
+        "content": {"body": message(finding)},
+        "fingerprint": fingerprint(finding),
+        "severity": gitlab_severity(finding.rating.severity),
+        "location": {"path": finding.file.as_deref().unwrap_or("."), "lines": lines},
+    })
+}
+
+/// GitLab's words by what they mean to us, so that a report read back asks for the same fixes.
+fn gitlab_severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::High => "major",
+        Severity::Medium | Severity::Low => "minor",
+        Severity::Suggestion => "info",
+    }
+}
+
+/// `::error file=…,line=…,title=…::…`, which a GitHub runner shows in place.
+pub fn workflow_commands(entries: &[Entry<'_>]) -> String {
+    entries.iter().map(|entry| command(entry.finding)).collect()
+}
+
+fn command(finding: &Finding) -> String {
+    let level = match finding.rating.severity {
+        Severity::Critical | Severity::High => "error",
+        Severity::Medium => "warning",
+        Severity::Low | Severity::Suggestion => "notice",
+    };
+    let line = finding.line.map(|line| line.to_string());
+    let end = finding.end_line.map(|line| line.to_string());
+    let pairs = [
+        ("file", finding.file.as_deref()),
+        ("line", line.as_deref()),
+        ("endLine", end.as_deref()),
+        ("title", Some(finding.title.as_str())),
+    ];
+    let keys: Vec<String> = pairs
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", property((*value)?))))
+        .collect();
+    let body = finding.problem.as_deref().unwrap_or(&finding.title);
+    format!("::{level} {}::{}\n", keys.join(","), data(body))
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// The first seed's list: `file`, `line_number`, `severity`, `description`, `suggested_fix`, `category`.
+pub fn qa_findings(entries: &[Entry<'_>]) -> Value {
+    Value::Array(
+        entries
+            .iter()
+            .map(|entry| {
+                let finding = entry.finding;
+                json!({
+                    "file": finding.file,
+                    "line_number": finding.line,
+                    "severity": finding.rating.severity.word().to_uppercase(),
+                    "description": super::checklist::issue(entry),
+                    "suggested_fix": finding.fix,
+                    "category": finding.category.map(qa_category),
+                })
+            })
+            .collect(),
+    )
+}
+
+/// The first seed has six categories; ours that it lacks are best practices.
+fn qa_category(category: crate::Category) -> &'static str {
+    use crate::Category as C;
+    match category {
+        C::Security | C::Correctness | C::Performance | C::Readability | C::Testing => {
+            category.word()
+        }
+        C::Requirements | C::Coordination => "correctness",
+        C::Patterns | C::BestPractices => "best_practices",
+    }
+}

@@ -1,0 +1,75 @@
+//! A Markdown summary for a pull request or a ticket that is updated in place, not repeated.
+
+use std::fmt::Write;
+
+use super::github::hidden;
+use super::{Entry, location, safe};
+use crate::severity::Severity;
+
+/// Writes the summary. The same `marker` makes the same hidden line, by which the earlier summary
+/// is found and replaced.
+pub fn summary(marker: &str, headline: &str, round: u32, entries: &[Entry<'_>]) -> String {
+    let mut out = format!(
+        "{}\n## {}\n\nRound {round} · {}\n",
+        hidden(marker),
+        safe(headline),
+        counts(entries)
+    );
+    let actionable: Vec<&Entry<'_>> = entries
+        .iter()
+        .filter(|entry| entry.finding.actionable)
+        .collect();
+    if !actionable.is_empty() {
+        out.push_str("\n| id | severity | where | finding |\n|---|---|---|---|\n");
+    }
+    for entry in actionable {
+        let place = location(entry.finding)
+            .map(|place| format!("`{}`", place.replace('|', "\\|").replace('`', "")))
+            .unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {place} | {} |",
+            entry.id.unwrap_or("–"),
+            entry.finding.rating.severity.word(),
+            safe(&entry.finding.title).replace('|', "\\|")
+        );
+    }
+    out
+}
+
+fn counts(entries: &[Entry<'_>]) -> String {
+    let parts: Vec<String> = Severity::ALL
+        .iter()
+        .filter_map(|severity| {
+            let count = entries
+                .iter()
+                .filter(|entry| {
+                    entry.finding.actionable && entry.finding.rating.severity == *severity
+                })
+                .count();
+            (count > 0).then(|| format!("{count} {}", severity.word()))
+        })
+        .collect();
+    if parts.is_empty() {
+        "no open findings".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+/// Puts the new summary in the place of an earlier one with the same marker, or behind the text.
+pub fn update(existing: &str, marker: &str, new: &str) -> String {
+    let mark = hidden(marker);
+    let Some(start) = existing.find(&mark) else {
+        let gap = if existing.trim().is_empty() {
+            ""
+        } else {
+            "\n\n"
+        };
+        return format!("{}{gap}{new}", existing.trim_end());
+    };
+    let after = existing[start + mark.len()..]
+        .find("\n<!-- ")
+        .map_or("", |at| &existing[start + mark.len() + at..]);
+    format!("{}{}{after}", &existing[..start], new.trim_end())
+}

@@ -1,0 +1,219 @@
+//! Budgets are hard: at the limit work stops and a person is asked.
+
+use flow::event::{Choice, Failure, Lease};
+use flow::policy::SeatSpec;
+use flow::ticket::Reason;
+use flow::usage::{Budget, Caps};
+use flow::{Actor, Effect, Policy, Refused, Role, Stage, Usage, What};
+
+use crate::story::{
+    Story, approves, builder, dollars, held, house, human, rejects, reviewer, settled, submitted,
+};
+
+fn caps(usd: u64) -> Caps {
+    Caps {
+        usd_micros: Some(usd * 1_000_000),
+        ..Caps::default()
+    }
+}
+
+fn capped(round: Option<u64>, ticket: Option<u64>) -> Policy {
+    Policy {
+        budget: Budget {
+            round: round.map(caps).unwrap_or_default(),
+            ticket: ticket.map(caps).unwrap_or_default(),
+            day: Caps::default(),
+        },
+        ..Policy::default()
+    }
+}
+
+fn spending(mut what: What, spent: Usage) -> What {
+    match &mut what {
+        What::Submitted { usage, .. }
+        | What::Reviewed { usage, .. }
+        | What::JobFailed { usage, .. } => *usage = spent,
+        _ => unreachable!("not a paid report"),
+    }
+    what
+}
+
+fn failed(lease: Lease, failure: Failure) -> What {
+    What::JobFailed {
+        lease,
+        failure,
+        message: "the connection broke".to_owned(),
+        usage: Usage::default(),
+    }
+}
+
+#[track_caller]
+fn assert_broke(story: &Story) {
+    let escalation = story.ticket.escalation.as_ref().expect("an escalation");
+    assert!(
+        matches!(escalation.reason, Reason::Budget { .. }),
+        "{escalation:?}"
+    );
+    assert!(story.ticket.jobs.is_empty());
+}
+
+#[test]
+fn no_reviewer_is_paid_when_the_builder_has_used_it_all() {
+    let mut story = Story::under(capped(None, Some(3)));
+    let lease = story.start("build", &builder());
+    story.tell(&builder(), spending(submitted(lease, "c1"), dollars(3)));
+    assert_eq!(story.stage(), Stage::Checking, "checks cost nothing");
+    story.green();
+    assert_broke(&story);
+}
+
+#[test]
+fn no_rework_is_paid_when_the_ticket_has_used_it_all() {
+    let mut story = Story::at(Stage::Reviewing, &capped(None, Some(3)));
+    let lease = story.start("review", &reviewer());
+    let report = story.review_report(lease, rejects(&["Names are not escaped"]));
+    story.tell(&reviewer(), spending(report, dollars(4)));
+    assert_broke(&story);
+}
+
+#[test]
+fn an_approval_that_used_it_all_is_an_approval() {
+    let mut story = Story::at(Stage::Reviewing, &capped(None, Some(3)));
+    let lease = story.start("review", &reviewer());
+    let report = story.review_report(lease, approves());
+    story.tell(&reviewer(), spending(report, dollars(4)));
+    assert_eq!(story.stage(), Stage::Approved);
+}
+
+#[test]
+fn a_failed_run_that_used_it_all_is_not_tried_again() {
+    for failure in [
+        Failure::Transient,
+        Failure::Quota {
+            until: flow::Time(9),
+        },
+    ] {
+        let mut story = Story::at(Stage::Building, &capped(None, Some(3)));
+        let lease = held(&story, "build");
+        story.tell(&builder(), spending(failed(lease, failure), dollars(3)));
+        assert_broke(&story);
+        let retried = |effect: &Effect| matches!(effect, Effect::Retry { .. });
+        assert!(!story.effects.iter().any(retried));
+    }
+}
+
+#[test]
+fn the_second_reviewer_is_stopped_when_the_first_has_used_it_all() {
+    let seat = |name: &str| SeatSpec {
+        name: name.to_owned(),
+        ..SeatSpec::default()
+    };
+    let policy = Policy {
+        reviewers: vec![seat("one"), seat("two")],
+        ..capped(None, Some(3))
+    };
+    let mut story = Story::at(Stage::Reviewing, &policy);
+    let lease = story.start("review", &reviewer());
+    let other = Actor::new("ruth", Role::Reviewer);
+    story.start("review", &other);
+    let report = story.review_report(lease, approves());
+    story.tell(&reviewer(), spending(report, dollars(3)));
+    assert_broke(&story);
+}
+
+#[test]
+fn a_run_that_ends_on_its_own_budget_asks_a_person() {
+    let mut story = Story::at(Stage::Building, &Policy::default());
+    let lease = held(&story, "build");
+    story.tell(&builder(), failed(lease, Failure::Budget));
+    assert_broke(&story);
+    story.tell(&human(), settled(Choice::Continue));
+    assert_eq!(story.stage(), Stage::Queued);
+}
+
+#[test]
+fn going_on_takes_a_raised_budget() {
+    let mut story = Story::at(Stage::Building, &capped(None, Some(3)));
+    let lease = held(&story, "build");
+    story.tell(&builder(), spending(submitted(lease, "c1"), dollars(3)));
+    story.green();
+    for choice in [Choice::Continue, Choice::Reset] {
+        assert!(matches!(
+            story.refused(&human(), settled(choice)),
+            Refused::BudgetUsedUp { .. }
+        ));
+    }
+    let raised = What::BudgetRaised {
+        budget: capped(None, Some(9)).budget,
+        why: "it is worth it".to_owned(),
+    };
+    story.tell(&human(), raised);
+    story.tell(&human(), settled(Choice::Continue));
+    assert_eq!(story.stage(), Stage::Reviewing);
+}
+
+#[test]
+fn a_round_has_a_budget_of_its_own_and_the_next_begins_with_a_full_one() {
+    let mut story = Story::at(Stage::Reviewing, &capped(Some(3), None));
+    let lease = story.start("review", &reviewer());
+    let report = story.review_report(lease, rejects(&["Names are not escaped"]));
+    story.tell(&reviewer(), spending(report, dollars(3)));
+    assert_eq!(story.stage(), Stage::Rework);
+    assert_eq!(story.ticket.spent.round, Usage::default());
+    let lease = story.start("build", &builder());
+    story.tell(&builder(), spending(submitted(lease, "c2"), dollars(3)));
+    story.green();
+    assert_broke(&story);
+}
+
+#[test]
+fn one_more_round_is_not_refused_for_what_the_last_one_used() {
+    let policy = Policy {
+        max_rounds: 1,
+        ..capped(Some(3), None)
+    };
+    let mut story = Story::at(Stage::Reviewing, &policy);
+    let lease = story.start("review", &reviewer());
+    let report = story.review_report(lease, rejects(&["Names are not escaped"]));
+    story.tell(&reviewer(), spending(report, dollars(3)));
+    assert_eq!(story.stage(), Stage::Escalated);
+    let offered = flow::choices(&story.ticket, &story.policy);
+    assert!(offered.contains(&Choice::Continue));
+    story.tell(&human(), settled(Choice::Continue));
+    assert_eq!(story.stage(), Stage::Rework);
+}
+
+#[test]
+fn the_days_budget_stops_work_in_any_active_stage() {
+    for stage in [
+        Stage::Queued,
+        Stage::Building,
+        Stage::Checking,
+        Stage::Reviewing,
+        Stage::Rework,
+        Stage::Approved,
+        Stage::Merging,
+    ] {
+        let mut story = Story::at(stage, &Policy::default());
+        let limit = "$20.00 of $20.00 spent today".to_owned();
+        story.tell(&house(), What::BudgetReached { limit });
+        assert_broke(&story);
+    }
+}
+
+#[test]
+fn sums_do_not_overflow() {
+    let mut story = Story::at(Stage::Building, &Policy::default());
+    let most = Usage {
+        usd_micros: u64::MAX,
+        tokens: u64::MAX,
+        wall_ms: u64::MAX,
+    };
+    for _ in 0..2 {
+        let lease = held(&story, "build");
+        let what = failed(lease, Failure::Transient);
+        story.tell(&builder(), spending(what, most));
+        story.start("build", &builder());
+    }
+    assert_eq!(story.ticket.spent.ticket, most);
+}

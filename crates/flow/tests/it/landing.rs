@@ -1,0 +1,323 @@
+//! From the approval to the branch: nothing lands but what was approved.
+
+use flow::event::AnswerOutcome;
+use flow::job::News;
+use flow::policy::{DependantsStart, Land, ProtectedChange, ReviewMode};
+use flow::ticket::{ApprovedBy, CheckOutcome, Reason, Submission};
+use flow::{Effect, Policy, Refused, Stage, Task, Usage, What};
+
+use crate::story::{Story, approves, builder, check, held, house, rejects, submission, submitted};
+
+fn stale(submission: Submission) -> What {
+    What::WentStale {
+        submission: Box::new(submission),
+        why: "somebody pushed".to_owned(),
+    }
+}
+
+fn conflicted(story: &Story) -> What {
+    What::Conflicted {
+        lease: held(story, "merge"),
+        files: vec!["src/greet.rs".to_owned()],
+        evidence: "both changed line 3".to_owned(),
+        usage: Usage::default(),
+    }
+}
+
+fn told(story: &Story) -> Vec<&News> {
+    let told = story.effects.iter().filter_map(|effect| match effect {
+        Effect::Enqueue(job) => Some(&job.task),
+        Effect::Retry { .. }
+        | Effect::Finish { .. }
+        | Effect::Drop { .. }
+        | Effect::Bury { .. } => None,
+    });
+    told.filter_map(|task| match task {
+        Task::Tell { news } => Some(news),
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Review { .. }
+        | Task::Verify { .. }
+        | Task::Merge { .. } => None,
+    })
+    .collect()
+}
+
+#[test]
+fn the_approved_commit_lands_and_the_ticket_is_done() {
+    let mut story = Story::at(Stage::Merging, &Policy::default());
+    let lease = held(&story, "merge");
+    story.tell(&house(), story.landing(lease, "c1", "diff of c1"));
+    assert_eq!(story.stage(), Stage::Done);
+    assert_eq!(told(&story), [&News::Met]);
+    assert!(story.ticket.jobs.is_empty());
+}
+
+#[test]
+fn another_commit_lands_only_with_the_identical_diff() {
+    let story = Story::at(Stage::Merging, &Policy::default());
+    let lease = held(&story, "merge");
+    let refused = story.refused(&house(), story.landing(lease, "c9", "diff of c9"));
+    assert!(matches!(refused, Refused::OtherCommit { .. }));
+    let mut rebased = story;
+    rebased.tell(&house(), rebased.landing(lease, "c9", "diff of c1"));
+    assert_eq!(rebased.ticket.landed.unwrap().commit, "c9");
+}
+
+#[test]
+fn two_unknown_diffs_are_not_the_same_diff() {
+    let mut story = Story::begin();
+    let lease = story.start("build", &builder());
+    let nameless = Submission {
+        diff_id: String::new(),
+        ..submission("c1")
+    };
+    let what = What::Submitted {
+        lease,
+        submission: Box::new(nameless),
+        reports: Vec::new(),
+        session: None,
+        usage: Usage::default(),
+    };
+    story.tell(&builder(), what).green().reviewed(approves());
+    let lease = story.merge_started();
+    let refused = story.refused(&house(), story.landing(lease, "c9", ""));
+    assert!(matches!(refused, Refused::OtherCommit { .. }));
+}
+
+#[test]
+fn a_submission_that_does_not_name_its_tree_is_refused() {
+    let mut story = Story::begin();
+    let lease = story.start("build", &builder());
+    for (broken, expected) in [
+        (
+            Submission {
+                tree: String::new(),
+                ..submission("c1")
+            },
+            Refused::NotExact,
+        ),
+        (
+            Submission {
+                files: Vec::new(),
+                ..submission("c1")
+            },
+            Refused::EmptyChange,
+        ),
+        (Submission::default(), Refused::EmptyChange),
+    ] {
+        let mut what = submitted(lease, "c1");
+        if let What::Submitted { submission, .. } = &mut what {
+            **submission = broken;
+        }
+        assert_eq!(story.refused(&builder(), what), expected);
+    }
+}
+
+#[test]
+fn a_new_commit_voids_the_approval_and_is_checked() {
+    for stage in [Stage::Approved, Stage::Merging] {
+        let mut story = Story::at(stage, &Policy::default());
+        story.tell(&house(), stale(submission("c2")));
+        assert_eq!(story.stage(), Stage::Checking);
+        assert_eq!(story.ticket.approval, None);
+        assert_eq!(story.ticket.approvals_voided.len(), 1);
+        story.green();
+        assert_eq!(story.stage(), Stage::Reviewing);
+    }
+}
+
+#[test]
+fn the_house_does_not_become_an_author_by_noticing_a_commit() {
+    let mut story = Story::at(Stage::Approved, &Policy::default());
+    story.tell(&house(), stale(submission("c2")));
+    assert!(!story.ticket.authors.contains("house"));
+}
+
+#[test]
+fn an_approval_that_goes_stale_too_often_is_for_a_person() {
+    let mut story = Story::at(Stage::Approved, &Policy::default());
+    story.policy.review = ReviewMode::None;
+    for n in 1..=story.policy.limits.stale_max {
+        story.tell(&house(), stale(submission(&format!("s{n}"))));
+        story.green();
+        assert_eq!(story.stage(), Stage::Approved);
+    }
+    story.tell(&house(), stale(submission("last")));
+    let reason = &story.ticket.escalation.as_ref().unwrap().reason;
+    assert_eq!(reason, &Reason::StaleTooOften { times: 6 });
+}
+
+#[test]
+fn an_identical_tree_uses_its_approval_again() {
+    let mut story = Story::at(Stage::Approved, &Policy::default());
+    let same_tree = Submission {
+        commit: "c2".to_owned(),
+        ..submission("c1")
+    };
+    story.tell(&house(), stale(same_tree)).green();
+    assert_eq!(story.stage(), Stage::Approved);
+    let approval = story.ticket.approval.unwrap();
+    assert_eq!(approval.commit, "c2");
+    assert_eq!(approval.by, ApprovedBy::Earlier { round: 1 });
+}
+
+#[test]
+fn an_identical_tree_on_another_base_or_under_another_policy_is_reviewed() {
+    let moved = Submission {
+        commit: "c2".to_owned(),
+        base_tree: "another".to_owned(),
+        ..submission("c1")
+    };
+    let same = Submission {
+        commit: "c2".to_owned(),
+        ..submission("c1")
+    };
+    let stricter = Policy {
+        overall_minimum: 80,
+        ..Policy::default()
+    };
+    for (put, policy) in [(moved, Policy::default()), (same, stricter)] {
+        let mut story = Story::at(Stage::Approved, &Policy::default());
+        story.policy = policy;
+        story.tell(&house(), stale(put)).green();
+        assert_eq!(story.stage(), Stage::Reviewing);
+    }
+}
+
+#[test]
+fn an_old_approval_does_not_cover_findings_that_came_since() {
+    let mut story = Story::at(Stage::Approved, &Policy::default());
+    story.tell(&house(), stale(submission("c2")));
+    story.green().reviewed(rejects(&["Names are not escaped"]));
+    assert_eq!(story.stage(), Stage::Rework);
+    story.built("c1").green();
+    assert_eq!(story.stage(), Stage::Reviewing, "F1 may be in c1 as well");
+}
+
+#[test]
+fn an_old_approval_does_not_outweigh_a_later_no_to_the_same_tree() {
+    let mut story = Story::at(Stage::Merging, &Policy::default());
+    let limit = "the day's money".to_owned();
+    story.tell(&house(), What::BudgetReached { limit });
+    let reviewer = Some("ruth".to_owned());
+    let choice = flow::event::Choice::Reassign {
+        builder: None,
+        reviewer,
+    };
+    story.tell(&crate::story::human(), crate::story::settled(choice));
+    story.reviewed(crate::story::scores(&[("code_quality", 10)]));
+    assert_eq!(story.stage(), Stage::Rework);
+    story.built("c1").green();
+    assert_eq!(story.stage(), Stage::Reviewing);
+}
+
+#[test]
+fn a_conflict_goes_back_to_the_builder_and_is_bounded() {
+    let mut story = Story::begin();
+    story.policy.review = ReviewMode::None;
+    for n in 1..=4 {
+        story.built(&format!("c{n}")).green();
+        story.merge_started();
+        let what = conflicted(&story);
+        story.tell(&house(), what);
+        assert_eq!(story.ticket.approval, None);
+    }
+    let reason = &story.ticket.escalation.as_ref().unwrap().reason;
+    assert_eq!(reason, &Reason::Conflicts { times: 4 });
+}
+
+#[test]
+fn a_combination_that_is_red_goes_back_to_the_builder() {
+    let mut story = Story::at(Stage::Merging, &Policy::default());
+    let what = What::CombinationRed {
+        lease: held(&story, "merge"),
+        results: vec![check(CheckOutcome::Failed)],
+        usage: Usage::default(),
+    };
+    story.tell(&house(), what);
+    assert_eq!(story.stage(), Stage::Rework);
+    assert_eq!(story.ticket.round, 2);
+}
+
+#[test]
+fn a_branch_that_stays_where_it_is_makes_an_approved_ticket_done() {
+    let policy = Policy {
+        land: Land::Branch,
+        ..Policy::default()
+    };
+    let mut story = Story::under(policy);
+    story.built("c1").green().reviewed(approves());
+    assert_eq!(story.stage(), Stage::Done);
+    let landed = story.ticket.landed.unwrap();
+    assert_eq!(landed.commit, "c1");
+    assert_eq!(landed.branch, "countersign/t");
+}
+
+#[test]
+fn no_review_is_said_in_the_approval() {
+    let policy = Policy {
+        review: ReviewMode::None,
+        ..Policy::default()
+    };
+    let mut story = Story::under(policy);
+    story.built("c1").green();
+    let by = story.ticket.approval.unwrap().by;
+    assert_eq!(by, ApprovedBy::NobodyAsPolicySays);
+}
+
+#[test]
+fn dependants_hear_at_the_approval_where_the_policy_says_so() {
+    let policy = Policy {
+        dependants_start: DependantsStart::Approved,
+        ..Policy::default()
+    };
+    let mut story = Story::at(Stage::Approved, &policy);
+    assert_eq!(told(&story), [&News::Met]);
+    let lease = story.merge_started();
+    story.tell(&house(), story.landing(lease, "c1", "diff of c1"));
+    assert!(told(&story).is_empty(), "once is enough");
+}
+
+#[test]
+fn a_forbidden_path_is_refused_by_whatever_way_it_comes() {
+    let policy = Policy {
+        protected_change: ProtectedChange::Forbid,
+        ..Policy::default()
+    };
+    let touching = |commit: &str| Submission {
+        protected: vec![".github/workflows/ci.yml".to_owned()],
+        ..submission(commit)
+    };
+
+    let mut built = Story::under(policy.clone());
+    let lease = built.start("build", &builder());
+    let mut what = submitted(lease, "c1");
+    if let What::Submitted { submission, .. } = &mut what {
+        **submission = touching("c1");
+    }
+    built.tell(&builder(), what);
+    assert_eq!(built.stage(), Stage::Rework);
+
+    let mut pushed = Story::at(Stage::Approved, &policy);
+    pushed.tell(&house(), stale(touching("c2")));
+    assert_eq!(pushed.stage(), Stage::Rework);
+
+    let mut by_hand = Story::at(Stage::Blocked, &policy);
+    let what = What::Resubmitted {
+        submission: Box::new(touching("c2")),
+    };
+    by_hand.tell(&crate::story::human(), what);
+    assert_eq!(by_hand.stage(), Stage::Rework);
+}
+
+#[test]
+fn a_reverted_fix_is_verified_before_it_is_approved() {
+    let mut story = Story::begin();
+    story.rejected_round("c1", &["Names are not escaped"]);
+    story.built("c2").green().reviewed(approves());
+    story.verified(AnswerOutcome::Fixed);
+    assert_eq!(story.stage(), Stage::Approved);
+    story.tell(&house(), stale(submission("c1"))).green();
+    assert_eq!(story.stage(), Stage::Reviewing, "c1 was never approved");
+}

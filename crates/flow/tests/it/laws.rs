@@ -1,0 +1,189 @@
+//! Laws over random lives: whatever comes, legal, repeated, stale or hostile, these hold.
+
+mod life;
+mod watch;
+
+use flow::policy::{
+    DependantsStart, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase, ReviewMode,
+    SeatSpec, Verify, Votes,
+};
+use flow::usage::{Budget, Caps};
+use flow::{Event, Policy, Ticket, replay};
+use proptest::prelude::*;
+
+use crate::story::{Story, created, id};
+use life::{Dice, Life};
+use watch::Watch;
+
+/// At least so many events are thrown at each ticket.
+const EVENTS_MIN: usize = 60;
+const EVENTS_MAX: usize = 110;
+
+fn seats(count: usize) -> Vec<SeatSpec> {
+    let names = ["one", "two", "three"];
+    names
+        .iter()
+        .take(count)
+        .map(|name| SeatSpec {
+            name: (*name).to_owned(),
+            ..SeatSpec::default()
+        })
+        .collect()
+}
+
+fn caps() -> impl Strategy<Value = Caps> {
+    let money = prop_oneof![3 => Just(None), 1 => (1_u64..40).prop_map(Some)];
+    money.prop_map(|dollars| Caps {
+        usd_micros: dollars.map(|dollars| dollars * 1_000_000),
+        ..Caps::default()
+    })
+}
+
+fn preset() -> impl Strategy<Value = Policy> {
+    proptest::sample::select(&Policy::PRESETS[..])
+        .prop_map(|name| Policy::preset(name).expect("a preset"))
+}
+
+fn panel() -> impl Strategy<Value = (Vec<SeatSpec>, Votes)> {
+    (1..=3_usize).prop_flat_map(|count| {
+        let most = u32::try_from(count).expect("small");
+        let votes = prop_oneof![
+            Just(Votes::All),
+            Just(Votes::Majority),
+            (1..=most).prop_map(Votes::Quorum),
+        ];
+        (Just(seats(count)), votes)
+    })
+}
+
+prop_compose! {
+    fn mixed()(
+        base in preset(),
+        max_rounds in 1..=7_u32,
+        (reviewers, votes) in panel(),
+        fails in any::<bool>(),
+        minor in any::<bool>(),
+        verify in proptest::sample::select(&[Verify::MustFix, Verify::Disputed, Verify::Never][..]),
+        land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Queue][..]),
+        unreviewed in prop::bool::weighted(0.1),
+        forbids in prop::bool::weighted(0.3),
+        tolerates in any::<bool>(),
+        early in any::<bool>(),
+        retries_max in 0..4_u32,
+        (round, ticket) in (caps(), caps()),
+    ) -> Policy {
+        let mut policy = Policy {
+            max_rounds,
+            reviewers,
+            votes,
+            verify,
+            land,
+            on_exhausted: if fails { OnExhausted::Fail } else { OnExhausted::Escalate },
+            minor_only: if minor { MinorOnly::Approve } else { MinorOnly::Rework },
+            review: if unreviewed { ReviewMode::None } else { ReviewMode::Agents },
+            protected_change: if forbids { ProtectedChange::Forbid } else { ProtectedChange::Show },
+            red_on_base: if tolerates { RedOnBase::Tolerate } else { RedOnBase::Escalate },
+            dependants_start: if early { DependantsStart::Approved } else { DependantsStart::Done },
+            budget: Budget { round, ticket, day: Caps::default() },
+            ..base
+        };
+        policy.limits.retries_max = retries_max;
+        policy
+    }
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![1 => preset(), 3 => mixed()]
+}
+
+fn throws() -> impl Strategy<Value = Vec<Dice>> {
+    let dice = any::<[u16; 6]>().prop_map(Dice::new);
+    proptest::collection::vec(dice, EVENTS_MIN..=EVENTS_MAX)
+}
+
+/// Throws events at a ticket, and watches every step.
+fn live(policy: Policy, depends: bool, throws: Vec<Dice>) -> (Life, Watch) {
+    let first = if depends {
+        &["first", "second"][..]
+    } else {
+        &[]
+    };
+    let story = Story::created(policy, created(first)).expect("a ticket begins");
+    let mut watch = Watch::begin(&story);
+    let mut life = Life::new(story);
+    for dice in throws {
+        let event = life.next(dice);
+        let before = life.story.ticket.clone();
+        match life.story.take(event.clone()) {
+            Ok(()) => watch.after(&before, &event, &life.story),
+            Err(_) => assert_eq!(before, life.story.ticket, "a refusal changes nothing"),
+        }
+    }
+    (life, watch)
+}
+
+fn assert_survives_writing(ticket: &Ticket, log: &[Event]) {
+    let text = serde_json::to_string(ticket).expect("a ticket can be written");
+    let read: Ticket = serde_json::from_str(&text).expect("and read");
+    assert_eq!(&read, ticket);
+    for event in log {
+        let text = serde_json::to_string(event).expect("an event can be written");
+        let read: Event = serde_json::from_str(&text).expect("and read");
+        assert_eq!(&read, event);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1_500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_law_holds_in_every_step_of_a_random_life(
+        policy in policy(),
+        depends in prop::bool::weighted(0.3),
+        throws in throws(),
+    ) {
+        live(policy, depends, throws);
+    }
+
+    #[test]
+    fn replaying_the_log_gives_the_ticket(
+        policy in policy(),
+        depends in prop::bool::weighted(0.3),
+        throws in throws(),
+    ) {
+        let (life, _) = live(policy, depends, throws);
+        let story = life.story;
+        let log = story.log.iter().map(|event| (event, &story.policy));
+        let again = replay(&id("t"), log).expect("what was accepted is accepted again");
+        prop_assert_eq!(again.as_ref(), Some(&story.ticket));
+        assert_survives_writing(&story.ticket, &story.log);
+    }
+}
+
+/// The generator is worth nothing if it only knocks at closed doors.
+#[test]
+fn random_lives_reach_every_stage_and_accept_every_event() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    let mut stages = std::collections::BTreeSet::new();
+    let mut events = std::collections::BTreeSet::new();
+    let (mut accepted, mut thrown) = (0, 0);
+    for _ in 0..600 {
+        let policy = policy().new_tree(&mut runner).expect("a policy").current();
+        let dice = throws().new_tree(&mut runner).expect("throws").current();
+        thrown += dice.len();
+        let (life, watch) = live(policy, thrown % 3 == 0, dice);
+        accepted += life.story.log.len();
+        stages.extend(watch.stages);
+        events.extend(life.story.log.iter().map(|event| event.what.name()));
+    }
+    println!("{accepted} of {thrown} random events were accepted");
+    assert_eq!(stages.len(), flow::Stage::ALL.len(), "{stages:?}");
+    assert_eq!(events.len(), crate::table::EVENTS.len(), "{events:?}");
+}

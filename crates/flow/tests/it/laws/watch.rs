@@ -1,0 +1,343 @@
+//! The laws, checked after every step. What they need to know is kept apart from the ticket: a
+//! ticket that lies about itself must not be its own witness.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow::event::Choice;
+use flow::ledger::Status;
+use flow::policy::{Policy, ROUNDS_HARD_CAP, RedOnBase};
+use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Ticket};
+use flow::usage::Caps;
+use flow::{Effect, Event, Refused, Stage, Task, Usage, What, advance};
+
+use crate::story::Story;
+
+#[derive(Debug, Default)]
+pub struct Watch {
+    pub stages: BTreeSet<Stage>,
+    /// Jobs that were ordered and have not ended, by the effects alone.
+    open: BTreeMap<u32, Task>,
+    last_serial: u32,
+    fences: BTreeMap<u32, u64>,
+    rounds_at_reset: usize,
+    grants: u32,
+    spent: u64,
+    /// Principals whose reviews of the current submission were taken.
+    judges: BTreeSet<String>,
+}
+
+impl Watch {
+    pub fn begin(story: &Story) -> Self {
+        let mut watch = Self::default();
+        watch.stages.insert(story.stage());
+        watch.jobs_agree(&story.ticket, &story.effects);
+        way_forward(&story.ticket);
+        watch
+    }
+
+    pub fn after(&mut self, before: &Ticket, event: &Event, story: &Story) {
+        let (after, policy) = (&story.ticket, &story.policy);
+        self.stages.insert(after.stage);
+        assert!(
+            !before.stage.is_terminal(),
+            "a ticket left {}",
+            before.stage
+        );
+        assert_eq!(after.version, before.version + 1);
+        self.jobs_agree(after, &story.effects);
+        self.fences_grow(before, event, after);
+        self.rounds_are_bounded(before, event, after, policy);
+        self.nobody_judges_their_own_work(before, event, after);
+        self.budget_is_hard(before, event, story);
+        way_forward(after);
+        approval_is_exact(after, policy);
+        must_fix_stays(before, event, after, policy);
+        landing_is_approved(event, after);
+        repeated_is_refused(before, event, story);
+    }
+
+    /// Every open job was ordered once and has not ended; every one that left says how.
+    fn jobs_agree(&mut self, after: &Ticket, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Enqueue(job) => {
+                    assert!(job.serial > self.last_serial, "a serial came twice");
+                    self.last_serial = job.serial;
+                    if !matches!(job.task, Task::Tell { .. }) {
+                        self.open.insert(job.serial, job.task.clone());
+                    }
+                }
+                Effect::Retry { serial, .. } => {
+                    assert!(self.open.contains_key(serial), "a retry of no job");
+                }
+                Effect::Finish { serial }
+                | Effect::Drop { serial, .. }
+                | Effect::Bury { serial, .. } => {
+                    let ended = self.open.remove(serial);
+                    assert!(ended.is_some(), "job {serial} ended twice");
+                }
+            }
+        }
+        let known: BTreeMap<u32, Task> = after
+            .jobs
+            .iter()
+            .map(|job| (job.serial, job.task.clone()))
+            .collect();
+        assert_eq!(known, self.open, "the ticket's jobs and the queue's");
+    }
+
+    fn fences_grow(&mut self, before: &Ticket, event: &Event, after: &Ticket) {
+        for job in &after.jobs {
+            let known = self.fences.entry(job.serial).or_default();
+            assert!(job.fence >= *known, "a fence fell");
+            *known = job.fence;
+        }
+        let Some(lease) = event.what.lease() else {
+            return;
+        };
+        let mut jobs = before.jobs.iter();
+        let job = jobs.find(|job| job.serial == lease.serial);
+        let job = job.expect("an accepted report is of an open job");
+        match &job.holder {
+            Some(_) => assert_eq!(lease.fence, job.fence, "a report under an old token"),
+            None => assert!(lease.fence > job.fence, "a token that was used before"),
+        }
+    }
+
+    fn rounds_are_bounded(
+        &mut self,
+        before: &Ticket,
+        event: &Event,
+        after: &Ticket,
+        policy: &Policy,
+    ) {
+        match &event.what {
+            What::Settled {
+                choice: Choice::Reset,
+                ..
+            } => {
+                self.rounds_at_reset = after.rounds.len();
+                self.grants = 0;
+            }
+            What::Settled {
+                choice: Choice::Continue | Choice::Reassign { .. },
+                ..
+            }
+            | What::Resubmitted { .. } => self.grants += 1,
+            _ => {}
+        }
+        let verdicts = u32::try_from(after.rounds.len() - self.rounds_at_reset).unwrap();
+        assert_eq!(verdicts, after.counts.verdicts);
+        assert!(verdicts <= ROUNDS_HARD_CAP, "past the hard cap");
+        let allowed = policy.max_rounds + self.grants;
+        assert!(verdicts <= allowed, "{verdicts} verdicts of {allowed}");
+        assert!(after.round >= before.round, "a round number fell");
+        let numbers: Vec<u32> = after.rounds.iter().map(|round| round.number).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        assert!(after.rounds.starts_with(&before.rounds), "the past changed");
+    }
+
+    fn nobody_judges_their_own_work(&mut self, before: &Ticket, event: &Event, after: &Ticket) {
+        let who = &event.by.principal;
+        let judges = matches!(
+            event.what,
+            What::Reviewed { .. }
+                | What::Verified { .. }
+                | What::Waived { .. }
+                | What::Settled {
+                    choice: Choice::Accept { .. },
+                    ..
+                }
+        );
+        assert!(
+            !(judges && before.authors.contains(who)),
+            "{who} judged their own work"
+        );
+        if before.submission != after.submission {
+            self.judges.clear();
+        }
+        if matches!(event.what, What::Reviewed { .. }) {
+            self.judges.insert(who.clone());
+        }
+        assert!(after.authors.is_superset(&before.authors));
+        let now = after
+            .approval
+            .as_ref()
+            .filter(|_| before.approval.is_none());
+        let Some(ApprovedBy::Reviewers { names }) = now.map(|approval| &approval.by) else {
+            return;
+        };
+        assert!(!names.is_empty(), "approved by nobody");
+        assert!(self.judges.is_disjoint(&after.authors), "a self-review");
+        assert!(
+            after.seats.iter().all(|seat| seat.answer.is_some()),
+            "approved with an empty seat"
+        );
+    }
+
+    fn budget_is_hard(&mut self, before: &Ticket, event: &Event, story: &Story) {
+        let ticket = &story.ticket;
+        self.spent += event.what.usage().usd_micros;
+        assert_eq!(ticket.spent.ticket.usd_micros, self.spent);
+        let budget = ticket.budget.unwrap_or(story.policy.budget);
+        let over = ticket
+            .rounds
+            .last()
+            .is_some_and(|round| round.number == ticket.round);
+        let reached =
+            |caps: Caps, used: Usage| caps.usd_micros.is_some_and(|cap| used.usd_micros >= cap);
+        let broke = reached(budget.ticket, ticket.spent.ticket)
+            || (!over && reached(budget.round, ticket.spent.round));
+        if !broke {
+            return;
+        }
+        let mut jobs = ticket.jobs.iter();
+        assert!(!jobs.any(|job| job.task.is_paid()), "paid work goes on");
+        for effect in &story.effects {
+            let retried = matches!(effect, Effect::Retry { serial, .. }
+                if before.jobs.iter().any(|job| job.serial == *serial && job.task.is_paid()));
+            assert!(!retried, "paid work is tried again");
+        }
+    }
+}
+
+/// A ticket that is not terminal has a job, a dependency or a person it waits for.
+fn way_forward(ticket: &Ticket) {
+    let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.queue()).collect();
+    let held = ticket.jobs.iter().any(|job| job.holder.is_some());
+    let stage = ticket.stage;
+    assert_eq!(ticket.escalation.is_some(), stage == Stage::Escalated);
+    assert_eq!(ticket.blocked.is_some(), stage == Stage::Blocked);
+    assert_eq!(ticket.landed.is_some(), stage == Stage::Done);
+    let ended = matches!(stage, Stage::Failed | Stage::Cancelled);
+    assert_eq!(ticket.ended.is_some(), ended);
+    match stage {
+        Stage::Pending => {
+            assert!(!ticket.waits_for.is_empty(), "pending for nothing");
+            assert!(queues.is_empty());
+        }
+        Stage::Queued | Stage::Rework => assert!(queues == ["build"] && !held, "{queues:?}"),
+        Stage::Building => assert!(queues == ["build"] && held, "{queues:?}"),
+        Stage::Checking => assert_eq!(queues, ["check"]),
+        Stage::Reviewing => {
+            assert!(!queues.is_empty(), "nobody reviews");
+            assert!(
+                queues
+                    .iter()
+                    .all(|queue| ["review", "verify"].contains(queue))
+            );
+        }
+        Stage::Approved => assert!(queues == ["merge"] && !held, "{queues:?}"),
+        Stage::Merging => assert!(queues == ["merge"] && held, "{queues:?}"),
+        Stage::Blocked => {
+            assert!(queues.is_empty());
+            if ticket.blocked == Some(Blocked::ByDependency) {
+                assert!(!ticket.broken.is_empty(), "blocked by nothing");
+            }
+        }
+        Stage::Escalated | Stage::Done | Stage::Failed | Stage::Cancelled => {
+            assert!(queues.is_empty(), "{queues:?} while {stage}");
+        }
+    }
+}
+
+/// An approval names what stands, and what it rests on is green unless a person said otherwise.
+fn approval_is_exact(ticket: &Ticket, policy: &Policy) {
+    let Some(approval) = &ticket.approval else {
+        let needs = matches!(ticket.stage, Stage::Approved | Stage::Merging | Stage::Done);
+        assert!(!needs, "{} without an approval", ticket.stage);
+        return;
+    };
+    let at_work = matches!(
+        ticket.stage,
+        Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework
+    );
+    assert!(!at_work, "approved while {}", ticket.stage);
+    let put = ticket.submission.as_ref().expect("something is approved");
+    assert_eq!(approval.commit, put.commit);
+    assert_eq!(approval.tree, put.tree);
+    assert!(!approval.tree.is_empty(), "an approval of no tree");
+    assert_eq!(approval.base_tree, put.base_tree);
+    assert_eq!(approval.policy, policy.id());
+    checks_are_green(ticket, approval, policy);
+    if !matches!(approval.by, ApprovedBy::NobodyAsPolicySays) {
+        let open = ticket.ledger.open_must_fix(policy);
+        assert!(open.is_empty(), "approved with {} open", open[0].id);
+    }
+}
+
+fn checks_are_green(ticket: &Ticket, approval: &Approval, policy: &Policy) {
+    let over_red = matches!(
+        approval.by,
+        ApprovedBy::Person {
+            over_red_checks: true,
+            ..
+        }
+    );
+    if over_red {
+        return;
+    }
+    let checks = ticket.checks.as_ref().expect("checks have run");
+    assert_eq!(checks.commit, approval.commit);
+    assert_eq!(checks.results, approval.checks);
+    let tolerates = policy.red_on_base == RedOnBase::Tolerate;
+    let fine = approval.checks.iter().all(|result| {
+        result.outcome.is_green() || (tolerates && result.outcome == CheckOutcome::RedOnBase)
+    });
+    assert!(fine, "approved over red checks");
+}
+
+/// An open must-fix finding leaves by proof, refutation or a person's waiver, never otherwise.
+fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Policy) {
+    assert!(after.ledger.entries.len() >= before.ledger.entries.len());
+    for was in before.ledger.open_must_fix(policy) {
+        let is = after.ledger.get(&was.id).expect("an entry was removed");
+        if is.status.is_open() {
+            assert!(is.is_must_fix(policy), "{} was talked down", is.id);
+            continue;
+        }
+        let proper = match is.status {
+            Status::Fixed | Status::Refuted => matches!(event.what, What::Verified { .. }),
+            Status::Waived => matches!(
+                event.what,
+                What::Waived { .. }
+                    | What::Settled {
+                        choice: Choice::Accept { .. },
+                        ..
+                    }
+            ),
+            Status::Open
+            | Status::NotRepeated
+            | Status::Reopened
+            | Status::Disputed
+            | Status::Duplicate => false,
+        };
+        assert!(proper, "{} left by {}", is.id, event.what.name());
+    }
+}
+
+fn landing_is_approved(event: &Event, after: &Ticket) {
+    let Some(landed) = &after.landed else { return };
+    let approval = after.approval.as_ref().expect("landed without an approval");
+    let same_diff = matches!(&event.what, What::Landed { diff_id, .. }
+        if !diff_id.is_empty() && *diff_id == approval.diff_id);
+    assert!(landed.commit == approval.commit || same_diff);
+}
+
+/// A worker that did not hear the answer says it again: that must change nothing.
+fn repeated_is_refused(before: &Ticket, event: &Event, story: &Story) {
+    let careful = Event {
+        expects: Some(before.version),
+        ..event.clone()
+    };
+    let again = advance(&story.ticket, &careful, &story.policy).unwrap_err();
+    assert!(matches!(again, Refused::StaleVersion { .. }));
+    if event.what.lease().is_some() {
+        let plain = Event {
+            expects: None,
+            ..event.clone()
+        };
+        let again = advance(&story.ticket, &plain, &story.policy);
+        assert!(again.is_err(), "{} counted twice", event.what.name());
+    }
+}

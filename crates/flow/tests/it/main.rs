@@ -1,0 +1,22 @@
+//! What `flow` decides, seen from outside: cases, the whole table, laws over random lives, and an
+//! exhaustive search of a small model.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report, and figures are printed"
+)]
+
+mod story;
+
+mod budget;
+mod dependency;
+mod landing;
+mod laws;
+mod lease;
+mod model;
+mod person;
+mod preset;
+mod rounds;
+mod table;
+mod verdict;

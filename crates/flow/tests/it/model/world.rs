@@ -1,0 +1,280 @@
+//! The small world: two tickets, three workers, a store, a network and a branch, and what can go
+//! wrong between them.
+
+use super::desk::{Deed, Desk, Happening, Kind, Outcome, Report};
+
+pub const WORKERS: u8 = 3;
+pub const TICKETS: usize = 2;
+/// Open jobs of one ticket, news included, that the model has room for.
+const ROWS: usize = 5;
+
+/// A bug of the house around `flow`, switched on to see that the search finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    NoFence,
+    AckBeforeCommit,
+    EffectOutsideTransaction,
+    ApprovalByBuilder,
+    MergeOfAnotherCommit,
+}
+
+/// How often each adversity may strike in one life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fate {
+    pub crashes: u8,
+    pub pauses: u8,
+    pub lost_answers: u8,
+    pub duplicates: u8,
+    pub overrides: u8,
+    /// Runs that come out badly: a red check, a rejection, a conflict.
+    pub setbacks: u8,
+}
+
+/// A job in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    pub serial: u8,
+    pub kind: Kind,
+    pub fence: u8,
+    pub leased: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    pub ticket: u8,
+    pub report: Report,
+    pub outcome: Outcome,
+    pub commit: u8,
+    pub at: At,
+}
+
+/// How far a worker has come with its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum At {
+    /// It has the job, and has not said that it starts.
+    Claimed,
+    Working,
+    /// The branch has been changed, and the report is about to be sent.
+    Merged,
+    /// Reported, and no answer has come; says whether the store has taken it.
+    Unanswered(bool),
+}
+
+/// A report on its way through the network, by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stray {
+    pub run: Run,
+    /// The store has taken this very report before.
+    pub taken: bool,
+}
+
+/// What a process has in memory and nowhere else; only a bug leaves anything here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pending {
+    Commit(Run),
+    Effects {
+        ticket: u8,
+        was: u32,
+        now: Happening,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub tickets: [u32; TICKETS],
+    pub rows: [[Option<Row>; ROWS]; TICKETS],
+    pub workers: [Option<Run>; WORKERS as usize],
+    pub stray: Option<Stray>,
+    pub pending: Option<Pending>,
+    /// Commits of each ticket that are on the base branch.
+    pub merged: [u16; TICKETS],
+    /// Commits that each ticket has had; the next one gets the next number.
+    pub commits: [u8; TICKETS],
+    /// Somebody has pushed a commit that the house has not noticed.
+    pub pushed: [bool; TICKETS],
+    /// Who really built, whatever name was given.
+    pub builders: [u8; TICKETS],
+    pub fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A claim and the report of its start.
+    Take {
+        worker: u8,
+        ticket: u8,
+        serial: u8,
+    },
+    /// A claim whose holder crashes before it says that it starts.
+    TakeAndCrash {
+        ticket: u8,
+        serial: u8,
+    },
+    /// A claim whose holder sleeps until the lease has run out.
+    TakeAndSleep {
+        worker: u8,
+        ticket: u8,
+        serial: u8,
+    },
+    /// The sleeper wakes, and says that it starts.
+    Start {
+        worker: u8,
+    },
+    Merge {
+        worker: u8,
+    },
+    Report {
+        worker: u8,
+        outcome: Outcome,
+        answer: Answer,
+    },
+    Repeat {
+        worker: u8,
+    },
+    Crash {
+        worker: u8,
+        report_is_on_its_way: bool,
+    },
+    Arrive,
+    Expire {
+        ticket: u8,
+        serial: u8,
+    },
+    Cancel {
+        ticket: u8,
+    },
+    Push {
+        ticket: u8,
+    },
+    Notice {
+        ticket: u8,
+    },
+    Continue {
+        ticket: u8,
+    },
+    Accept {
+        ticket: u8,
+    },
+    TakeOver {
+        ticket: u8,
+    },
+    Resubmit {
+        ticket: u8,
+    },
+    Flush,
+    Restart,
+}
+
+impl Action {
+    /// Whether it is part of the ordinary course, rather than something that befalls it.
+    pub fn is_ordinary(self) -> bool {
+        match self {
+            Self::Take { .. }
+            | Self::Start { .. }
+            | Self::Merge { .. }
+            | Self::Repeat { .. }
+            | Self::Expire { .. }
+            | Self::Flush => true,
+            Self::Report { answer, .. } => answer == Answer::Heard,
+            Self::TakeAndCrash { .. }
+            | Self::TakeAndSleep { .. }
+            | Self::Crash { .. }
+            | Self::Arrive
+            | Self::Cancel { .. }
+            | Self::Push { .. }
+            | Self::Notice { .. }
+            | Self::Continue { .. }
+            | Self::Accept { .. }
+            | Self::TakeOver { .. }
+            | Self::Resubmit { .. }
+            | Self::Restart => false,
+        }
+    }
+}
+
+/// What becomes of the store's answer to a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Heard,
+    Lost,
+    /// Heard, and the network keeps a copy of the report.
+    HeardAndCopied,
+}
+
+/// What must never happen.
+pub type Violation = &'static str;
+
+pub fn begin(desk: &mut Desk, depends: bool, fate: Fate) -> World {
+    let mut world = World {
+        tickets: [0; TICKETS],
+        rows: [[None; ROWS]; TICKETS],
+        workers: [None; WORKERS as usize],
+        stray: None,
+        pending: None,
+        merged: [0; TICKETS],
+        commits: [0; TICKETS],
+        pushed: [false; TICKETS],
+        builders: [0; TICKETS],
+        fate,
+    };
+    let second: &[&str] = if depends { &["a"] } else { &[] };
+    for (at, (name, depends_on)) in [("a", &[][..]), ("b", second)].into_iter().enumerate() {
+        let (ticket, deeds) = desk.begin(name, depends_on);
+        world.tickets[at] = ticket;
+        world.write(at, &deeds, depends).expect("a first job");
+    }
+    world
+}
+
+impl World {
+    pub fn row(&self, ticket: u8, serial: u8) -> Option<Row> {
+        let mut rows = self.rows[usize::from(ticket)].iter().flatten();
+        rows.find(|row| row.serial == serial).copied()
+    }
+
+    pub fn row_mut(&mut self, ticket: u8, serial: u8) -> Option<&mut Row> {
+        let mut rows = self.rows[usize::from(ticket)].iter_mut().flatten();
+        rows.find(|row| row.serial == serial)
+    }
+
+    /// Writes a decision's effects into the queue.
+    pub fn write(&mut self, ticket: usize, deeds: &[Deed], told: bool) -> Result<(), Violation> {
+        let rows = &mut self.rows[ticket];
+        for deed in deeds {
+            let at = |serial: u8| move |row: &Option<Row>| row.is_some_and(|r| r.serial == serial);
+            match *deed {
+                Deed::Add(serial, kind) => {
+                    if rows.iter().any(at(serial)) {
+                        return Err("a job was ordered twice");
+                    }
+                    // Nobody depends on the second ticket, nor on the first where both are free.
+                    if kind.is_news() && (!told || ticket > 0) {
+                        continue;
+                    }
+                    let mut free = rows.iter_mut().filter(|row| row.is_none());
+                    *free.next().expect("room in the queue") = Some(Row {
+                        serial,
+                        kind,
+                        fence: 0,
+                        leased: false,
+                    });
+                }
+                Deed::GiveBack(serial) => {
+                    let Some(row) = rows.iter_mut().flatten().find(|row| row.serial == serial)
+                    else {
+                        return Err("a job that is gone was given back");
+                    };
+                    row.leased = false;
+                }
+                Deed::End(serial) => {
+                    let Some(at) = rows.iter().position(at(serial)) else {
+                        return Err("a job ended twice");
+                    };
+                    rows[at] = None;
+                }
+            }
+        }
+        rows.sort_by_key(|row| row.map_or(u8::MAX, |row| row.serial));
+        Ok(())
+    }
+}

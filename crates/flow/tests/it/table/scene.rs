@@ -1,0 +1,572 @@
+//! Tickets in every stage, and every event as it would really come to them.
+
+use std::collections::BTreeSet;
+
+use findings::{Claim, Severity};
+use flow::event::{AnswerOutcome, Choice, Failure, Lease};
+use flow::policy::{Land, OnExhausted, ProtectedChange, ReviewMode, Verify};
+use flow::ticket::{CheckOutcome, Submission};
+use flow::usage::{Budget, Caps};
+use flow::{Actor, Policy, Role, Stage, Time, Usage, What};
+
+use crate::story::{
+    Story, answer, approves, builder, check, created, dollars, finding, house, human, id, ids,
+    rejects, review, settled, submission, worker,
+};
+
+pub const EVENTS: [&str; 24] = [
+    "created",
+    "dependency_met",
+    "dependency_failed",
+    "dependency_repaired",
+    "dependencies_set",
+    "started",
+    "submitted",
+    "checked",
+    "reviewed",
+    "review_unusable",
+    "verified",
+    "landed",
+    "conflicted",
+    "combination_red",
+    "went_stale",
+    "job_failed",
+    "lease_lost",
+    "help_requested",
+    "budget_reached",
+    "budget_raised",
+    "waived",
+    "settled",
+    "resubmitted",
+    "cancelled",
+];
+
+/// Policies that part ways somewhere in the table.
+fn policies() -> Vec<Policy> {
+    let standard = Policy::default();
+    let mut strict = Policy {
+        on_exhausted: OnExhausted::Fail,
+        max_rounds: 1,
+        protected_change: ProtectedChange::Forbid,
+        ..standard.clone()
+    };
+    strict.limits.retries_max = 0;
+    let mut impatient = Policy {
+        max_rounds: 1,
+        ..standard.clone()
+    };
+    impatient.limits.retries_max = 0;
+    impatient.limits.red_checks_max = 0;
+    impatient.limits.conflicts_max = 0;
+    impatient.limits.stale_max = 0;
+    impatient.limits.unusable_reviews_max = 0;
+    let a_dollar = Caps {
+        usd_micros: Some(1_000_000),
+        ..Caps::default()
+    };
+    let poor = Policy {
+        budget: Budget {
+            ticket: a_dollar,
+            ..Budget::default()
+        },
+        ..standard.clone()
+    };
+    vec![
+        Policy {
+            review: ReviewMode::None,
+            ..standard.clone()
+        },
+        Policy {
+            review: ReviewMode::None,
+            land: Land::Branch,
+            ..standard.clone()
+        },
+        Policy {
+            land: Land::Branch,
+            verify: Verify::MustFix,
+            ..standard.clone()
+        },
+        Policy {
+            protected_change: ProtectedChange::Forbid,
+            ..standard.clone()
+        },
+        strict,
+        impatient,
+        poor,
+        standard,
+    ]
+}
+
+/// Lives that lead to `stage`.
+pub fn scenes(stage: Stage) -> Vec<Story> {
+    let standard = Policy::default();
+    let mut lives = vec![Story::at(stage, &standard)];
+    if stage == Stage::Pending {
+        lives.push(Story::created(standard.clone(), created(&["first"])).unwrap());
+    }
+    if stage == Stage::Escalated {
+        lives.extend(escalations());
+    }
+    if stage == Stage::Blocked {
+        let mut blocked = Story::created(standard.clone(), created(&["first"])).unwrap();
+        blocked.tell(&house(), failed_dependency("first"));
+        lives.push(blocked);
+    }
+    if stage == Stage::Building || stage == Stage::Reviewing {
+        let mut second = Story::begin();
+        second.rejected_round("c0", &["Names are not escaped"]);
+        if stage == Stage::Building {
+            second.start("build", &builder());
+        } else {
+            second.built("c1").green();
+        }
+        lives.push(second.clone());
+        if stage == Stage::Reviewing {
+            second.reviewed(approves());
+            lives.push(second);
+        }
+    }
+    lives.extend(with_a_past(stage));
+    lives
+        .iter()
+        .flat_map(|life| {
+            policies().into_iter().map(|policy| Story {
+                policy,
+                ..life.clone()
+            })
+        })
+        .collect()
+}
+
+/// A ticket that waited for another, was approved with a small thing left open, and then went
+/// wherever it went.
+fn with_a_past(stage: Stage) -> Option<Story> {
+    let mut story = Story::created(Policy::default(), created(&["first"])).unwrap();
+    let ticket = id("first");
+    story.tell(&house(), What::DependencyMet { ticket });
+    let low = finding("A comment is missing", Severity::Low);
+    story.built("c1").green();
+    story.reviewed(review(Claim::Approved, &[low]));
+    let limit = "the day's money".to_owned();
+    let overtaken = What::WentStale {
+        submission: Box::new(submission("c2")),
+        why: "somebody pushed".to_owned(),
+    };
+    match stage {
+        Stage::Approved => {}
+        Stage::Merging => {
+            story.merge_started();
+        }
+        Stage::Checking => {
+            story.tell(&house(), overtaken);
+        }
+        Stage::Reviewing => {
+            story.tell(&house(), overtaken).green();
+        }
+        Stage::Rework => {
+            story.tell(&house(), overtaken).green();
+            story.reviewed(rejects(&["The end is cut"]));
+        }
+        Stage::Escalated => {
+            story.tell(&house(), What::BudgetReached { limit });
+        }
+        Stage::Queued | Stage::Building => {
+            story.tell(&house(), What::BudgetReached { limit });
+            story.tell(&human(), settled(Choice::Reset));
+            if stage == Stage::Building {
+                story.start("build", &builder());
+            }
+        }
+        Stage::Pending | Stage::Blocked | Stage::Done | Stage::Failed | Stage::Cancelled => {
+            return None;
+        }
+    }
+    Some(story)
+}
+
+/// Escalated from each stage, by the day's budget, and by used-up rounds and red checks.
+fn escalations() -> Vec<Story> {
+    let from = [
+        Stage::Queued,
+        Stage::Checking,
+        Stage::Reviewing,
+        Stage::Merging,
+    ];
+    let mut lives: Vec<Story> = from
+        .into_iter()
+        .map(|stage| {
+            let mut story = Story::at(stage, &Policy::default());
+            let limit = "the day's money".to_owned();
+            story.tell(&house(), What::BudgetReached { limit });
+            story
+        })
+        .collect();
+    let mut rounds = Story::under(Policy {
+        max_rounds: 1,
+        ..Policy::default()
+    });
+    rounds.rejected_round("c1", &["Names are not escaped"]);
+    lives.push(rounds);
+    let mut red = Story::begin();
+    for n in 0..=red.policy.limits.red_checks_max {
+        red.built(&format!("c{n}")).checked(CheckOutcome::Failed);
+    }
+    lives.push(red);
+    let mut impatient = Story::created(Policy::default(), created(&["first"])).unwrap();
+    let ticket = id("first");
+    impatient.tell(&house(), What::DependencyMet { ticket });
+    impatient.tell(&house(), failed_dependency("first"));
+    lives.push(impatient);
+    lives
+}
+
+fn failed_dependency(name: &str) -> What {
+    What::DependencyFailed {
+        ticket: id(name),
+        why: "its tests never passed".to_owned(),
+    }
+}
+
+/// The event `name` in all its forms, each with the story it comes to and the one who reports it.
+pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, What)> {
+    if let Some(of_a_job) = job_events(story, name) {
+        return of_a_job;
+    }
+    let by = match name {
+        "created" | "dependencies_set" | "budget_raised" | "waived" | "settled" | "resubmitted"
+        | "cancelled" => human(),
+        "help_requested" => return help(story),
+        _ => house(),
+    };
+    plain_events(name)
+        .into_iter()
+        .map(|what| (story.clone(), by.clone(), what))
+        .collect()
+}
+
+fn help(story: &Story) -> Vec<(Story, Actor, What)> {
+    let why = "which greeting?".to_owned();
+    let mut at_work = story.clone();
+    let by = if story.stage() == Stage::Reviewing {
+        let queue = story.ticket.jobs[0].task.queue();
+        at_work.start(queue, &worker(queue));
+        worker(queue)
+    } else {
+        builder()
+    };
+    vec![(at_work, by, What::HelpRequested { why })]
+}
+
+fn plain_events(name: &str) -> Vec<What> {
+    let why = "because".to_owned();
+    let put = Box::new(submission("c2"));
+    let same_tree = Box::new(Submission {
+        commit: "c2".to_owned(),
+        ..submission("c1")
+    });
+    let protected = Box::new(Submission {
+        protected: vec!["ci.yml".to_owned()],
+        ..submission("c2")
+    });
+    match name {
+        "created" => vec![created(&[])],
+        "dependency_met" => ["first", "other"]
+            .map(|name| What::DependencyMet { ticket: id(name) })
+            .to_vec(),
+        "dependency_failed" => vec![failed_dependency("first"), failed_dependency("other")],
+        "dependency_repaired" => ["first", "other"]
+            .map(|name| What::DependencyRepaired { ticket: id(name) })
+            .to_vec(),
+        "dependencies_set" => [
+            (ids(&[]), BTreeSet::new(), Vec::new()),
+            (ids(&["x"]), BTreeSet::new(), Vec::new()),
+            (
+                ids(&["x"]),
+                BTreeSet::new(),
+                vec![(id("x"), "gone".to_owned())],
+            ),
+            (ids(&["t"]), BTreeSet::new(), Vec::new()),
+        ]
+        .map(|(depends_on, met, failed)| What::DependenciesSet {
+            depends_on,
+            met,
+            failed,
+            why: why.clone(),
+        })
+        .to_vec(),
+        "went_stale" => [put, same_tree, protected, Box::default()]
+            .map(|submission| What::WentStale {
+                submission,
+                why: why.clone(),
+            })
+            .to_vec(),
+        "budget_reached" => vec![What::BudgetReached { limit: why }],
+        "budget_raised" => vec![What::BudgetRaised {
+            budget: Budget::default(),
+            why,
+        }],
+        "waived" => ["F1", "F7"]
+            .map(|finding| What::Waived {
+                finding: finding.to_owned(),
+                why: why.clone(),
+            })
+            .to_vec(),
+        "settled" => choices().into_iter().map(settled).collect(),
+        "resubmitted" => [put, protected, Box::default()]
+            .map(|submission| What::Resubmitted { submission })
+            .to_vec(),
+        "cancelled" => vec![What::Cancelled { why }],
+        _ => unreachable!("{name} is a job's report"),
+    }
+}
+
+fn choices() -> Vec<Choice> {
+    let name = |name: &str| Some(name.to_owned());
+    vec![
+        Choice::Accept {
+            over_red_checks: false,
+        },
+        Choice::Accept {
+            over_red_checks: true,
+        },
+        Choice::Continue,
+        Choice::TakeOver,
+        Choice::Reset,
+        Choice::Reassign {
+            builder: name("betty"),
+            reviewer: None,
+        },
+        Choice::Reassign {
+            builder: None,
+            reviewer: name("ruth"),
+        },
+        Choice::Reject,
+    ]
+}
+
+/// Which queues' jobs report an event; none where it is no job's report.
+fn queues(name: &str) -> &'static [&'static str] {
+    match name {
+        "started" | "job_failed" | "lease_lost" => &["build", "check", "review", "verify", "merge"],
+        "submitted" => &["build"],
+        "checked" => &["check"],
+        "reviewed" | "review_unusable" => &["review"],
+        "verified" => &["verify"],
+        "landed" | "conflicted" | "combination_red" => &["merge"],
+        _ => &[],
+    }
+}
+
+/// A job's reports, from every open job that can make them; where none can, from one that is gone.
+fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, What)>> {
+    let queues = queues(name);
+    if queues.is_empty() {
+        return None;
+    }
+    let mut reports = Vec::new();
+    for queue in queues.iter().filter(|queue| story.jobs(queue) > 0) {
+        let by = if name == "lease_lost" {
+            house()
+        } else {
+            worker(queue)
+        };
+        for (story, lease) in leases(story, queue, name) {
+            let whats = lease_events(&story, name, lease);
+            let told = whats
+                .into_iter()
+                .map(|what| (story.clone(), by.clone(), what));
+            reports.extend(told);
+        }
+    }
+    if reports.is_empty() {
+        let gone = Lease {
+            serial: 99,
+            fence: 1,
+        };
+        let by = worker(queues.first().copied().unwrap_or_default());
+        let by = if name == "lease_lost" { house() } else { by };
+        let whats = lease_events(story, name, gone);
+        reports.extend(
+            whats
+                .into_iter()
+                .map(|what| (story.clone(), by.clone(), what)),
+        );
+    }
+    Some(reports)
+}
+
+/// The live lease of the queue's job, taken first where that leaves the stage as it is.
+fn leases(story: &Story, queue: &str, name: &str) -> Vec<(Story, Lease)> {
+    let job = story.job(queue);
+    let next = Lease {
+        serial: job.serial,
+        fence: job.fence + 1,
+    };
+    let current = Lease {
+        fence: job.fence,
+        ..next
+    };
+    match (job.holder.is_some(), name) {
+        (_, "started") => vec![(story.clone(), next)],
+        (true, _) => vec![(story.clone(), current)],
+        (false, _) => {
+            let mut found = Vec::new();
+            if matches!(name, "job_failed" | "lease_lost") {
+                found.push((story.clone(), next));
+            }
+            if matches!(story.stage(), Stage::Checking | Stage::Reviewing) {
+                let mut taken = story.clone();
+                taken.start(queue, &worker(queue));
+                found.push((taken, next));
+            }
+            if found.is_empty() {
+                found.push((story.clone(), next));
+            }
+            found
+        }
+    }
+}
+
+fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
+    let (commit, usage) = (story.commit(), Usage::default());
+    let why = "because".to_owned();
+    match name {
+        "started" => vec![What::Started { lease }],
+        "submitted" => submissions(lease),
+        "checked" => {
+            let outcomes = [
+                CheckOutcome::Passed,
+                CheckOutcome::Failed,
+                CheckOutcome::TimedOut,
+                CheckOutcome::RedOnBase,
+            ];
+            outcomes
+                .map(|outcome| What::Checked {
+                    lease,
+                    commit: commit.clone(),
+                    results: vec![check(outcome)],
+                    usage,
+                })
+                .to_vec()
+        }
+        "reviewed" => reviews(story, lease),
+        "review_unusable" => vec![What::ReviewUnusable { lease, why, usage }],
+        "verified" => [
+            AnswerOutcome::Fixed,
+            AnswerOutcome::Confirmed,
+            AnswerOutcome::Refuted,
+        ]
+        .map(|outcome| What::Verified {
+            lease,
+            commit: commit.clone(),
+            answers: vec![answer("F1", outcome)],
+            usage,
+        })
+        .to_vec(),
+        "landed" => vec![
+            story.landing(lease, "c1", "diff of c1"),
+            story.landing(lease, "c9", "diff of c9"),
+        ],
+        "conflicted" => vec![What::Conflicted {
+            lease,
+            files: Vec::new(),
+            evidence: why,
+            usage,
+        }],
+        "combination_red" => vec![What::CombinationRed {
+            lease,
+            results: vec![check(CheckOutcome::Failed)],
+            usage,
+        }],
+        "job_failed" => [
+            (Failure::Transient, usage),
+            (Failure::Transient, dollars(2)),
+            (Failure::Permanent, usage),
+            (Failure::Quota { until: Time(9) }, usage),
+            (Failure::Budget, usage),
+        ]
+        .map(|(failure, usage)| What::JobFailed {
+            lease,
+            failure,
+            message: why.clone(),
+            usage,
+        })
+        .to_vec(),
+        "lease_lost" => vec![What::LeaseLost { lease }],
+        _ => unreachable!("{name} is no job's report"),
+    }
+}
+
+fn submissions(lease: Lease) -> Vec<What> {
+    let protected = Submission {
+        protected: vec!["ci.yml".to_owned()],
+        ..submission("c1")
+    };
+    [submission("c1"), protected, Submission::default()]
+        .map(|submission| What::Submitted {
+            lease,
+            submission: Box::new(submission),
+            reports: Vec::new(),
+            session: None,
+            usage: dollars(2),
+        })
+        .to_vec()
+}
+
+fn reviews(story: &Story, lease: Lease) -> Vec<What> {
+    let low = finding("A comment is missing", Severity::Low);
+    [
+        approves(),
+        rejects(&["The end is cut"]),
+        review(Claim::ChangesRequested, &[low]),
+        review(Claim::Unknown, &[]),
+    ]
+    .map(|review| story.review_report(lease, review))
+    .to_vec()
+}
+
+/// The lease inside a job's report.
+pub fn lease_of(what: &mut What) -> Option<&mut Lease> {
+    match what {
+        What::Started { lease }
+        | What::Submitted { lease, .. }
+        | What::Checked { lease, .. }
+        | What::Reviewed { lease, .. }
+        | What::ReviewUnusable { lease, .. }
+        | What::Verified { lease, .. }
+        | What::Landed { lease, .. }
+        | What::Conflicted { lease, .. }
+        | What::CombinationRed { lease, .. }
+        | What::JobFailed { lease, .. }
+        | What::LeaseLost { lease } => Some(lease),
+        What::Created { .. }
+        | What::DependencyMet { .. }
+        | What::DependencyFailed { .. }
+        | What::DependencyRepaired { .. }
+        | What::DependenciesSet { .. }
+        | What::WentStale { .. }
+        | What::HelpRequested { .. }
+        | What::BudgetReached { .. }
+        | What::BudgetRaised { .. }
+        | What::Waived { .. }
+        | What::Settled { .. }
+        | What::Resubmitted { .. }
+        | What::Cancelled { .. } => None,
+    }
+}
+
+/// All roles that may report an event in one of its forms.
+pub fn reporters(name: &str) -> BTreeSet<Role> {
+    let mut found = BTreeSet::new();
+    for stage in Stage::ALL {
+        let told = scenes(stage);
+        for (story, _, what) in told.iter().flat_map(|scene| variants(scene, name)) {
+            let serial = what.lease().map(|lease| lease.serial);
+            let job = story.ticket.jobs.iter().find(|j| Some(j.serial) == serial);
+            if what.lease().is_none() || job.is_some() {
+                found.extend(flow::advance::roles(&what, job.map(|job| &job.task)));
+            }
+        }
+    }
+    found
+}
