@@ -63,7 +63,7 @@ pub async fn begin(
         Ok(_) => Ok(Begun { id, resumed: false }),
         // Somebody began the same in this instant: it is theirs and ours.
         Err(engine::desk::Error::Store(store::Error::Exists(_))) => {
-            must_be_here(shop, &office.desk.ticket(&id).await?.ticket)?;
+            must_be_here(&shop.git, &office.desk.ticket(&id).await?.ticket)?;
             Ok(Begun { id, resumed: true })
         }
         Err(error) => Err(error.into()),
