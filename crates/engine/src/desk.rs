@@ -2,6 +2,7 @@
 //! and begins again where somebody else was faster. It knows no stage.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use flow::event::Lease;
@@ -10,7 +11,6 @@ use flow::ticket::Spec;
 use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::json;
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
-use tokio::sync::mpsc;
 
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
@@ -57,7 +57,13 @@ pub struct Desk {
     pub store: Arc<dyn Store>,
     pub clock: fn() -> Time,
     /// Hears the story as it is decided, where somebody listens.
-    pub witness: Option<mpsc::UnboundedSender<Told>>,
+    pub witness: Option<Arc<dyn Witness>>,
+}
+
+/// Hears each part of the story in its order, before anything further is decided,
+/// so that nothing is left untold when the work ends.
+pub trait Witness: fmt::Debug + Send + Sync {
+    fn hear(&self, told: Told);
 }
 
 /// A part of a ticket's story.
@@ -230,12 +236,10 @@ impl Desk {
 
     fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
         if let Some(witness) = &self.witness {
-            let told = Told {
+            witness.hear(Told {
                 ticket: after.id.clone(),
                 story: narrate(before, event, after),
-            };
-            // Nobody has to listen to the end.
-            let _ = witness.send(told);
+            });
         }
     }
 

@@ -35,7 +35,7 @@ use crate::wakes::Wakes;
 use crate::{Result, Store};
 
 use bell::Bell;
-use claim::Look;
+use claim::{Look, Promoted};
 use pipeline::{Pipeline, Session, Value, values};
 
 #[derive(Debug)]
@@ -45,6 +45,7 @@ pub(crate) struct Postgres {
     pool: Pool,
     wakes: Arc<Wakes>,
     bell: Bell,
+    promoted: Promoted,
 }
 
 impl Postgres {
@@ -59,6 +60,7 @@ impl Postgres {
             settings,
             pool,
             wakes,
+            promoted: Promoted::default(),
         })
     }
 

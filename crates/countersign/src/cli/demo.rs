@@ -36,7 +36,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     };
     out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
     let mut office = Office::open(surroundings).await?;
-    let told = run::listen(&mut office, out);
+    run::listen(&mut office, out);
     let shop = furnish(&office, &stage.repository, &stage.asked)
         .await?
         .shop;
@@ -46,7 +46,6 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     })
     .await?;
     let ticket = run::drive(&shop, &begun.id).await?;
-    drop((shop, told));
     run::finish(&office, &ticket, desktop).await?;
     let program = called(&desktop.surroundings);
     let again = format!("{program} --data-dir {}", stage.data_dir.display());

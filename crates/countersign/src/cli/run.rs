@@ -1,15 +1,14 @@
 //! `countersign run`
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use engine::desk::Told;
+use engine::desk::{Told, Witness};
 use engine::process::Stop;
 use engine::workshop::Workshop;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
 use flow::{Stage, Ticket, TicketId};
-use tokio::sync::mpsc;
 
 use super::out::Out;
 use super::{Desktop, escalation, prompt, ticket};
@@ -84,7 +83,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             Landing::Merge => Land::Merge,
         }),
     };
-    let told = listen(&mut office, &desktop.out);
+    listen(&mut office, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;
     for remark in &furnished.remarks {
         desktop.out.line(format!("note: {remark}"));
@@ -106,33 +105,37 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         }
         exit = finish(&office, &ticket, desktop).await?;
     }
-    drop((shop, told));
     Ok(exit)
 }
 
 /// Prints the story while it happens.
-pub fn listen(office: &mut Office, out: &Out) -> tokio::task::JoinHandle<()> {
-    let (witness, mut told) = mpsc::unbounded_channel::<Told>();
-    office.desk.witness = Some(witness);
-    let out = out.clone();
-    tokio::spawn(async move {
-        let mut ours = None;
-        while let Some(Told { ticket, story }) = told.recv().await {
-            let is_ours = *ours.get_or_insert_with(|| ticket.clone()) == ticket;
-            // Only others need to be named: news of this ticket's end reaches its dependants.
-            let name = if is_ours {
-                String::new()
-            } else {
-                format!("{ticket}: ")
-            };
-            for sentence in story {
-                out.line(format!(
-                    "{name}{}",
-                    out.paint(sentence.mood, &sentence.text)
-                ));
-            }
+pub fn listen(office: &mut Office, out: &Out) {
+    office.desk.witness = Some(Arc::new(Listener {
+        out: out.clone(),
+        ours: OnceLock::new(),
+    }));
+}
+
+#[derive(Debug)]
+struct Listener {
+    out: Out,
+    ours: OnceLock<TicketId>,
+}
+
+impl Witness for Listener {
+    fn hear(&self, Told { ticket, story }: Told) {
+        // Only others need to be named: news of this ticket's end reaches its dependants.
+        let is_ours = *self.ours.get_or_init(|| ticket.clone()) == ticket;
+        let name = if is_ours {
+            String::new()
+        } else {
+            format!("{ticket}: ")
+        };
+        for sentence in story {
+            let text = self.out.paint(sentence.mood, &sentence.text);
+            self.out.line(format!("{name}{text}"));
         }
-    })
+    }
 }
 
 /// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.

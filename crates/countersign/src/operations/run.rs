@@ -58,11 +58,16 @@ pub async fn begin(
     spec.context
         .base_branch
         .get_or_insert_with(|| shop.project.base_branch.clone());
-    office
-        .desk
-        .open(&id, spec, &shop.project.policy, office.person())
-        .await?;
-    Ok(Begun { id, resumed: false })
+    let policy = &shop.project.policy;
+    match office.desk.open(&id, spec, policy, office.person()).await {
+        Ok(_) => Ok(Begun { id, resumed: false }),
+        // Somebody began the same in this instant: it is theirs and ours.
+        Err(engine::desk::Error::Store(store::Error::Exists(_))) => {
+            must_be_here(&shop.git, &office.desk.ticket(&id).await?.ticket)?;
+            Ok(Begun { id, resumed: true })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A ticket belongs to the repository it was made in.

@@ -41,7 +41,7 @@ struct Tally {
     taken_over: usize,
     /// A late report found a closed door.
     refused: usize,
-    /// The paused one held a lock that the second could not wait for.
+    /// Ended because the database kept it waiting too long.
     locked: u32,
 }
 

@@ -107,6 +107,11 @@ impl Repository {
         }
         for place in &places {
             if let Some(why) = self.in_the_way(place, old, new).await? {
+                let to = self.branch(branch).await?;
+                if to.as_ref() != Some(old) {
+                    // What is in the way was brought there by whoever moved the branch.
+                    return Ok(Landed::Moved { to });
+                }
                 return Ok(Landed::Held {
                     work_tree: place.path.clone(),
                     why,

@@ -8,24 +8,31 @@ use super::{Error, Oid, Repository, Worktree};
 const UNFINISHED: &[&str] = &["rebase-merge", "rebase-apply", "sequencer"];
 
 impl Repository {
-    /// Puts the worktree on its branch at `commit`, with no changes and no untracked files; what
-    /// git ignores stays. Commits and files that this would drop are first saved under `keep`.
-    pub async fn restore(
+    /// Saves under `keep` what [`Repository::put_back`] would drop, commits and files, and changes
+    /// nothing in the worktree. False if it is as it should be already.
+    pub async fn set_aside(
         &self,
         worktree: &Worktree,
         commit: &Oid,
         keep: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let place = worktree.place()?;
         let head = self.head_at(&place).await?;
         let clean = self.save_leftovers(worktree, keep).await?.is_none();
         let at_rest = head.branch.as_deref() == Some(&worktree.branch) && &head.commit == commit;
         if clean && at_rest {
-            return Ok(());
+            return Ok(false);
         }
         if clean && &head.commit != commit && !self.is_ancestor(&head.commit, commit).await? {
             self.keep_ref(keep, &head.commit, None).await?;
         }
+        Ok(true)
+    }
+
+    /// Puts the worktree on its branch at `commit`, with no changes and no untracked files; what
+    /// git ignores stays.
+    pub async fn put_back(&self, worktree: &Worktree, commit: &Oid) -> Result<(), Error> {
+        let place = worktree.place()?;
         for left in UNFINISHED {
             // Mostly there is none.
             let _ = fs::remove_dir_all(place.git_dir.join(left));

@@ -29,8 +29,11 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
-    held.must_be_ours().await?;
-    shop.git.restore(&worktree, &start, &aside).await?;
+    if shop.git.set_aside(&worktree, &start, &aside).await? {
+        // Whoever holds the job now may be at work in there.
+        held.must_be_ours().await?;
+        shop.git.put_back(&worktree, &start).await?;
+    }
     let mut run = run_builder(held, &worktree).await?;
     held.must_be_ours().await?;
     if shop.ward.is_some() {

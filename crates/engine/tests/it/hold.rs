@@ -4,13 +4,13 @@
     reason = "Countersign itself is started and killed here"
 )]
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use engine::process::sweep;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
@@ -53,8 +53,9 @@ async fn an_orphan_without_its_mark_is_still_ended() {
     assert_eq!(alive(&nap), 0);
 }
 
-/// Hears the leader through a pipe that only the leader holds: `up` when it says
-/// something, `gone` when it is no more.
+/// Hears from the leader: `up` when it says its process id, `gone` when that
+/// process is no more. The end of a pipe would not do for the second, because a
+/// dying process closes its files while it is still to be seen.
 struct Ear {
     up: oneshot::Receiver<()>,
     gone: tokio::task::JoinHandle<()>,
@@ -65,10 +66,11 @@ impl Ear {
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let (heard, up) = oneshot::channel();
         let gone = tokio::task::spawn_blocking(move || {
-            let mut pipe = File::open(fifo).unwrap();
-            assert_eq!(pipe.read(&mut [0; 16]).unwrap(), 3);
+            let said = std::fs::read_to_string(fifo).unwrap();
+            let leader = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
+            let leader = pidfd_open(leader, PidfdFlags::empty()).unwrap();
             heard.send(()).unwrap();
-            assert_eq!(pipe.read(&mut [0; 16]).unwrap(), 0);
+            poll(&mut [PollFd::new(&leader, PollFlags::IN)], None).unwrap();
         });
         Self { up, gone }
     }
@@ -79,9 +81,7 @@ async fn the_program_dies_with_countersign_and_the_rest_at_the_next_start() {
     let data = TempDir::new().unwrap();
     let ear = Ear::at(data.path().join("ear"));
     let nap = nap(72);
-    let script = format!(
-        "exec 3>ear; setsid {nap} 3>&- >/dev/null 2>&1 </dev/null & echo up >&3; exec sleep 600"
-    );
+    let script = format!("setsid {nap} >/dev/null 2>&1 </dev/null & echo $$ >ear; exec sleep 600");
     let mut countersign = host(&data, &script);
     ear.up.await.unwrap();
     countersign.kill().await.unwrap();

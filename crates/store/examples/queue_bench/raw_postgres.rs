@@ -23,10 +23,15 @@ const PUT_IN: &str = "WITH added AS (INSERT INTO jobs (queue, state, priority, b
     INSERT INTO events (at, name, body)
     SELECT 1, 'enqueued', json_build_object('job', id)::text FROM added";
 
+/// What helps the store helps its rival too.
+const SESSION: &str = "SET search_path = countersign_raw; SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off; SET jit = off";
+
 /// Completes what is held and claims the next, in one statement.
 const TURN: &str = "WITH done AS (UPDATE jobs SET state = 'done' WHERE id = ANY ($1::bigint[])
         RETURNING id),
     picked AS MATERIALIZED (SELECT id FROM jobs WHERE state = 'ready' AND queue = 'work'
+            AND (SELECT count(*) FROM done) >= 0
         ORDER BY priority DESC, id LIMIT $2 FOR UPDATE SKIP LOCKED),
     taken AS (UPDATE jobs SET state = 'leased', holder = 'raw', until = 1
         FROM picked WHERE jobs.id = picked.id RETURNING jobs.id, body),
@@ -47,8 +52,7 @@ async fn connect(url: &str) -> Client {
 
 async fn in_schema(url: &str) -> Client {
     let client = connect(url).await;
-    let sql = "SET search_path = countersign_raw";
-    client.batch_execute(sql).await.unwrap();
+    client.batch_execute(SESSION).await.unwrap();
     client
 }
 
@@ -104,11 +108,15 @@ pub async fn from_enqueue_to_start(url: &str) {
             }
         }
     });
-    let prelude = "SET search_path = countersign_raw; LISTEN raw";
-    listener.batch_execute(prelude).await.unwrap();
+    listener.batch_execute(SESSION).await.unwrap();
+    listener.batch_execute("LISTEN raw").await.unwrap();
     let turn = listener.prepare(TURN).await.unwrap();
     let giver = in_schema(url).await;
-    let sql = format!("WITH put AS ({PUT_IN} RETURNING 1) SELECT pg_notify('raw', '') FROM put");
+    let sql = PUT_IN.replace(
+        "\n    INSERT INTO events",
+        ",\n    logged AS (INSERT INTO events",
+    );
+    let sql = format!("{sql}) SELECT pg_notify('raw', '') FROM added");
     let put_in = giver.prepare(&sql).await.unwrap();
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {

@@ -99,7 +99,7 @@ CREATE INDEX jobs_ready ON jobs (queue, agent, priority DESC, id) WHERE state = 
 CREATE INDEX jobs_waiting ON jobs (queue, not_before) WHERE state = 'waiting';
 CREATE INDEX jobs_leased_free ON jobs (queue, lease_until) WHERE state = 'leased' AND NOT tracked;
 CREATE INDEX jobs_leased_tracked ON jobs (lease_until) WHERE state = 'leased' AND tracked;
-CREATE INDEX jobs_by_queue ON jobs (queue, id);
+-- None by queue alone: here every change of a job's state would write to it.
 CREATE INDEX jobs_dead ON jobs (id) WHERE state = 'dead';
 CREATE UNIQUE INDEX jobs_of_ticket ON jobs (ticket, serial) WHERE ticket IS NOT NULL;
 CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE key IS NOT NULL;

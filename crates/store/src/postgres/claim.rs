@@ -1,13 +1,16 @@
 //! Which job goes to whom. Walks the indexes of live jobs from their top; a job that somebody
 //! else is just taking is skipped, so claims never wait for each other.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::error::Error;
 use crate::job::{Ask, JobId, Leased, Work};
-use crate::rows::{self, clean, nat, nat32, time};
+use crate::rows::{self, clean, count, nat, nat32, time};
 
 use super::Postgres;
 use super::bell::Bell;
@@ -17,6 +20,38 @@ use super::pipeline::{Pipeline, Place, Session, Value, values};
 const PROMOTED_MAX: i64 = 256;
 /// How many jobs one claim takes.
 const CLAIMED_MAX: u32 = 1000;
+
+/// How late a busy queue may notice that a waiting job is due, or a lease has run out. A queue
+/// that seems empty always looks.
+const PROMOTED_EVERY: Duration = Duration::from_millis(50);
+
+/// When this process last brought back what was due, for each queue.
+#[derive(Debug, Default)]
+pub(super) struct Promoted {
+    last: Mutex<HashMap<String, Instant>>,
+}
+
+impl Promoted {
+    /// Those of the queues whose turn it is.
+    pub(super) fn due(&self, queues: &[String]) -> Vec<String> {
+        let now = Instant::now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_due = |queue: &&String| {
+            let due = last
+                .get(*queue)
+                .is_none_or(|then| now.duration_since(*then) >= PROMOTED_EVERY);
+            if due {
+                last.insert((*queue).clone(), now);
+            }
+            due
+        };
+        queues
+            .iter()
+            .filter(|queue| is_due(queue))
+            .cloned()
+            .collect()
+    }
+}
 
 /// Not paused: `queue` is the job's, $2 the agent, $3 its provider.
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
@@ -30,14 +65,15 @@ const LINES: &str = "(SELECT DISTINCT queue, agent FROM unnest($1::text[]) AS q 
     CROSS JOIN (VALUES (''), ($2)) AS a (agent)) AS line";
 
 /// The top of each line, then the top of them all. `found` sees `line`.
-fn picked(ask: &Ask, lock: &str) -> String {
+/// `first` is a condition that is looked at before any job is.
+fn picked(ask: &Ask, first: &str, lock: &str) -> String {
     if ask.ticket.is_some() {
         return format!(
             "SELECT line.id, line.priority FROM (SELECT id, priority, queue, agent FROM jobs
                 WHERE state = 'ready' AND ticket = $4 AND queue = ANY ($1::text[])
                     AND agent IN ('', $2)
                 ORDER BY priority DESC, id LIMIT $5 {lock}) AS line
-            WHERE {OPEN} ORDER BY priority DESC, id LIMIT $5"
+            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT $5"
         );
     }
     format!(
@@ -45,7 +81,7 @@ fn picked(ask: &Ask, lock: &str) -> String {
             (SELECT id, priority FROM jobs
                 WHERE state = 'ready' AND queue = line.queue AND agent = line.agent
                 ORDER BY priority DESC, id LIMIT $5 {lock}) AS top
-        WHERE {OPEN} AND $4::text IS NULL ORDER BY top.priority DESC, top.id LIMIT $5"
+        WHERE {OPEN} AND $4::text IS NULL {first} ORDER BY top.priority DESC, top.id LIMIT $5"
     )
 }
 
@@ -62,32 +98,60 @@ fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
     ]
 }
 
-/// Takes jobs that are ready, each with its line in the log where no ticket follows it.
-pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
-    let picked = picked(ask, "FOR UPDATE SKIP LOCKED");
-    let sql = format!(
-        "WITH picked AS MATERIALIZED ({picked}),
+/// Takes jobs that are ready, each with its line in the log where no ticket follows it. Values are
+/// numbered from 1 to 7.
+fn taking(ask: &Ask, first: &str) -> String {
+    let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED");
+    format!(
+        "picked AS MATERIALIZED ({picked}),
         taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $7,
-                lease_until = clock_ms() + $6
+                lease_until = (SELECT clock_ms()) + $6
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
                 attempts, jobs.priority, tracked),
         logged AS (INSERT INTO events (ticket, at, name, by, body)
-            SELECT ticket, clock_ms(), 'job_claimed', holder,
+            SELECT ticket, (SELECT clock_ms()), 'job_claimed', holder,
                 json_build_object('job', id, 'queue', queue, 'kind', kind)::text
-            FROM taken WHERE NOT tracked)
-        SELECT * FROM taken ORDER BY priority DESC, id"
-    );
+            FROM taken WHERE NOT tracked)"
+    )
+}
+
+fn values_to_take(ask: &Ask) -> Vec<Value> {
     let mut values = values_of(ask, ask.most);
     values.push(Box::new(rows::lease_end(0, ask.lease)));
     values.push(Box::new(clean(&ask.holder)));
+    values
+}
+
+pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
+    let taking = taking(ask, "");
+    let sql = format!("WITH {taking} SELECT * FROM taken ORDER BY priority DESC, id");
+    steps.push(sql, values_to_take(ask))
+}
+
+/// The same in one statement with what `ends` does before it: its last common table is `checked`,
+/// of one row, and its values are numbered from 8.
+///
+/// "Before" matters. Looking for a job can leave a lock on one that is not taken, because somebody
+/// took it just then. Whoever takes first and ends later could wait for such a lock while others
+/// wait for its own; whoever waits only while ending, and takes last, cannot.
+pub(super) fn end_and_take(steps: &mut Pipeline, ends: &str, more: Vec<Value>, ask: &Ask) -> Place {
+    let taking = taking(ask, "AND EXISTS (SELECT 1 FROM checked)");
+    let sql = format!(
+        "WITH {ends}, {taking} SELECT taken.* FROM checked LEFT JOIN taken ON true
+        ORDER BY priority DESC, id"
+    );
+    let mut values = values_to_take(ask);
+    values.extend(more);
     steps.push(sql, values)
 }
 
 /// Waiting jobs whose time has come; and leased jobs that no ticket follows and whose lease ran
 /// out, which nobody else will bring back.
-pub(super) fn bring_back(steps: &mut Pipeline, ask: &Ask, attempts_max: u32) {
-    let queues: Vec<String> = ask.queues.iter().map(|queue| clean(queue)).collect();
+pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max: u32) {
+    if queues.is_empty() {
+        return;
+    }
     steps.push(
         "UPDATE jobs SET state = 'ready' WHERE id IN (SELECT id FROM jobs
             WHERE state = 'waiting' AND queue = ANY ($1::text[]) AND not_before <= clock_ms()
@@ -117,7 +181,8 @@ pub(super) fn bring_back(steps: &mut Pipeline, ask: &Ask, attempts_max: u32) {
 }
 
 pub(super) fn taken(found: &[Row]) -> Result<Vec<Leased>, Error> {
-    found.iter().map(leased).collect()
+    let is_job = |row: &&Row| row.get::<_, Option<i64>>(0).is_some();
+    found.iter().filter(is_job).map(leased).collect()
 }
 
 fn leased(row: &Row) -> Result<Leased, Error> {
@@ -147,11 +212,33 @@ pub(super) enum Look {
 }
 
 impl Postgres {
-    /// Each statement is a transaction of its own: none rests on another.
     pub(super) async fn claim_jobs(&self, ask: &Ask) -> Result<Vec<Leased>, Error> {
+        let due = self.promoted.due(&ask.queues);
+        let claimed = self.take_from(ask, due.clone()).await?;
+        if due.len() == ask.queues.len() || count(claimed.len()) >= i64::from(ask.most) {
+            return Ok(claimed);
+        }
+        Ok(self.take_the_rest(ask, claimed).await)
+    }
+
+    /// The queues seem empty: now all that is due is brought back, whenever that was done last.
+    /// What goes wrong here must not hide what has been written; the next call will show it.
+    pub(super) async fn take_the_rest(&self, ask: &Ask, mut claimed: Vec<Leased>) -> Vec<Leased> {
+        let had = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
+        let rest = Ask {
+            most: ask.most.saturating_sub(had),
+            ..ask.clone()
+        };
+        let more = self.take_from(&rest, ask.queues.clone()).await;
+        claimed.extend(more.unwrap_or_default());
+        claimed
+    }
+
+    /// Each statement is a transaction of its own: none rests on another.
+    async fn take_from(&self, ask: &Ask, due: Vec<String>) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
-        bring_back(&mut steps, ask, self.settings.attempts_max);
+        bring_back(&mut steps, due, self.settings.attempts_max);
         let place = take(&mut steps, ask);
         let answers = session.run(steps).await?;
         answers.all_well(true)?;
@@ -162,7 +249,7 @@ impl Postgres {
     pub(super) async fn look(&self, ask: &Ask) -> Result<Look, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Bell::arm(&ask.queues);
-        let picked = picked(ask, "");
+        let picked = picked(ask, "", "");
         let ready = steps.push(picked, values_of(ask, 1));
         let due = steps.push(
             "SELECT min(due) - clock_ms() FROM unnest($1::text[]) AS q (queue) CROSS JOIN LATERAL

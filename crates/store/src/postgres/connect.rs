@@ -17,6 +17,12 @@ const SERVER_MIN: i32 = 130_000;
 /// In order; the schema's version is how many of them have been applied.
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_first.sql")];
 
+/// Every statement of ours walks an index and is prepared once. So it is planned once, not at each
+/// call, which took longer than the work; and the plan is not a scan because the tables were small
+/// when it was made. No transaction of a stopped program holds its locks for ever.
+const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
+    -c idle_in_transaction_session_timeout=60000";
+
 pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
     let mut config = Config::from_str(url)
         .map_err(|error| Error::Other(format!("this is no PostgreSQL URL: {error}")))?;
@@ -26,11 +32,9 @@ pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
                 .to_owned(),
         ));
     }
-    // Nobody waits for a lock for ever, and no transaction of a stopped program holds one so.
-    let lock_ms = settings.busy_timeout.as_millis();
-    let own = format!("-c lock_timeout={lock_ms} -c idle_in_transaction_session_timeout=60000");
     let given = config.get_options().unwrap_or_default();
-    config.options(format!("{given} {own}").trim());
+    let lock_ms = settings.busy_timeout.as_millis();
+    config.options(format!("{given} {SESSION} -c lock_timeout={lock_ms}").trim());
     config.application_name("countersign");
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(settings.connect_timeout);

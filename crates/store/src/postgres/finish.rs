@@ -19,12 +19,50 @@ impl Postgres {
         ended: &[Ended],
         then: Option<&Ask>,
     ) -> Result<Vec<Leased>, Error> {
+        let due = then.map_or(Vec::new(), |ask| self.promoted.due(&ask.queues));
+        let all_done = ended
+            .iter()
+            .all(|one| matches!(one.outcome, Outcome::Done { .. }));
+        let claimed = match then {
+            Some(ask) if all_done && due.is_empty() => self.end_done_and_take(ended, ask).await?,
+            Some(_) | None => self.end_any(ended, then, due).await?,
+        };
+        match then {
+            Some(ask) if count(claimed.len()) < i64::from(ask.most) => {
+                Ok(self.take_the_rest(ask, claimed).await)
+            }
+            Some(_) | None => Ok(claimed),
+        }
+    }
+
+    /// What a busy worker does all day, in one statement.
+    async fn end_done_and_take(&self, ended: &[Ended], ask: &Ask) -> Result<Vec<Leased>, Error> {
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = Pipeline::default();
+        let (ids, fences, results) = done_columns(ended)?;
+        let wanted = count(ids.len());
+        let values = values![ids, fences, results, wanted];
+        let place = claim::end_and_take(&mut steps, &done(8), values, ask);
+        let answers = session.run(steps).await?;
+        if answers.first_error().is_some_and(is_not_all) {
+            return Err(self.stale(ended).await?);
+        }
+        answers.all_well(true)?;
+        claim::taken(answers.rows(place)?)
+    }
+
+    async fn end_any(
+        &self,
+        ended: &[Ended],
+        then: Option<&Ask>,
+        due: Vec<String>,
+    ) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
         end_free(&mut steps, ended)?;
         let claimed = then.map(|ask| {
-            claim::bring_back(&mut steps, ask, self.settings.attempts_max);
+            claim::bring_back(&mut steps, due, self.settings.attempts_max);
             claim::take(&mut steps, ask)
         });
         // Sent at once: where an assertion above refused, this takes everything back.
@@ -95,56 +133,78 @@ impl Postgres {
     }
 }
 
-/// One statement for each way to end; each refuses unless every job of its was still held.
-fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
-    let mut done = (Vec::new(), Vec::new(), Vec::new());
-    let mut retry = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut dead = (Vec::new(), Vec::new(), Vec::new());
+type Columns = (Vec<i64>, Vec<i64>, Vec<String>);
+
+/// Ids, fences and results of those that are done.
+fn done_columns(ended: &[Ended]) -> Result<Columns, Error> {
+    let mut columns = Columns::default();
     for one in ended {
-        let (id, fence) = (one.job.0, int(one.fence));
-        match &one.outcome {
-            Outcome::Done { result } => {
-                done.0.push(id);
-                done.1.push(fence);
-                done.2.push(serde_json::to_string(result)?);
-            }
-            Outcome::Retry { error, not_before } => {
-                retry.0.push(id);
-                retry.1.push(fence);
-                retry.2.push(rows::clean(error));
-                retry.3.push(not_before.0);
-            }
-            Outcome::Dead { error } => {
-                dead.0.push(id);
-                dead.1.push(fence);
-                dead.2.push(rows::clean(error));
-            }
+        if let Outcome::Done { result } = &one.outcome {
+            columns.0.push(one.job.0);
+            columns.1.push(int(one.fence));
+            columns.2.push(serde_json::to_string(result)?);
         }
     }
-    if !done.0.is_empty() {
-        let wanted = count(done.0.len());
-        steps.push(DONE, values![done.0, done.1, done.2, wanted]);
+    Ok(columns)
+}
+
+/// One statement for each way to end; each refuses unless every job of its was still held.
+fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
+    let done_jobs = done_columns(ended)?;
+    let mut retry = (Columns::default(), Vec::new());
+    let mut dead = Columns::default();
+    for one in ended {
+        match &one.outcome {
+            Outcome::Done { .. } => {}
+            Outcome::Retry { error, not_before } => {
+                failed(&mut retry.0, one, error);
+                retry.1.push(not_before.0);
+            }
+            Outcome::Dead { error } => failed(&mut dead, one, error),
+        }
     }
-    if !retry.0.is_empty() {
-        let wanted = count(retry.0.len());
-        steps.push(RETRY, values![retry.0, retry.1, retry.2, wanted, retry.3]);
+    if !done_jobs.0.is_empty() {
+        let (ids, fences, results) = done_jobs;
+        let wanted = count(ids.len());
+        let sql = format!("WITH {} SELECT * FROM checked", done(1));
+        steps.push(sql, values![ids, fences, results, wanted]);
+    }
+    if !retry.1.is_empty() {
+        let ((ids, fences, errors), times) = retry;
+        let wanted = count(ids.len());
+        steps.push(RETRY, values![ids, fences, errors, wanted, times]);
     }
     if !dead.0.is_empty() {
-        let wanted = count(dead.0.len());
-        steps.push(DEAD, values![dead.0, dead.1, dead.2, wanted]);
+        let (ids, fences, errors) = dead;
+        let wanted = count(ids.len());
+        steps.push(DEAD, values![ids, fences, errors, wanted]);
     }
     Ok(())
 }
 
-const DONE: &str = "WITH ended AS (UPDATE jobs SET state = 'done', result = given.text,
-            ended_at = clock_ms(), lease_until = NULL
-        FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS given (id, fence, text)
-        WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = 'leased' AND NOT tracked
-        RETURNING jobs.id, queue, kind, ticket, holder),
-    logged AS (INSERT INTO events (ticket, at, name, by, body)
-        SELECT ticket, clock_ms(), 'job_done', coalesce(holder, ''),
-            json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM ended)
-    SELECT assert_all(count(*), $4) FROM ended";
+fn failed(columns: &mut Columns, one: &Ended, error: &str) {
+    columns.0.push(one.job.0);
+    columns.1.push(int(one.fence));
+    columns.2.push(rows::clean(error));
+}
+
+/// Ends jobs as done; its four values are numbered from `first`.
+fn done(first: usize) -> String {
+    let (ids, fences, results, wanted) = (first, first + 1, first + 2, first + 3);
+    format!(
+        "ended AS (UPDATE jobs SET state = 'done', result = given.text,
+                ended_at = (SELECT clock_ms()), lease_until = NULL
+            FROM unnest(${ids}::bigint[], ${fences}::bigint[], ${results}::text[])
+                AS given (id, fence, text)
+            WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = 'leased'
+                AND NOT tracked
+            RETURNING jobs.id, queue, kind, ticket, holder),
+        noted AS (INSERT INTO events (ticket, at, name, by, body)
+            SELECT ticket, (SELECT clock_ms()), 'job_done', coalesce(holder, ''),
+                json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM ended),
+        checked AS (SELECT assert_all(count(*), ${wanted}) FROM ended)"
+    )
+}
 
 const RETRY: &str = "WITH ended AS (UPDATE jobs SET last_error = given.text, not_before = given.at,
             state = CASE WHEN given.at <= clock_ms() THEN 'ready' ELSE 'waiting' END,

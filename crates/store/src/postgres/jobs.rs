@@ -105,8 +105,8 @@ pub(super) fn assert_room(rooms: &[Room], answers: &Answers) -> Result<(), Error
 
 const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
         created_at, not_before, key, body)
-    SELECT queue, CASE WHEN not_before <= clock_ms() THEN 'ready' ELSE 'waiting' END, agent,
-        priority, ticket, serial, tracked, kind, clock_ms(), greatest(not_before, 0), key, body
+    SELECT queue, CASE WHEN not_before <= (SELECT clock_ms()) THEN 'ready' ELSE 'waiting' END, agent,
+        priority, ticket, serial, tracked, kind, (SELECT clock_ms()), greatest(not_before, 0), key, body
     FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::boolean[],
             $7::text[], $8::bigint[], $9::text[], $10::text[])
         WITH ORDINALITY AS j (queue, agent, priority, ticket, serial, tracked, kind, not_before,
@@ -144,7 +144,7 @@ fn add_free(steps: &mut Pipeline, jobs: &[JobColumns]) -> Place {
         "WITH added AS ({ADD} ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
             RETURNING id, queue, kind),
         logged AS (INSERT INTO events (at, name, by, body)
-            SELECT clock_ms(), 'job_enqueued', '',
+            SELECT (SELECT clock_ms()), 'job_enqueued', '',
                 json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM added)
         SELECT id FROM added ORDER BY id"
     );

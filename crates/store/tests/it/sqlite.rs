@@ -38,6 +38,9 @@ async fn a_child_process() {
         return;
     };
     let (role, place) = told.split_once(' ').unwrap();
+    if role == "fill" {
+        return fill_the_disk(place).await;
+    }
     let store = open(place).await;
     match role {
         "give" => {
@@ -291,6 +294,78 @@ async fn no_work_is_begun_when_little_room_is_left() {
     store.commit(creation(blank("T-1"))).await.unwrap();
     assert!(Path::new(&format!("{}-ballast", house.place)).exists());
     claim_one(&*house.store, &ask("work")).await;
+}
+
+/// Writes until the disk is full, and then what happened: the ballast makes room for that.
+async fn fill_the_disk(place: &str) {
+    let settings = Settings {
+        free_space_min_bytes: 0,
+        ..Settings::default()
+    };
+    let store = store::open_with(place, settings).await.unwrap();
+    let ballast = format!("{place}-ballast");
+    assert!(Path::new(&ballast).exists());
+    let mut last = 0;
+    let error = loop {
+        let mut ticket = blank(&format!("T-{}", last + 1));
+        ticket.spec.description = "much ".repeat(4000);
+        match store.commit(creation(ticket)).await {
+            Ok(_) => last += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::DiskFull(_)), "{error}");
+    assert!(!Path::new(&ballast).exists());
+    let noted = store::Noted {
+        at: flow::Time(1),
+        ticket: None,
+        name: "disk_full".to_owned(),
+        by: "store".to_owned(),
+        body: json!({ "error": error.to_string() }),
+    };
+    store.note(noted).await.unwrap();
+    // What was acknowledged is there, and what was refused is not.
+    assert!(
+        store
+            .ticket(&id(&format!("T-{last}")))
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        store
+            .ticket(&id(&format!("T-{}", last + 1)))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    drop(store);
+    is_sound(place);
+    println!("recorded");
+}
+
+#[test]
+fn a_full_disk_is_named_and_can_still_be_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=4m tmpfs \"$1\" && echo mounted && exec \"$2\" \
+        --exact sqlite::a_child_process --nocapture";
+    let place = directory.path().join("store.db");
+    let run = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(directory.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(CHILD, format!("fill {}", place.display()))
+        .output();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, errors) = run.map_or_else(
+        |_| (String::new(), String::new()),
+        |output| (text(&output.stdout), text(&output.stderr)),
+    );
+    if !said.contains("mounted") {
+        eprintln!("skipped: no small disk can be mounted here");
+        return;
+    }
+    assert!(said.contains("recorded"), "{said}{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
