@@ -79,6 +79,10 @@ enum Verb {
     #[command(hide = true)]
     Hold(hidden::HoldArgs),
     #[command(hide = true)]
+    Confine(hidden::HoldArgs),
+    #[command(hide = true)]
+    Confined(hidden::HoldArgs),
+    #[command(hide = true)]
     Play(hidden::PlayArgs),
 }
 
@@ -115,6 +119,8 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
     // The hidden verbs become another program, or play one: no store, no threads.
     match args.verb {
         Verb::Hold(words) => hidden::hold(&words),
+        Verb::Confine(words) => hidden::confine(&words),
+        Verb::Confined(words) => hidden::confined(&words),
         Verb::Play(words) => hidden::play(&words),
         verb => {
             let surroundings = Surroundings::read(args.data_dir, args.database)?;
@@ -146,6 +152,6 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Hold(_) | Verb::Play(_) => Ok(Exit::Usage),
+        Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),
     }
 }

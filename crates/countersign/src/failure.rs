@@ -26,7 +26,7 @@ pub enum Exit {
     Waiting,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
-    /// What a scripted agent's script says.
+    /// What the program that a hidden verb stands for says.
     Played(u8),
 }
 

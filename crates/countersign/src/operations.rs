@@ -1,6 +1,7 @@
 //! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
+mod confinement;
 pub mod demo;
 pub mod escalations;
 pub mod export;

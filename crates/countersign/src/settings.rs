@@ -14,6 +14,8 @@ use crate::failure::Failure;
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     pub data_dir: PathBuf,
+    /// The person's own, of which agents see nothing but the tools in it.
+    pub home: Option<PathBuf>,
     /// `None` where there is no home to look in.
     pub user_file: Option<PathBuf>,
     /// A `PostgreSQL` address or a path, instead of the database in the data directory.
@@ -49,6 +51,7 @@ impl Surroundings {
             .map_err(|error| Failure::error(format!("our own program cannot be found: {error}")))?;
         Ok(Self {
             data_dir: absolute(&data_dir)?,
+            home: home.clone(),
             user_file: below("XDG_CONFIG_HOME", ".config")
                 .map(|dir| dir.join("countersign/config.toml")),
             database: database.or_else(|| text("COUNTERSIGN_DATABASE")),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use engine::agent::scripted;
 use engine::process::{self, Host, Launcher, Limits, RunId, Spec, Stop};
+use engine::sandbox;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -22,12 +23,20 @@ async fn main() -> ExitCode {
             .map(drop)
             .err()
             .map(|error| error.to_string()),
+        Some("confine") => match sandbox::confine(args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Some(error.to_string()),
+        },
+        Some("confined") => match sandbox::confined(args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Some(error.to_string()),
+        },
         Some("play") => match play(args).await {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Some(error.to_string()),
         },
         Some("host") => host(args).await.err().map(|error| error.to_string()),
-        _ => Some("verbs: hold, play, host".to_owned()),
+        _ => Some("verbs: hold, confine, play, host".to_owned()),
     };
     let Some(error) = failed else {
         return ExitCode::SUCCESS;
@@ -74,6 +83,7 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
             term_grace: Duration::from_millis(100),
             ..Limits::default()
         },
+        confinement: None,
     };
     host.run(spec, drop, Stop::never()).await?;
     Ok(())

@@ -15,6 +15,7 @@ use std::time::Duration;
 use heard::Heard;
 
 use crate::process::{self, Exit, Host, Limits, Line, RunId, Spec, Stop};
+use crate::sandbox::{Confinement, Proof};
 
 pub mod answer;
 pub mod command;
@@ -98,6 +99,8 @@ pub struct Assignment {
     pub facts: Facts,
     pub limits: Limits,
     pub model: Option<String>,
+    /// What it may see and touch; without one, all that we may.
+    pub confinement: Option<Confinement>,
 }
 
 /// How an adapter wants its agent started.
@@ -116,6 +119,14 @@ pub trait Adapter: Send + Sync {
     fn invocation(&self, assignment: &Assignment) -> Invocation;
     /// What a line of its stdout means, if it means anything.
     fn event(&self, line: &str) -> Option<AgentEvent>;
+    /// What it must be able to read, beside the system, the tools and its own directories.
+    fn reads(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    /// Files of the person's that it needs in its own home: from where, to where below it.
+    fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
+        Vec::new()
+    }
 }
 
 /// Where a result was found.
@@ -146,6 +157,8 @@ pub struct Report {
     pub complaint: String,
     /// Processes that it left behind and that could not be ended.
     pub survivors: usize,
+    /// How it was confined, if it was.
+    pub proof: Option<Proof>,
 }
 
 /// Runs the agent to its end, whatever that end is. An agent that fails is a
@@ -173,6 +186,10 @@ pub async fn run(
         stdin: invocation.stdin,
         transcript: assignment.transcript.clone(),
         limits: assignment.limits,
+        confinement: assignment.confinement.clone().map(|mut confinement| {
+            confinement.read.extend(adapter.reads());
+            confinement
+        }),
     };
     let mut heard = Heard::default();
     let on_line = |line: Line| {
@@ -211,6 +228,7 @@ pub async fn run(
         transcript: assignment.transcript.clone(),
         complaint: heard.complaint,
         survivors: ended.survivors,
+        proof: ended.proof,
     })
 }
 

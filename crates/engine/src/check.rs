@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process::{self, Exit, Host, Limits, RunId, Spec, Stop};
+use crate::sandbox::Confinement;
 
 /// How much of the end of the output is in the result.
 const TAIL_BYTES: usize = 8 << 10;
@@ -34,6 +35,8 @@ pub struct Ground<'a> {
     pub env: &'a [(OsString, OsString)],
     /// Where the output is kept.
     pub output: &'a Path,
+    /// What it may see and touch; without one, all that we may.
+    pub confinement: Option<Confinement>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,7 @@ pub async fn run(
             idle: check.time_limit,
             ..Limits::default()
         },
+        confinement: ground.confinement,
     };
     let mut tail = Tail::default();
     let ended = match host.run(spec, |line| tail.push(line.text), stop).await {
@@ -175,6 +179,7 @@ mod tests {
             dir: dir.path(),
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
             output: &dir.path().join("output"),
+            confinement: None,
         };
         let checked = run(&host, &check, ground, Stop::never()).await.unwrap();
         assert!(checked.output.exists());

@@ -20,6 +20,7 @@ mod commit;
 mod config;
 mod create;
 mod history;
+mod layer;
 mod lock;
 mod merge;
 mod mirror;

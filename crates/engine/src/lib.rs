@@ -10,5 +10,6 @@ pub mod manifest;
 pub mod news;
 pub mod perform;
 pub mod process;
+pub mod sandbox;
 pub mod work;
 pub mod workshop;

@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod merge;
 mod review;
+mod room;
 mod submission;
 mod verify;
 

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::sandbox::{self, Confinement, Proof};
+
 mod hold;
 mod lines;
 mod output;
@@ -23,12 +25,14 @@ mod record;
 mod run;
 mod spawn;
 mod tree;
+mod warden;
 
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
 pub use tree::Identity;
+pub use warden::{Allowance, Ending, Watch, become_program, watch_over};
 
 /// The environment variable by which everything that belongs to a run is known.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";
@@ -41,6 +45,10 @@ pub enum Error {
     NoDirectory { program: String, dir: PathBuf },
     #[error("`{0}` cannot be a run id: use letters, digits, `.`, `-` and `_`, at most 120 of them")]
     BadRunId(String),
+    #[error("`{0}` should be confined, and there is no launcher to do it; nothing was started")]
+    NoLauncher(String),
+    #[error(transparent)]
+    Sandbox(#[from] sandbox::Error),
     #[error("`{program}` could not be started: {source}")]
     Spawn {
         program: String,
@@ -121,6 +129,8 @@ pub struct Spec {
     /// Where the raw output goes, stdout and stderr together, line by line.
     pub transcript: PathBuf,
     pub limits: Limits,
+    /// What the run may see and touch; needs a launcher. Without one it may what we may.
+    pub confinement: Option<Confinement>,
 }
 
 /// How a run ended.
@@ -168,6 +178,8 @@ pub struct Ended {
     pub swept: usize,
     /// Processes that could not be ended; their record stays for the next sweep.
     pub survivors: usize,
+    /// How it was confined, if it was.
+    pub proof: Option<Proof>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +214,17 @@ impl Launcher {
         Self {
             program: exe.to_owned(),
             args: vec!["hold".into(), parent.into()],
+        }
+    }
+}
+
+impl Launcher {
+    /// The same program with the verb `confine`, which holds and locks in.
+    fn confining(&self, specification: &Path) -> Self {
+        let parent = std::process::id().to_string();
+        Self {
+            program: self.program.clone(),
+            args: vec!["confine".into(), parent.into(), specification.into()],
         }
     }
 }

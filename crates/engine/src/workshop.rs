@@ -14,6 +14,7 @@ use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
 use crate::process::Host;
+use crate::sandbox::Ward;
 
 #[derive(Debug)]
 pub struct Workshop {
@@ -26,6 +27,8 @@ pub struct Workshop {
     pub worker: String,
     /// `PATH` for agents and checks.
     pub path: OsString,
+    /// How runs are confined; none where the policy goes without.
+    pub ward: Option<Ward>,
 }
 
 /// How the project wants its changes built, checked and judged; read from the base branch.
@@ -86,11 +89,13 @@ impl Workshop {
     /// What agents and checks are given of the outside world: where programs are, and that text
     /// is UTF-8.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        vec![
+        let mut environment = vec![
             ("PATH".into(), self.path.clone()),
             ("LANG".into(), "C.UTF-8".into()),
             ("LC_ALL".into(), "C.UTF-8".into()),
-        ]
+        ];
+        environment.extend(self.ward.iter().flat_map(Ward::environment));
+        environment
     }
 
     pub fn files(&self, ticket: &TicketId) -> Files {

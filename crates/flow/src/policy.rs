@@ -37,6 +37,8 @@ pub struct Policy {
     pub land: Land,
     pub dependants_start: DependantsStart,
     pub red_on_base: RedOnBase,
+    pub isolation: Isolation,
+    pub network: Networks,
     pub limits: Limits,
     pub budget: Budget,
 }
@@ -63,6 +65,8 @@ impl Default for Policy {
             land: Land::Merge,
             dependants_start: DependantsStart::Done,
             red_on_base: RedOnBase::Escalate,
+            isolation: Isolation::Enforced,
+            network: Networks::default(),
             limits: Limits::default(),
             budget: Budget::default(),
         }
@@ -267,6 +271,45 @@ pub enum RedOnBase {
     Escalate,
     /// Not held against the change, and said so in the approval.
     Tolerate,
+}
+
+/// What keeps agents from what is not their business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// The operating system; where it cannot, nothing runs.
+    Enforced,
+    /// Nothing: what a reviewer changed is found out afterwards.
+    Manifest,
+}
+
+/// Whether runs may reach beyond this machine, by role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Networks {
+    pub build: Network,
+    /// Checks of a commit and of a combination.
+    pub check: Network,
+    pub review: Network,
+    pub verify: Network,
+}
+
+impl Default for Networks {
+    fn default() -> Self {
+        Self {
+            build: Network::On,
+            check: Network::On,
+            review: Network::On,
+            verify: Network::On,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    On,
+    Off,
 }
 
 /// Bounds that are not rounds.

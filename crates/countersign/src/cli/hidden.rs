@@ -1,4 +1,4 @@
-//! Verbs that Countersign starts itself with: the holder in front of every child, and the player
+//! Verbs that Countersign starts itself with: what stands in front of every child, and the player
 //! of scripted agents.
 
 use std::ffi::OsString;
@@ -25,6 +25,26 @@ pub fn hold(args: &HoldArgs) -> Result<Exit, Failure> {
             "the program could not be started: {error}"
         ))),
         Ok(never) => match never {},
+    }
+}
+
+/// Locks the program that follows in, and watches over it or becomes it.
+pub fn confine(args: &HoldArgs) -> Result<Exit, Failure> {
+    ended(engine::sandbox::confine(&args.words))
+}
+
+/// The half of [`confine`] that is inside.
+pub fn confined(args: &HoldArgs) -> Result<Exit, Failure> {
+    ended(engine::sandbox::confined(&args.words))
+}
+
+fn ended(done: std::io::Result<u8>) -> Result<Exit, Failure> {
+    match done {
+        Ok(code) => Ok(Exit::Played(code)),
+        Err(error) => Err(Failure {
+            exit: Exit::Played(engine::sandbox::NOT_CONFINED),
+            ..Failure::error(error)
+        }),
     }
 }
 

@@ -11,9 +11,9 @@ use engine::process::{Host, Launcher, find_program};
 use engine::work::worker_name;
 use engine::workshop::{Crew, Member, Project, Workshop};
 use flow::brief::House;
-use flow::policy::Land;
+use flow::policy::{Isolation, Land};
 
-use super::Office;
+use super::{Office, confinement};
 use crate::cli::Examined;
 use crate::failure::Failure;
 use crate::settings::Surroundings;
@@ -69,6 +69,13 @@ pub async fn furnish(
         launcher: Some(Launcher::hold(&surroundings.program)),
         adopts: true,
     };
+    let ward = match project.policy.isolation {
+        Isolation::Enforced => Some(confinement::ward(surroundings).await?),
+        Isolation::Manifest => {
+            remarks.push(confinement::GOES_WITHOUT.to_owned());
+            None
+        }
+    };
     let (desk, path) = (office.desk.clone(), surroundings.path.clone());
     let shop = Workshop {
         desk,
@@ -78,6 +85,7 @@ pub async fn furnish(
         project,
         worker: worker_name(),
         path,
+        ward,
     };
     Ok(Furnished {
         shop: Arc::new(shop),
@@ -375,6 +383,7 @@ pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Vec<Exami
         },
     );
     say("data", Ok(surroundings.data_dir.display().to_string()));
+    say("sandbox", confinement::examine(surroundings).await);
     examined
 }
 

@@ -59,6 +59,12 @@ impl World {
         Self::with_settings(SETTINGS)
     }
 
+    /// For a crew that leaves signs for the test outside of its own directories, or does on purpose
+    /// what the sandbox would not let it do.
+    pub fn unconfined() -> Self {
+        Self::with_settings(&format!("{SETTINGS}\n[policy]\nisolation = \"manifest\"\n"))
+    }
+
     pub fn with_settings(settings: &str) -> Self {
         let world = Self::without_commits();
         world.write("README.md", "# greetings\n");

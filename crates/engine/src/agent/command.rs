@@ -1,7 +1,7 @@
 //! Any command as an agent: contract version 1, see docs/agents.md.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -46,6 +46,12 @@ impl Adapter for Command {
 
     fn event(&self, line: &str) -> Option<AgentEvent> {
         event(line)
+    }
+
+    /// A script that an interpreter is given is as much a part of the agent as the interpreter.
+    fn reads(&self) -> Vec<PathBuf> {
+        let words = self.args.iter().map(PathBuf::from);
+        words.filter(|path| path.is_absolute()).collect()
     }
 }
 

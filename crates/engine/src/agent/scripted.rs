@@ -46,4 +46,8 @@ impl Adapter for Scripted {
     fn event(&self, line: &str) -> Option<AgentEvent> {
         command::event(line)
     }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        vec![self.script.clone()]
+    }
 }

@@ -46,6 +46,7 @@ impl Desk {
             },
             limits: Limits::default(),
             model: Some("some-model".to_owned()),
+            confinement: None,
         }
     }
 

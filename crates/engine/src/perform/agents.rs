@@ -10,9 +10,10 @@ use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
 
-use super::{Held, Trouble, millis, secs};
+use super::{Held, Trouble, millis, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Role};
-use crate::process::{Exit, Limits, RunId, end_runs};
+use crate::process::{self, Exit, Limits, RunId, end_runs};
+use crate::sandbox;
 use crate::workshop::{Member, Workshop};
 
 /// The record of a run that has ended, in that run's own directory.
@@ -31,6 +32,8 @@ pub struct Run {
     pub head: Option<String>,
     /// What a judge changed that it should not have.
     pub tampered: Option<String>,
+    /// What the operating system kept it from, where it did.
+    pub isolation: Option<String>,
 }
 
 /// The newest run for this job that came to its end, whoever held the job then.
@@ -100,8 +103,10 @@ pub async fn run(
     end_earlier_holders(held).await?;
     let own = held.dir();
     fs::create_dir_all(&own)?;
-    let assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
+    let mut assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
     let shop = held.shop;
+    assignment.confinement =
+        room::of_agent(shop, role, &assignment, member.adapter.as_ref(), &own)?;
     let heard = |_: &AgentEvent| {};
     let report = agent::run(
         &shop.host,
@@ -157,12 +162,16 @@ pub async fn run(
         artefacts,
         head: None,
         tampered: None,
+        isolation: report.proof.map(|proof| proof.describe()),
     })
 }
 
 fn trouble(error: agent::Error) -> Trouble {
     match error {
-        agent::Error::NotInstalled { .. } => Trouble::permanent(error),
+        agent::Error::NotInstalled { .. }
+        | agent::Error::Process(process::Error::Sandbox(sandbox::Error::NotConfined { .. })) => {
+            Trouble::permanent(error)
+        }
         agent::Error::File { .. } | agent::Error::Process(_) => Trouble::transient(error),
     }
 }
@@ -205,7 +214,7 @@ fn assignment(
         dir: dir.to_owned(),
         home: own.join("home"),
         scratch: own.join("scratch"),
-        result_file: own.join("result.json"),
+        result_file: own.join("answer/result.json"),
         transcript: own.join("transcript.log"),
         env: held.shop.environment(),
         facts: Facts {
@@ -220,6 +229,7 @@ fn assignment(
             ..Limits::default()
         },
         model: None,
+        confinement: None,
     })
 }
 

@@ -6,7 +6,7 @@ use flow::policy::Leftovers;
 use flow::{Ticket, What};
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, submission};
+use super::{Brought, Held, Trouble, room, submission};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Identity, Oid, Worktree};
@@ -36,6 +36,10 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     }
     let mut run = run_builder(held, &worktree).await?;
     held.must_be_ours().await?;
+    if shop.ward.is_some() {
+        let layer = room::git_layer(&held.dir());
+        shop.git.take_from_layer(&worktree, &layer).await?;
+    }
     let head = take_commit(held, &worktree, &start).await?;
     keep(held, &head).await?;
     run.head = Some(head.to_string());

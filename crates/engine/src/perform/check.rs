@@ -8,7 +8,7 @@ use flow::{Usage, What};
 use store::Artefact;
 
 use super::agents::artefact;
-use super::{Brought, Held, Trouble, millis};
+use super::{Brought, Held, Trouble, millis, room};
 use crate::check::{Check, Ground, Outcome};
 use crate::git::{Context, Oid, Purpose, scan_added_lines};
 use crate::process::RunId;
@@ -118,6 +118,12 @@ async fn run_one(
         dir,
         env: &env,
         output: &output,
+        confinement: room::of_check(
+            shop,
+            dir,
+            &[own.join("home"), own.join("tmp")],
+            own.join(format!("sandbox-{attempt}/proof.json")),
+        ),
     };
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
         .await

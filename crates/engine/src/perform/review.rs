@@ -11,8 +11,8 @@ use crate::git::{Oid, Purpose};
 use crate::manifest::{self, Manifest};
 use crate::workshop::Member;
 
-/// What keeps the reviewer from writing, until the operating system does.
-pub const ISOLATION: &str = "separate checkout, manifest before and after";
+/// What keeps the reviewer from writing, or at least from writing unseen, on every rung.
+const ALWAYS: &str = "separate checkout, manifest before and after";
 
 pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought, Trouble> {
     let shop = held.shop;
@@ -40,11 +40,18 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
             lease,
             commit: commit.to_owned(),
             review: Box::new(findings::read(&text)),
-            isolation: ISOLATION.to_owned(),
+            isolation: isolation(watched.run.isolation),
             usage,
         },
     };
     Ok(Brought { what, artefacts })
+}
+
+fn isolation(enforced: Option<String>) -> String {
+    match enforced {
+        Some(how) => format!("{how}; {ALWAYS}"),
+        None => ALWAYS.to_owned(),
+    }
 }
 
 /// A run in a checkout, and whether the checkout is what it was.

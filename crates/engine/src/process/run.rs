@@ -13,6 +13,7 @@ use super::record::Record;
 use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Spec, Stop, Stream};
+use crate::sandbox::Confinement;
 
 const CHUNK: usize = 64 << 10;
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
@@ -41,6 +42,15 @@ impl Host {
             .find(|(name, _)| name == "PATH")
             .map(|(_, path)| path.clone());
         let program = find_program(&spec.program, &path.unwrap_or_default(), &spec.cwd)?;
+        let mut confinement = spec.confinement;
+        let launcher = match (&self.launcher, &mut confinement) {
+            (Some(launcher), Some(confinement)) => {
+                confinement.read.push(program.clone());
+                Some(launcher.confining(&confinement.write()?))
+            }
+            (None, Some(_)) => return Err(Error::NoLauncher(named)),
+            (launcher, None) => launcher.clone(),
+        };
         let spool =
             Spool::create(&spec.transcript, spec.limits.output_bytes).map_err(|source| {
                 Error::File {
@@ -57,7 +67,7 @@ impl Host {
             args: &spec.args,
             env: &env,
             cwd: &spec.cwd,
-            launcher: self.launcher.as_ref(),
+            launcher: launcher.as_ref(),
         };
         let spawned = spawn(recipe.command()).await;
         let mut known = spawned.map_err(|source| Error::Spawn {
@@ -84,6 +94,11 @@ impl Host {
             task.abort();
         }
         held.end(spec.limits.term_grace).await;
+        let proof = match confinement.as_ref().map(Confinement::proven) {
+            // Stopped before it could begin.
+            Some(Err(_)) if exit == Exit::Cancelled => None,
+            proven => proven.transpose()?,
+        };
         Ok(Ended {
             exit,
             wall: started.elapsed(),
@@ -94,6 +109,7 @@ impl Host {
             transcript_error: feeds.spool.error.take(),
             swept: held.swept,
             survivors: held.left,
+            proof,
         })
     }
 }

@@ -69,6 +69,7 @@ impl Bench {
             stdin: Vec::new(),
             transcript: self.dir.path().join("transcript"),
             limits,
+            confinement: None,
         }
     }
 

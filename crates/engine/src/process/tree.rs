@@ -274,6 +274,18 @@ fn add_descendants(all: &[Entry], found: &mut HashSet<Identity>) {
     }
 }
 
+/// How many processes there are below this one.
+pub(super) fn descendants() -> usize {
+    let all = everybody();
+    let us = std::process::id();
+    let ourselves = all
+        .iter()
+        .find(|entry| u32::try_from(entry.id.pid) == Ok(us));
+    let mut found: HashSet<Identity> = ourselves.iter().map(|entry| entry.id).collect();
+    add_descendants(&all, &mut found);
+    found.len().saturating_sub(1)
+}
+
 /// Children of ours that we did not start: their run is over, because a held
 /// leader adopts its own orphans for as long as it lives. The dead among them
 /// are reaped here, since nobody else will.

@@ -95,6 +95,7 @@ impl Desk {
             facts: Facts::default(),
             limits: Limits::default(),
             model: None,
+            confinement: None,
         };
         let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();
         agent::run(&host, &scripted, &assignment, |_| {}, Stop::never())

@@ -249,14 +249,14 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
         (
             "[policy]\nmax_round = 2\n",
             expect![[r#"
-            exit 2
-            error: countersign.toml on main: TOML parse error at line 2, column 1
-              |
-            2 | max_round = 2
-              | ^^^^^^^^^
-            unknown field `max_round`, expected one of `max_rounds`, `on_exhausted`, `must_fix`, `minor_only`, `review`, `reviewers`, `votes`, `gates`, `dimensions`, `minimums`, `weights`, `overall_minimum`, `verify`, `protected`, `protected_change`, `leftovers`, `land`, `dependants_start`, `red_on_base`, `limits`, `budget`
-              hint: docs/policy.md lists every key with its default
-        "#]],
+                exit 2
+                error: countersign.toml on main: TOML parse error at line 2, column 1
+                  |
+                2 | max_round = 2
+                  | ^^^^^^^^^
+                unknown field `max_round`, expected one of `max_rounds`, `on_exhausted`, `must_fix`, `minor_only`, `review`, `reviewers`, `votes`, `gates`, `dimensions`, `minimums`, `weights`, `overall_minimum`, `verify`, `protected`, `protected_change`, `leftovers`, `land`, `dependants_start`, `red_on_base`, `isolation`, `network`, `limits`, `budget`
+                  hint: docs/policy.md lists every key with its default
+            "#]],
         ),
         (
             "preset = \"strict\"\n",

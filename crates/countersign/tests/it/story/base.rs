@@ -40,7 +40,7 @@ fn what_is_red_on_the_base_is_a_persons_to_accept_and_only_with_a_second_word() 
 
 #[test]
 fn a_base_that_moved_elsewhere_is_merged_and_checked_together() {
-    let world = World::new();
+    let world = World::unconfined();
     let mut review = vec![moves_main(&world, "other.txt", "other\\n")];
     review.extend(approves());
     let script = crew(
@@ -57,7 +57,7 @@ fn a_base_that_moved_elsewhere_is_merged_and_checked_together() {
 
 #[test]
 fn a_conflict_goes_back_to_the_builder_and_lands_after_it() {
-    let world = World::new();
+    let world = World::unconfined();
     let mut review = vec![moves_main(&world, "greet.sh", "echo Bob\\n")];
     review.extend(approves());
     let merge = "git -c user.name=B -c user.email=b@localhost merge --quiet -X ours -m 'Take in main' main || git merge --abort";
@@ -78,7 +78,7 @@ fn a_conflict_goes_back_to_the_builder_and_lands_after_it() {
 
 #[test]
 fn a_combination_that_is_red_goes_back_although_both_sides_were_green() {
-    let world = World::new();
+    let world = World::unconfined();
     let mut review = vec![moves_main(
         &world,
         "test.sh",
@@ -98,7 +98,7 @@ fn a_combination_that_is_red_goes_back_although_both_sides_were_green() {
 
 #[test]
 fn a_commit_after_the_approval_voids_it() {
-    let world = World::new();
+    let world = World::unconfined();
     // The reviewer has a way to the builder's branch that it should not use.
     let sneak = format!(
         "[ -e {1} ] || {{ touch {1}; cd {0} && tree=$( (git ls-tree countersign/greet; printf '100644 blob %s\\tsneaked.txt\\n' $(echo x | git hash-object -w --stdin)) | git mktree) && new=$(git commit-tree -p countersign/greet -m sneaked $tree) && git update-ref refs/heads/countersign/greet $new; }}",
@@ -126,7 +126,7 @@ fn a_commit_after_the_approval_voids_it() {
 
 #[test]
 fn a_work_tree_that_became_dirty_meanwhile_is_not_touched() {
-    let world = World::new();
+    let world = World::unconfined();
     let dirty = format!("echo mine >> {}/README.md", world.repository.display());
     let mut review = vec![runs(&dirty)];
     review.extend(approves());

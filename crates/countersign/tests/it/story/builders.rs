@@ -13,7 +13,7 @@ use crate::support::{SETTINGS, World};
 
 #[test]
 fn a_red_check_goes_back_to_the_builder_and_costs_no_round() {
-    let world = World::new();
+    let world = World::unconfined();
     let flag = world.root().join("tried");
     let text = format!(
         "if [ -e {0} ]; then printf '%s' \"$GOOD\" > greet.sh; else touch {0}; printf 'echo Hello\\n' > greet.sh; fi",
@@ -117,7 +117,7 @@ fn an_orphan_history_is_not_taken() {
 
 #[test]
 fn a_builder_that_weakens_the_checks_is_held_to_the_bases_and_the_reviewer_is_told() {
-    let world = World::new();
+    let world = World::unconfined();
     let steps = vec![
         writes("countersign.toml", "[checks]\ntest = \"true\"\n"),
         writes("test.sh", "exit 0\n"),
@@ -142,7 +142,7 @@ fn a_builder_that_weakens_the_checks_is_held_to_the_bases_and_the_reviewer_is_to
     assert_eq!(merges(&world), 0);
     assert!(!brief.exists(), "what is red is not put before a reviewer");
 
-    let told = World::new();
+    let told = World::unconfined();
     let brief = told.root().join("brief.md");
     let mut review = vec![runs(&format!(
         "cp \"$COUNTERSIGN_BRIEF_FILE\" {}",
@@ -197,7 +197,7 @@ fn a_hook_and_a_filter_that_a_builder_leaves_are_not_run() {
 
 #[test]
 fn a_builder_that_fails_once_is_tried_again() {
-    let world = World::new();
+    let world = World::unconfined();
     let flag = world.root().join("failed-once");
     let mut steps = vec![runs(&format!(
         "[ -e {0} ] || {{ touch {0}; exit 1; }}",

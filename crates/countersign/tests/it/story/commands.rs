@@ -69,7 +69,7 @@ fn two_shell_scripts_build_and_review_by_the_contract() {
 
 #[test]
 fn an_agent_sees_nothing_of_the_persons_environment_and_home() {
-    let world = World::new();
+    let world = World::unconfined();
     let seen = world.root().join("seen");
     let spy = format!("{}env > {}\n", BUILDER, seen.display());
     let (builder, reviewer) = (

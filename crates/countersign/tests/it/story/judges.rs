@@ -12,7 +12,7 @@ use crate::support::crew::{
 /// Runs the ticket before a reviewer that always does the same; it must end with a person.
 #[track_caller]
 fn ends_with_a_person(steps: Vec<Value>, reason: &str) -> World {
-    let world = World::new();
+    let world = World::unconfined();
     greet(&world, &reviewed_by(&always(steps)))
         .ends_with(4)
         .says(reason);
@@ -107,7 +107,7 @@ fn a_reviewer_that_commits_adds_a_hook_or_hides_a_file_is_void() {
         "chmod 600 greet.sh",
         "mkdir -p .cache .git/info && echo x > .cache/x && echo .cache > .git/info/exclude",
     ] {
-        let world = World::new();
+        let world = World::unconfined();
         let mut steps = vec![runs(trick)];
         steps.extend(approves());
         let script = crew(
@@ -131,4 +131,47 @@ fn a_reviewer_cannot_reach_the_builders_branch_from_its_checkout() {
     let ran = greet_with(&world, &reviewed_by(&always(steps)), &["--land", "branch"]);
     assert!([0, 4].contains(&ran.code), "{}{}", ran.out, ran.err);
     assert_eq!(world.git(&["rev-parse", "main"]), before);
+}
+
+/// What both try, the operating system refuses, and the review says who did.
+#[test]
+fn a_builder_that_reaches_out_and_a_reviewer_that_writes_reach_nothing() {
+    let world = World::new();
+    let outside = world.root().join("outside");
+    let reach = format!(
+        "echo x > {0}; echo x > .git; rm -f .git; git config core.fsmonitor /bin/false; cat {1}",
+        outside.display(),
+        world.data.join("countersign.db").display()
+    );
+    let reach = json!({"run": {"command": reach, "may_fail": true}});
+    let mut build = crew::builds("greet.sh", crew::GOOD);
+    build.insert(
+        0,
+        json!({"commit": {"message": "in the builder's own words"}}),
+    );
+    build.insert(0, reach);
+    build.insert(
+        0,
+        json!({"write": {"path": "notes.txt", "text": "by the builder\n"}}),
+    );
+    let write = "echo x > greet.sh; touch new; chmod 700 greet.sh; git commit --allow-empty -m x";
+    let mut review = vec![json!({"run": {"command": write, "may_fail": true}})];
+    review.extend(approves());
+    let script = crew(&always(build), &always(review), &always(verifies(&[])));
+    greet(&world, &script).ends_with(0);
+    assert!(!outside.exists());
+    assert!(
+        world
+            .git(&["log", "main"])
+            .contains("in the builder's own words")
+    );
+    assert!(!world.git(&["config", "--list"]).contains("fsmonitor"));
+    let shown = world.call(&["--json", "ticket", "show", "greet"]);
+    assert!(shown.out.contains(" sandbox ("), "{}", shown.out);
+    assert!(
+        shown.out.contains("proven before the start"),
+        "{}",
+        shown.out
+    );
+    world.must_be_sound();
 }

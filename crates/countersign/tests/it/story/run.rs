@@ -116,7 +116,7 @@ fn slow_builder(world: &World) -> (serde_json::Value, std::path::PathBuf) {
 
 #[test]
 fn an_interrupt_stops_at_a_safe_point_and_the_next_run_goes_on() {
-    let world = World::new();
+    let world = World::unconfined();
     let (crew, flag) = slow_builder(&world);
     let (ticket, agent) = (
         world.put("greet.md", crate::support::TICKET),
@@ -144,7 +144,7 @@ fn an_interrupt_stops_at_a_safe_point_and_the_next_run_goes_on() {
 
 #[test]
 fn a_second_interrupt_stops_at_once_and_the_next_run_leaves_nobody_behind() {
-    let world = World::new();
+    let world = World::unconfined();
     let (crew, flag) = slow_builder(&world);
     let (ticket, agent) = (
         world.put("greet.md", crate::support::TICKET),
@@ -163,7 +163,7 @@ fn a_second_interrupt_stops_at_once_and_the_next_run_leaves_nobody_behind() {
 
 #[test]
 fn a_ticket_that_is_cancelled_while_it_runs_ends_the_run() {
-    let world = World::new();
+    let world = World::unconfined();
     let (crew, flag) = slow_builder(&world);
     let (ticket, agent) = (
         world.put("greet.md", crate::support::TICKET),

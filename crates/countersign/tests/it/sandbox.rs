@@ -1,0 +1,182 @@
+//! The attack suite: well over a hundred ways out of a reviewer's sandbox, tried through the real
+//! binary on every rung that this machine has, as root and as an ordinary user. None succeeds, and
+//! honest work does.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test stops where its ground is missing, and says what it skips"
+)]
+
+mod ground;
+
+use std::fmt::Write;
+
+use engine::process::Exit;
+use engine::sandbox::{Network, Rung};
+use ground::{Ground, Who, bubblewrap_is_here, people};
+
+/// The fewest attempts that a run of the suite may consist of.
+const ATTEMPTS_MIN: usize = 100;
+
+/// Every combination that this machine can try, and what it cannot, said aloud.
+fn combinations() -> Vec<(Rung, Who, Network)> {
+    let mut all = Vec::new();
+    for who in people() {
+        all.push((Rung::Native, who, Network::On));
+        all.push((Rung::Native, who, Network::Off));
+        if bubblewrap_is_here() {
+            all.push((Rung::Bubblewrap, who, Network::On));
+        } else {
+            println!("SKIPPED: the rung bubblewrap, because bubblewrap is not installed");
+        }
+        all.push((Rung::Landlock, who, Network::On));
+    }
+    all
+}
+
+fn name(rung: Rung, who: Who, network: Network) -> String {
+    let network = match network {
+        Network::On => "",
+        Network::Off => ", network off",
+    };
+    format!("{rung} as {who}{network}")
+}
+
+#[test]
+fn no_attack_succeeds_on_any_rung() {
+    let mut table: Vec<(String, usize, usize)> = Vec::new();
+    let mut columns = Vec::new();
+    let mut broken = Vec::new();
+    for (rung, who, network) in combinations() {
+        let column = name(rung, who, network);
+        let ground = Ground::new(rung, who, network);
+        let attacks = ground.attack();
+        assert!(
+            attacks.tried.len() >= ATTEMPTS_MIN,
+            "{column}: only {} attempts\n{}",
+            attacks.tried.len(),
+            attacks.said
+        );
+        for tried in &attacks.tried {
+            if tried.succeeded {
+                broken.push(format!("{column}: {}: {}", tried.attempt, tried.detail));
+            }
+            let known = table.iter().position(|row| row.0 == tried.attempt);
+            let at = known.unwrap_or_else(|| {
+                table.push((tried.attempt.clone(), 0, 0));
+                table.len() - 1
+            });
+            table[at].1 += usize::from(tried.succeeded);
+            table[at].2 += 1;
+        }
+        broken.extend(
+            attacks
+                .damage
+                .into_iter()
+                .map(|what| format!("{column}: {what}")),
+        );
+        columns.push(format!("{column}: {} attempts", attacks.tried.len()));
+    }
+    let mut shown = format!("{}\n", columns.join("\n"));
+    for (attempt, succeeded, times) in &table {
+        let _ = writeln!(shown, "{succeeded} of {times}  {attempt}");
+    }
+    println!("{shown}");
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// A suite that cannot succeed anywhere proves nothing.
+#[test]
+fn unconfined_the_attacks_do_succeed() {
+    if !people().contains(&Who::Nobody) {
+        println!("SKIPPED: the control, because only root can run it as somebody without rights");
+        return;
+    }
+    let ground = Ground::new(Rung::Native, Who::Nobody, Network::On);
+    let tried = ground.attack_unconfined();
+    assert!(!ground.damage().is_empty());
+    let succeeded = tried.iter().filter(|tried| tried.succeeded);
+    let names: Vec<&str> = succeeded.map(|tried| tried.attempt.as_str()).collect();
+    println!(
+        "unconfined, {} of {} succeed:\n{}",
+        names.len(),
+        tried.len(),
+        names.join("\n")
+    );
+    let broken = ["TypeError", "NameError", "AttributeError", "error:"];
+    let mistakes: Vec<_> = tried
+        .iter()
+        .filter(|tried| broken.iter().any(|word| tried.detail.starts_with(word)))
+        .collect();
+    assert!(mistakes.is_empty(), "{mistakes:?}");
+    assert!(names.len() >= 60, "{names:?}");
+}
+
+#[test]
+fn honest_work_succeeds_on_every_rung() {
+    for (rung, who, network) in combinations() {
+        let ground = Ground::new(rung, who, network);
+        let (code, said) = ground.honest_work();
+        assert_eq!(code, Some(0), "{}\n{said}", name(rung, who, network));
+        assert_eq!(ground.damage(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
+    for (rung, who, network) in combinations() {
+        let ground = Ground::with_little_disk(rung, who, network);
+        let (code, said) = ground.fill_the_disk();
+        assert_eq!(code, Some(125), "{}\n{said}", name(rung, who, network));
+        assert!(said.contains("left on the disk"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_that_forks_without_end_is_bounded() {
+    for (rung, who, network) in combinations() {
+        let ground = Ground::new(rung, who, network);
+        let (most, said) = ground.fork_without_end();
+        let column = name(rung, who, network);
+        assert!(most <= ground.processes * 2, "{column}: {most}\n{said}");
+        assert_eq!(ground.left_running(), 0, "{column}");
+    }
+}
+
+/// Whoever left group, session and environment, ignores every polite request or holds the pipe.
+const CLINGERS: &str = "trap '' TERM INT HUP
+(setsid env -i sleep 613 >/dev/null 2>&1 </dev/null &)
+(trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 613; sleep 613' &)
+nohup sleep 613 &
+(sleep 613 & sleep 613 &) &
+echo up; sleep 613";
+
+#[tokio::test]
+async fn nothing_survives_a_stop_on_any_rung() {
+    for (rung, who, network) in combinations() {
+        if who == Who::Nobody {
+            // The host that ends what is left runs as ourselves.
+            continue;
+        }
+        let ground = Ground::new(rung, who, network);
+        let ended = ground.stopped(CLINGERS).await;
+        let column = name(rung, who, network);
+        assert_eq!(ended.exit, Exit::Cancelled, "{column}");
+        assert_eq!((ended.survivors, ground.left_running()), (0, 0), "{column}");
+        assert_eq!(ended.proof.map(|proof| proof.rung), Some(rung), "{column}");
+    }
+}
+
+#[test]
+fn an_unknown_rung_starts_nothing() {
+    let ground = Ground::new(Rung::Native, Who::Ourselves, Network::On);
+    for (known, unknown) in [
+        ("\"native\"", "\"none\""),
+        ("\"on\"", "\"open\""),
+        ("\"read\"", "\"see\""),
+    ] {
+        let (code, said) = ground.with_specification(|text| text.replacen(known, unknown, 1));
+        assert_eq!(code, Some(125), "{said}");
+        assert!(!said.contains("started"), "{said}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Commits that were made in a layer over our git directory, taken over as if by fetch: only
+//! objects that the branch needs, checked on the way, and the branch only from where it was.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::worktree::remove_tree;
+use super::{Error, Oid, Repository, Worktree};
+
+/// A ref's file is an object name and a line end.
+const REF_BYTES_MAX: u64 = 200;
+
+impl Repository {
+    /// Moves the worktree's branch to the commit that it has in the layer, if there is one. The
+    /// files of the worktree are left alone.
+    pub async fn take_from_layer(
+        &self,
+        worktree: &Worktree,
+        layer: &Path,
+    ) -> Result<Option<Oid>, Error> {
+        let name = format!("refs/heads/{}", worktree.branch);
+        let Some(new) = read_ref(&layer.join(&name)) else {
+            return Ok(None);
+        };
+        let Some(old) = self.branch(&worktree.branch).await? else {
+            return Ok(None);
+        };
+        if new == old {
+            return Ok(None);
+        }
+        let objects = layer.join("objects");
+        only_plain(&objects).map_err(Error::file(&objects))?;
+        self.take_objects(&new, &old, layer).await?;
+        let args = ["update-ref", "-m", "countersign: the builder's commits"];
+        self.git()
+            .args(args)
+            .args([&name, new.as_str(), old.as_str()])
+            .done()
+            .await?;
+        let place = worktree.place()?;
+        self.git_at(&place)
+            .args(["read-tree", "HEAD"])
+            .done()
+            .await?;
+        Ok(Some(new))
+    }
+
+    async fn take_objects(&self, new: &Oid, old: &Oid, layer: &Path) -> Result<(), Error> {
+        let pack = format!("objects/pack/incoming-{}.pack", new.as_str());
+        let pack = self.common.join(pack);
+        let args = [
+            "pack-objects",
+            "--revs",
+            "--stdout",
+            "--delta-base-offset",
+            "-q",
+        ];
+        let packed = self
+            .git()
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", layer.join("objects"))
+            .args(args)
+            .stdin(format!("{new}\n^{old}\n"))
+            .stdout_to(&pack);
+        let indexed = match packed.done().await {
+            Ok(()) => {
+                let index = self.git().args(["index-pack", "--strict"]).args([&pack]);
+                index.done().await
+            }
+            failed => failed,
+        };
+        if indexed.is_err() {
+            // Nothing refers to it; without its index git does not even see it.
+            drop(fs::remove_file(&pack));
+        }
+        indexed
+    }
+}
+
+fn read_ref(file: &Path) -> Option<Oid> {
+    let meta = fs::symlink_metadata(file).ok()?;
+    if !meta.is_file() || meta.len() > REF_BYTES_MAX {
+        return None;
+    }
+    Oid::parse(fs::read_to_string(file).ok()?.trim())
+}
+
+/// Files and directories, and nothing that leads elsewhere: git would follow it for us.
+fn only_plain(dir: &Path) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(dir) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !meta.is_dir() {
+        return fs::remove_file(dir);
+    }
+    remove_tree(&dir.join("info"))?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            only_plain(&entry.path())?;
+        } else if !kind.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! A process of ours that starts one program and waits for it: the two ends of a sandbox.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+use nix::sys::signal::{SigSet, Signal as Name};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait};
+use serde::{Deserialize, Serialize};
+
+use super::tree::{self, Family, Identity};
+
+/// How often we look whether it is still within its allowance.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ending {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Ending {
+    /// As a shell would say it.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => u8::try_from(code).unwrap_or(1),
+            Self::Signal(number) => 128_u8.saturating_add(u8::try_from(number).unwrap_or(0)),
+        }
+    }
+}
+
+/// What is looked after while the program runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Watch<'a> {
+    /// We are the first process of a PID namespace: everybody's end is ours to take.
+    EverybodyHere,
+    /// What no limit of the kernel bounds: the program is ended beyond it.
+    Outside(&'a Allowance),
+}
+
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    /// Where it writes.
+    pub dir: PathBuf,
+    /// Free space that must be left there.
+    pub floor_bytes: u64,
+    /// For those whom the limit of the kernel does not bind.
+    pub processes: Option<u64>,
+    /// Whether what the program leaves behind is ours to end, because no namespace ends with it.
+    pub hunts: bool,
+}
+
+impl Allowance {
+    /// What is over, if anything is.
+    fn exceeded(&self) -> io::Result<Option<String>> {
+        let space = rustix::fs::statvfs(&self.dir)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < self.floor_bytes {
+            let (left, at) = (free >> 20, self.dir.display());
+            return Ok(Some(format!(
+                "only {left} MiB are left on the disk of {at}"
+            )));
+        }
+        let Some(most) = self.processes else {
+            return Ok(None);
+        };
+        let running = tree::descendants() as u64;
+        Ok((running > most).then(|| format!("it had {running} processes")))
+    }
+}
+
+/// Becomes the program; returns only on failure.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "becomes the program, in the room that spawns"
+)]
+pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallible> {
+    Err(Command::new(program).args(args).exec())
+}
+
+/// Starts the program with our streams, directory and environment, and waits for its end. A
+/// polite request to end is the program's to answer, not ours: it gets its own.
+#[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
+pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Result<Ending> {
+    SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP]).thread_block()?;
+    let mut child = Command::new(program).args(args).spawn()?;
+    match watch {
+        Watch::EverybodyHere => reap_until(&child),
+        Watch::Outside(allowance) => {
+            let ended = within(&mut child, allowance);
+            // Of a PID namespace nobody outlives the first; without one the hunt begins.
+            drop(child.kill());
+            if ended.is_err() || (allowance.hunts && tree::descendants() > 0) {
+                let mut family = Family::of("nobody carries this", None);
+                family.leader = i32::try_from(child.id()).ok().and_then(Identity::of);
+                family.with_orphans = true;
+                family.kill();
+                drop(child.wait());
+            }
+            ended
+        }
+    }
+}
+
+fn of(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Code(code),
+        (None, signal) => Ending::Signal(signal.unwrap_or(0)),
+    }
+}
+
+fn reap_until(child: &Child) -> io::Result<Ending> {
+    let wanted = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    loop {
+        let ended = match wait(WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        if let Some((pid, status)) = ended
+            && Some(pid) == wanted
+            && let Some(ending) = read(status)
+        {
+            return Ok(ending);
+        }
+    }
+}
+
+fn read(status: WaitStatus) -> Option<Ending> {
+    let code = status.exit_status().map(Ending::Code);
+    code.or_else(|| status.terminating_signal().map(Ending::Signal))
+}
+
+fn within(child: &mut Child, allowance: &Allowance) -> io::Result<Ending> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut ends = [PollFd::new(&handle, PollFlags::IN)];
+        match poll(&mut ends, Some(&LOOK_EVERY)) {
+            Ok(0) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Ok(_) => return Ok(of(child.wait()?)),
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(why) = allowance.exceeded()? {
+            return Err(io::Error::other(format!("the run was ended: {why}")));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The hidden verb `confine`: what runs between our fork and the program.
+//!
+//! On the native rung there are two of us: one outside, who waits, watches the disk and dies with
+//! Countersign; and one inside, the first process of the new PID namespace ([`confined`]), who
+//! builds the root, locks itself in, proves it and starts the program. When either is gone, the
+//! kernel ends everything inside.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getuid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, setrlimit,
+};
+
+use super::proof::Notebook;
+use super::{Confinement, Rung, bubblewrap, native, proof, shed};
+use crate::process::{Allowance, Ending, Watch, become_program, watch_over};
+
+/// Our own program, whatever has become of its file.
+const OURSELVES: &str = "/proc/self/exe";
+
+/// Confines what follows and becomes it, or watches over it: `<parent pid> <specification> --
+/// program args…`. An error means that nothing was started.
+pub fn confine(args: &[OsString]) -> io::Result<u8> {
+    let [parent, file, dashes, program, args @ ..] = args else {
+        return Err(usage());
+    };
+    let parent = parent
+        .to_str()
+        .and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    if parent.is_none() || dashes != "--" {
+        return Err(usage());
+    }
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_child_subreaper(Some(getpid()))?;
+    if getppid() != parent {
+        return Err(io::Error::other("Countersign ended before its child began"));
+    }
+    shed::inherited_files()?;
+    let confinement = Confinement::read(Path::new(file))?;
+    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
+    let done = outside(&confinement, file, program, args);
+    noted(done, &mut notebook)
+}
+
+/// What went wrong is in the notes as well: whoever waits may not see our last words.
+fn noted(done: io::Result<u8>, notebook: &mut Notebook) -> io::Result<u8> {
+    if let Err(error) = &done {
+        notebook.failed(error)?;
+    }
+    done
+}
+
+/// The part that runs inside: `<pid of the one outside> <specification> -- program args…`.
+pub fn confined(args: &[OsString]) -> io::Result<u8> {
+    let [outside, file, dashes, program, args @ ..] = args else {
+        return Err(usage());
+    };
+    if dashes != "--" {
+        return Err(usage());
+    }
+    let confinement = Confinement::read(Path::new(file))?;
+    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
+    let done = match confinement.rung {
+        Rung::Native => inside(&confinement, outside, &mut notebook, program, args),
+        Rung::Bubblewrap => become_confined(&confinement, &mut notebook, program, args),
+        Rung::Landlock => tied_to(outside)
+            .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
+    };
+    noted(done, &mut notebook)
+}
+
+/// The first process of the new PID namespace.
+fn inside(
+    confinement: &Confinement,
+    outside: &OsStr,
+    notebook: &mut Notebook,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<u8> {
+    tied_to(outside)?;
+    let here = std::env::current_dir()?;
+    native::build(confinement)?;
+    std::env::set_current_dir(&here)?;
+    lock_in(confinement, notebook)?;
+    let ending = watch_over(Path::new(program), args, Watch::EverybodyHere)?;
+    notebook.ended(ending)?;
+    Ok(ending.code())
+}
+
+fn become_confined(
+    confinement: &Confinement,
+    notebook: &mut Notebook,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<u8> {
+    lock_in(confinement, notebook)?;
+    match become_program(Path::new(program), args)? {}
+}
+
+/// We die with the one outside, who may have gone before that was asked for. It may be in another
+/// PID namespace, so that only the old `/proc` can tell.
+fn tied_to(outside: &OsStr) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let status = fs::read_to_string("/proc/self/status")?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    if parent.is_some_and(|pid| OsStr::new(pid.trim()) == outside) {
+        Ok(())
+    } else {
+        Err(io::Error::other("the one who watches has ended"))
+    }
+}
+
+fn usage() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "use: confine PARENT-PID SPECIFICATION -- PROGRAM ARGS…",
+    )
+}
+
+/// Makes the namespaces, starts the one inside and waits for its end.
+fn outside(
+    confinement: &Confinement,
+    file: &OsStr,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<u8> {
+    let own = confinement.write.first();
+    let allowance = Allowance {
+        dir: own.cloned().unwrap_or_else(|| "/".into()),
+        floor_bytes: confinement.bounds.disk_floor_bytes,
+        // The kernel's limit on processes is none for the machine's root, nor is there one for a
+        // run that has no namespace of its own.
+        processes: (getuid().is_root() || confinement.rung == Rung::Landlock)
+            .then_some(confinement.bounds.processes),
+        hunts: confinement.rung == Rung::Landlock,
+    };
+    let us = std::process::id().to_string();
+    let file = match confinement.rung {
+        Rung::Bubblewrap => bubblewrap::seen_inside(file)?,
+        Rung::Native | Rung::Landlock => file.to_owned(),
+    };
+    let mut words = vec!["confined".into(), us.into(), file, "--".into()];
+    words.push(program.to_owned());
+    words.extend_from_slice(args);
+    let front = match confinement.rung {
+        Rung::Native => {
+            native::separate(confinement.network)?;
+            PathBuf::from(OURSELVES)
+        }
+        Rung::Bubblewrap => {
+            let (front, all) = bubblewrap::command(confinement, words)?;
+            words = all;
+            front
+        }
+        Rung::Landlock => PathBuf::from(OURSELVES),
+    };
+    let ending = watch_over(&front, &words, Watch::Outside(&allowance))?;
+    let told = proof::ending(&confinement.proof).unwrap_or(ending);
+    if let Ending::Signal(number) = told {
+        die_of(number)?;
+    }
+    Ok(told.code())
+}
+
+/// Ends as the program inside ended, so that whoever waits for us sees it.
+fn die_of(number: i32) -> io::Result<()> {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    setrlimit(Resource::Core, none)?;
+    match Signal::from_named_raw(number) {
+        Some(signal) => Ok(kill_process(getpid(), signal)?),
+        None => Ok(()),
+    }
+}
+
+/// Gives up everything that can be given up, in the order in which that is possible, and proves it.
+fn lock_in(confinement: &Confinement, notebook: &mut Notebook) -> io::Result<()> {
+    // Where memory runs out, the kernel ends this run before anything of the person's.
+    drop(fs::write("/proc/self/oom_score_adj", "500"));
+    shed::bounds(&confinement.bounds, confinement.rung != Rung::Landlock)?;
+    shed::capabilities()?;
+    let abi = super::landlock::restrict(confinement)?;
+    super::seccomp::restrict(confinement)?;
+    let proof = proof::prove(confinement, abi)?;
+    notebook.proven(proof)?;
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! The native rung's namespaces and mounts: a new root in which everything is read-only but the
+//! run's own, made with the rights of a user namespace and none of the machine's.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::fs::StatVfsMountFlags;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
+    mount_remount, unmount,
+};
+use rustix::process::{getgid, getuid, pivot_root, setsid};
+
+use super::root::{self, Part, What};
+use super::{Confinement, Network, loopback};
+
+/// Where the new root is put together, on a file system in memory; must be there on every machine.
+const YARD: &str = "/tmp";
+/// The machine's own root, as seen from the yard.
+const OLD: &str = "/old";
+const NEW: &str = "/new";
+
+const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+/// Leaves the machine's namespaces. Whoever is started next is the first process of a new one.
+pub fn separate(network: Network) -> io::Result<()> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    let mut kinds = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWCGROUP;
+    if network == Network::Off {
+        kinds |= CloneFlags::CLONE_NEWNET;
+    }
+    unshare(kinds).map_err(forbidden)?;
+    become_user(0, uid, 0, gid, "/proc")?;
+    if network == Network::Off {
+        loopback::up()?;
+    }
+    Ok(())
+}
+
+fn forbidden(error: nix::Error) -> io::Error {
+    io::Error::other(format!(
+        "namespaces are forbidden on this machine ({error}); see kernel.unprivileged_userns_clone, \
+         user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
+    ))
+}
+
+/// Our one user, under another number inside.
+fn become_user(uid: u32, outer_uid: u32, gid: u32, outer_gid: u32, proc: &str) -> io::Result<()> {
+    let own = Path::new(proc).join("self");
+    fs::write(own.join("setgroups"), "deny")?;
+    fs::write(own.join("uid_map"), format!("{uid} {outer_uid} 1"))?;
+    fs::write(own.join("gid_map"), format!("{gid} {outer_gid} 1"))
+}
+
+/// Makes the new root and enters it; the machine's root is gone afterwards.
+pub fn build(confinement: &Confinement) -> io::Result<()> {
+    let parts = root::parts(confinement);
+    let person = owner()?;
+    setsid()?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    enter_yard()?;
+    memory(Path::new(NEW), 4 << 20)?;
+    for part in &parts {
+        let done = put(part);
+        done.map_err(|error| told(&format!("{} in the new root", part.at.display()), error))?;
+    }
+    devices()?;
+    processes(confinement)?;
+    close(&parts)?;
+    leave_yard()?;
+    person.again()
+}
+
+fn told(what: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Who we are outside: the number that our one user has there.
+struct Person {
+    uid: u32,
+    gid: u32,
+}
+
+fn owner() -> io::Result<Person> {
+    let outer = |map: &str| -> io::Result<u32> {
+        let text = fs::read_to_string(map)?;
+        let number = text.split_ascii_whitespace().nth(1);
+        number
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("{map} is not to be understood: {text}")))
+    };
+    Ok(Person {
+        uid: outer("/proc/self/uid_map")?,
+        gid: outer("/proc/self/gid_map")?,
+    })
+}
+
+impl Person {
+    /// A second user namespace: the mounts belong to the first, so that whatever rights were won
+    /// in this one are none over them. Inside, people have the number that they have outside.
+    fn again(&self) -> io::Result<()> {
+        unshare(CloneFlags::CLONE_NEWUSER)?;
+        become_user(self.uid, 0, self.gid, 0, "/proc")
+    }
+}
+
+/// Swaps the machine's root for an empty yard; the root is then at [`OLD`].
+fn enter_yard() -> io::Result<()> {
+    memory(Path::new(YARD), 1 << 20)?;
+    let old = Path::new(YARD).join(OLD.trim_start_matches('/'));
+    fs::create_dir(&old)?;
+    pivot_root(YARD, &old)?;
+    std::env::set_current_dir("/")?;
+    fs::create_dir(NEW)
+}
+
+fn leave_yard() -> io::Result<()> {
+    std::env::set_current_dir(NEW)?;
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    std::env::set_current_dir("/")
+}
+
+fn memory(at: &Path, bytes: u64) -> io::Result<()> {
+    let size = format!("size={bytes},mode=0755\0");
+    let options = std::ffi::CStr::from_bytes_with_nul(size.as_bytes()).map_err(io::Error::other)?;
+    Ok(mount("tmpfs", at, "tmpfs", QUIET, options)?)
+}
+
+fn below(root: &str, path: &Path) -> PathBuf {
+    Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn put(part: &Part) -> io::Result<()> {
+    let at = below(NEW, &part.at);
+    match &part.what {
+        What::Seen { from } | What::Own { from } => {
+            let from = below(OLD, from);
+            ground(&at, from.is_dir())?;
+            Ok(mount_bind_recursive(&from, &at)?)
+        }
+        What::Layered {
+            from,
+            changes,
+            work,
+        } => {
+            ground(&at, true)?;
+            let (lower, upper, work) = (below(OLD, from), below(OLD, changes), below(OLD, work));
+            let options = format!(
+                "lowerdir={},upperdir={},workdir={},userxattr\0",
+                lower.display(),
+                upper.display(),
+                work.display()
+            );
+            let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes())
+                .map_err(io::Error::other)?;
+            if mount("overlay", &at, "overlay", QUIET, options).is_ok() {
+                return Ok(());
+            }
+            // The disk cannot carry a layer: then nothing in there can be changed at all.
+            mount_bind_recursive(&lower, &at)?;
+            remount(&at, true, false)
+        }
+        What::Memory { bytes } => {
+            ground(&at, true)?;
+            memory(&at, *bytes)?;
+            Ok(rustix::fs::chmod(&at, 0o1777.into())?)
+        }
+        What::MaskedDir => {
+            ground(&at, true)?;
+            memory(&at, 64 << 10)
+        }
+        What::MaskedFile => {
+            ground(&at, false)?;
+            Ok(mount_bind_recursive(
+                below(OLD, Path::new("/dev/null")),
+                &at,
+            )?)
+        }
+        What::Link { to } => {
+            ground(at.parent().unwrap_or(&at), true)?;
+            std::os::unix::fs::symlink(to, &at)
+        }
+    }
+}
+
+/// Something to mount on.
+fn ground(at: &Path, is_dir: bool) -> io::Result<()> {
+    if at.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    if is_dir {
+        return fs::create_dir_all(at);
+    }
+    fs::create_dir_all(at.parent().unwrap_or(at))?;
+    File::create(at).map(drop)
+}
+
+fn devices() -> io::Result<()> {
+    let dev = below(NEW, Path::new("/dev"));
+    fs::create_dir_all(&dev)?;
+    for name in root::DEVICES.into_iter().filter(|name| *name != "tty") {
+        let at = dev.join(name);
+        ground(&at, false)?;
+        mount_bind_recursive(below(OLD, &Path::new("/dev").join(name)), &at)?;
+    }
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        std::os::unix::fs::symlink(to, dev.join(name))?;
+    }
+    fs::create_dir_all(dev.join("pts"))?;
+    let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
+    // Without terminals of its own a run has none; the machine's are never lent.
+    let _ = mount(
+        "devpts",
+        dev.join("pts"),
+        "devpts",
+        quiet,
+        c"newinstance,ptmxmode=0666,mode=620",
+    );
+    Ok(())
+}
+
+/// Whoever may write here writes to the whole machine.
+const SHUT_IN_PROC: &[&str] = &[
+    "sys",
+    "sysrq-trigger",
+    "irq",
+    "bus",
+    "fs",
+    "driver",
+    "mtrr",
+    "scsi",
+    "acpi",
+];
+const MASKED_IN_PROC: &[&str] = &[
+    "kcore",
+    "kallsyms",
+    "kmsg",
+    "keys",
+    "key-users",
+    "timer_list",
+    "sched_debug",
+    "config.gz",
+    "kpagecount",
+    "kpageflags",
+    "kpagecgroup",
+    "vmallocinfo",
+    "modules",
+];
+
+fn processes(confinement: &Confinement) -> io::Result<()> {
+    let proc = below(NEW, Path::new("/proc"));
+    fs::create_dir_all(&proc)?;
+    let quiet = QUIET | MountFlags::NOEXEC;
+    mount("proc", &proc, "proc", quiet, c"")
+        .map_err(|error| told("a /proc of its own (is this a container?)", error.into()))?;
+    limit_pids(&proc, confinement.bounds.processes);
+    // No namespaces but the one that we are about to make.
+    fs::write(proc.join("sys/user/max_user_namespaces"), "1")?;
+    for name in SHUT_IN_PROC {
+        let at = proc.join(name);
+        if at.exists() {
+            mount_bind_recursive(&at, &at)?;
+            mount_remount(&at, MountFlags::BIND | MountFlags::RDONLY | quiet, c"")?;
+        }
+    }
+    for name in MASKED_IN_PROC {
+        let at = proc.join(name);
+        if at.exists() {
+            mount_bind_recursive(below(OLD, Path::new("/dev/null")), &at)?;
+        }
+    }
+    Ok(())
+}
+
+/// The limit on processes is not one for the machine's own root; a PID namespace's is. Before
+/// 6.14 the number was the machine's and must not be touched.
+fn limit_pids(proc: &Path, processes: u64) {
+    let release = fs::read_to_string(proc.join("sys/kernel/osrelease")).unwrap_or_default();
+    let mut numbers = release.split('.').map(str::parse::<u32>);
+    if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next())
+        && (major, minor) >= (6, 14)
+    {
+        // Where it is refused, the other limit stands.
+        drop(fs::write(
+            proc.join("sys/kernel/pid_max"),
+            processes.max(512).to_string(),
+        ));
+    }
+}
+
+/// Makes every mount read-only that is not the run's own, the root last.
+fn close(parts: &[Part]) -> io::Result<()> {
+    let table = fs::read_to_string(below(NEW, Path::new("/proc/self/mountinfo")))?;
+    for at in table.lines().filter_map(mount_point) {
+        let Ok(inside) = at.strip_prefix(NEW) else {
+            continue;
+        };
+        let inside = Path::new("/").join(inside);
+        let ours = ["/dev/pts", "/proc"]
+            .iter()
+            .any(|own| inside.starts_with(own));
+        if inside == Path::new("/") || ours {
+            continue;
+        }
+        let open = root::is_writable(parts, &inside) || is_device(&inside);
+        remount(&at, !open, is_device(&inside))
+            .map_err(|error| told(&format!("closing {}", inside.display()), error))?;
+    }
+    remount(Path::new(NEW), true, false)
+}
+
+fn is_device(inside: &Path) -> bool {
+    inside.parent() == Some(Path::new("/dev"))
+}
+
+/// Keeps what the machine set and adds to it; taking away is not possible.
+fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
+    let known = rustix::fs::statvfs(at)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID;
+    let kept = [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    for (has, flag) in kept {
+        if known.contains(has) {
+            flags |= flag;
+        }
+    }
+    if read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    if !device {
+        flags |= MountFlags::NODEV;
+    }
+    Ok(mount_remount(at, flags, c"")?)
+}
+
+/// The fifth field, in which blanks and the like are written as numbers.
+fn mount_point(line: &str) -> Option<PathBuf> {
+    let field = line.split(' ').nth(4)?;
+    let mut bytes = Vec::new();
+    let mut rest = field.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
+}

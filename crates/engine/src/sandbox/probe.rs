@@ -1,0 +1,91 @@
+//! Which rungs this machine has, found out by standing on each of them.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Network, Proof, Room, Rung, Ward, bubblewrap};
+use crate::process::{self, Call, Exit, Identity};
+
+const WALL: Duration = Duration::from_secs(20);
+
+/// What came of trying one rung.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    pub rung: Rung,
+    pub found: Result<Proof, String>,
+}
+
+/// Confines a program that does nothing on the rung of `ward`. `exe` has the hidden verbs; `dir`
+/// is ours to write in.
+pub async fn probe(exe: &Path, dir: &Path, ward: &Ward) -> Probed {
+    let found = stand(exe, dir, ward).await;
+    let rung = ward.rung;
+    Probed { rung, found }
+}
+
+/// Removes what those left who were killed in the middle of a probe.
+fn clear(probes: &Path) {
+    let entries = std::fs::read_dir(probes).into_iter().flatten();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().and_then(OsStr::to_str);
+        let pid = name.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+        if pid.is_none_or(|pid| Identity::of(pid).is_none()) {
+            // It may be gone already: somebody else clears as well.
+            drop(std::fs::remove_dir_all(path));
+        }
+    }
+}
+
+async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, String> {
+    if ward.rung == Rung::Bubblewrap && bubblewrap::find().is_none() {
+        return Err("bubblewrap is not installed".to_owned());
+    }
+    let all = dir.join("probes");
+    clear(&all);
+    let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
+    let own = dir.join("own");
+    std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
+    let confinement = ward.confine(Room {
+        read: vec![exe.to_owned()],
+        write: vec![own.clone()],
+        shut: Vec::new(),
+        layered: Vec::new(),
+        lent: Vec::new(),
+        network: Network::On,
+        metadata: false,
+        proof: dir.join("proof/proof.json"),
+    });
+    let file = confinement.write().map_err(|error| error.to_string())?;
+    let us = std::process::id().to_string();
+    let call = Call {
+        program: exe.to_owned(),
+        args: vec![
+            "confine".into(),
+            us.into(),
+            file.into(),
+            "--".into(),
+            "/bin/true".into(),
+        ],
+        env: Vec::new(),
+        cwd: own,
+        stdin: Vec::new(),
+        wall: WALL,
+        output_bytes: 4096,
+        stdout_file: None,
+        launcher: None,
+    };
+    let ran = process::output(&call).await;
+    let proven = confinement.proven();
+    drop(std::fs::remove_dir_all(&dir));
+    let ran = ran.map_err(|error| error.to_string())?;
+    if ran.exit != Exit::Code(0) {
+        let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+        return Err(if said.is_empty() {
+            ran.exit.to_string()
+        } else {
+            said
+        });
+    }
+    proven.map_err(|error| error.to_string())
+}

@@ -1,0 +1,179 @@
+//! The proof: what must fail is tried, from inside, before the program begins.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Confinement, Network, Rung};
+use crate::process::Ending;
+
+/// What the child found out about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    pub rung: Rung,
+    pub landlock_abi: u32,
+    pub seccomp_filters: u32,
+    pub network: Network,
+    /// Places where a write was tried and refused.
+    pub writes_refused: usize,
+    /// Files that were looked for and not readable.
+    pub reads_refused: usize,
+}
+
+/// One line of the notes that are taken while a run is confined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Note {
+    Confined(Proof),
+    Failed(String),
+    Ended(Ending),
+}
+
+fn notes(file: &Path) -> Vec<Note> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let read = text.lines().map(serde_json::from_str);
+    read.map_while(Result::ok).collect()
+}
+
+/// The proof, or why there is none.
+pub fn read(file: &Path) -> Result<Proof, String> {
+    let mut why = "it left no proof".to_owned();
+    for note in notes(file) {
+        match note {
+            Note::Confined(proof) => return Ok(proof),
+            Note::Failed(said) => why = said,
+            Note::Ended(_) => {}
+        }
+    }
+    Err(why)
+}
+
+/// How the program ended, as the one inside saw it.
+pub fn ending(file: &Path) -> Option<Ending> {
+    notes(file).into_iter().find_map(|note| match note {
+        Note::Ended(ending) => Some(ending),
+        Note::Confined(_) | Note::Failed(_) => None,
+    })
+}
+
+impl Proof {
+    /// For the record of a review.
+    pub fn describe(&self) -> String {
+        let what = match self.rung {
+            Rung::Native => {
+                "user, PID, mount and IPC namespaces, a read-only root, Landlock, seccomp"
+            }
+            Rung::Bubblewrap => "bubblewrap's namespaces and read-only root, Landlock, seccomp",
+            Rung::Landlock => "Landlock and seccomp, no namespaces",
+        };
+        let network = match self.network {
+            Network::On => "network on",
+            Network::Off => "network off",
+        };
+        format!(
+            "{} sandbox ({what}; {network}), proven before the start",
+            self.rung
+        )
+    }
+}
+
+/// The file for the proof, opened while that is still possible; the program does not inherit it.
+#[derive(Debug)]
+pub struct Notebook(File);
+
+impl Notebook {
+    /// Beside the specification, wherever that is seen from here.
+    pub fn open(confinement: &Confinement, specification: &Path) -> io::Result<Self> {
+        let name = confinement.proof.file_name();
+        let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        Ok(Self(options.open(specification.with_file_name(name))?))
+    }
+
+    pub fn proven(&mut self, proof: Proof) -> io::Result<()> {
+        self.note(&Note::Confined(proof))
+    }
+
+    pub fn failed(&mut self, error: &io::Error) -> io::Result<()> {
+        self.note(&Note::Failed(error.to_string()))
+    }
+
+    pub fn ended(&mut self, ending: Ending) -> io::Result<()> {
+        self.note(&Note::Ended(ending))
+    }
+
+    fn note(&mut self, note: &Note) -> io::Result<()> {
+        let mut text = serde_json::to_string(note)?;
+        text.push('\n');
+        self.0.write_all(text.as_bytes())
+    }
+}
+
+/// Tries what must fail. The first thing that does not is the error.
+pub fn prove(confinement: &Confinement, landlock_abi: u32) -> io::Result<Proof> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let wanted = |name: &str, value: &str| {
+        if field(name) == value {
+            Ok(())
+        } else {
+            Err(unproven(format!("{name} {}", field(name))))
+        }
+    };
+    wanted("NoNewPrivs:", "1")?;
+    wanted("Seccomp:", "2")?;
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        wanted(set, "0000000000000000")?;
+    }
+    for dir in &confinement.refused {
+        write_must_fail(dir)?;
+    }
+    for path in &confinement.hidden {
+        read_must_fail(path)?;
+    }
+    Ok(Proof {
+        rung: confinement.rung,
+        landlock_abi,
+        seccomp_filters: field("Seccomp_filters:").parse().unwrap_or_default(),
+        network: confinement.network,
+        writes_refused: confinement.refused.len(),
+        reads_refused: confinement.hidden.len(),
+    })
+}
+
+fn unproven(what: impl ToString) -> io::Error {
+    io::Error::other(format!("not confined: {}", what.to_string()))
+}
+
+fn write_must_fail(dir: &Path) -> io::Result<()> {
+    let tried = dir.join(".countersign-must-not-be-writable");
+    if File::create(&tried).is_err() {
+        return Ok(());
+    }
+    drop(fs::remove_file(&tried));
+    Err(unproven(format!("{} can be written", dir.display())))
+}
+
+fn read_must_fail(path: &Path) -> io::Result<()> {
+    let readable = match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => {
+            fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
+        }
+        Ok(_) => {
+            File::open(path).is_ok_and(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
+        }
+        Err(_) => false,
+    };
+    if readable {
+        Err(unproven(format!("{} can be read", path.display())))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! What the root of a confined run is made of, in the order in which it is put together: a list,
+//! so that our own mounts and bubblewrap's arguments are the same root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Confinement;
+
+/// The devices that everybody needs and nobody can do harm with.
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// One thing in the root, at its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub at: PathBuf,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// What is at this place outside.
+    Seen {
+        from: PathBuf,
+    },
+    Own {
+        from: PathBuf,
+    },
+    /// Changes go to `changes`.
+    Layered {
+        from: PathBuf,
+        changes: PathBuf,
+        work: PathBuf,
+    },
+    /// An empty file system in memory.
+    Memory {
+        bytes: u64,
+    },
+    /// Something is there, and nothing can be seen of it.
+    MaskedDir,
+    MaskedFile,
+    Link {
+        to: PathBuf,
+    },
+}
+
+impl What {
+    fn is_mask(&self) -> bool {
+        matches!(self, Self::MaskedDir | Self::MaskedFile)
+    }
+
+    pub fn is_writable(&self) -> bool {
+        match self {
+            Self::Own { .. } | Self::Layered { .. } | Self::Memory { .. } => true,
+            Self::Seen { .. } | Self::MaskedDir | Self::MaskedFile | Self::Link { .. } => false,
+        }
+    }
+}
+
+/// The parts, outer ones first. What is not there outside is left out: it cannot be seen anyway.
+pub fn parts(confinement: &Confinement) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut put = |at: &Path, what: What| {
+        let at = at.to_owned();
+        parts.push(Part { at, what });
+    };
+    for dir in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
+        let bytes = confinement.bounds.tmp_bytes;
+        put(Path::new(dir), What::Memory { bytes });
+    }
+    for path in &confinement.read {
+        if let Ok(to) = fs::read_link(path)
+            && path.parent() == Some(Path::new("/"))
+        {
+            put(path, What::Link { to });
+        } else {
+            both(path, &mut put, |from| What::Seen { from });
+        }
+    }
+    for path in &confinement.masked {
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() => put(path, What::MaskedDir),
+            Ok(meta) if meta.is_file() => put(path, What::MaskedFile),
+            _ => {}
+        }
+    }
+    for path in &confinement.write {
+        both(path, &mut put, |from| What::Own { from });
+    }
+    for layer in &confinement.layered {
+        both(&layer.dir, &mut put, |from| What::Layered {
+            from,
+            changes: layer.changes.clone(),
+            work: layer.work.clone(),
+        });
+    }
+    for path in &confinement.shut {
+        both(path, &mut put, |from| What::Seen { from });
+    }
+    for lent in &confinement.lent {
+        if let Ok(from) = fs::canonicalize(&lent.from) {
+            put(&lent.to, What::Seen { from });
+        }
+    }
+    parts.sort_by(|a, b| a.at.cmp(&b.at));
+    // Of two parts at one place the stronger was put later.
+    parts.reverse();
+    parts.dedup_by(|a, b| a.at == b.at);
+    parts.reverse();
+    let shown = parts.clone();
+    parts.retain(|part| !part.what.is_mask() || is_shown(&shown, &part.at));
+    parts
+}
+
+/// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
+/// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
+/// lies around the run's own directories.
+fn is_shown(parts: &[Part], at: &Path) -> bool {
+    let around = parts
+        .iter()
+        .filter(|part| part.at != at && at.starts_with(&part.at));
+    let innermost = around.max_by_key(|part| part.at.components().count());
+    innermost.is_some_and(|part| match part.what {
+        What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
+        What::Memory { .. } => parts
+            .iter()
+            .any(|inner| inner.at != at && is_within(inner, at)),
+        What::MaskedDir | What::MaskedFile | What::Link { .. } => false,
+    })
+}
+
+/// Under the name it was given, and under its real name where that is another one.
+fn both(path: &Path, put: &mut impl FnMut(&Path, What), what: impl Fn(PathBuf) -> What) {
+    let Ok(real) = fs::canonicalize(path) else {
+        return;
+    };
+    if real != path {
+        put(path, what(real.clone()));
+    }
+    put(&real.clone(), what(real));
+}
+
+fn is_within(inner: &Part, at: &Path) -> bool {
+    !inner.what.is_mask() && inner.at.starts_with(at)
+}
+
+/// Whether what is mounted at `at` may be written: the innermost part decides.
+pub fn is_writable(parts: &[Part], at: &Path) -> bool {
+    let around = parts.iter().filter(|part| at.starts_with(&part.at));
+    let innermost = around.max_by_key(|part| part.at.components().count());
+    innermost.is_some_and(|part| part.what.is_writable())
+}

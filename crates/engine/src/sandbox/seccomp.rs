@@ -1,0 +1,298 @@
+//! seccomp: calls that no agent needs and that ways out are made of. A list of refusals, because
+//! agents run whatever the project runs; the mounts and Landlock are the lists of permissions.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+use super::{Confinement, Network, Rung, landlock};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Refused whatever their arguments are.
+const REFUSED: &[i64] = &[
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    // Namespaces.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Files by handle, past the names that were given.
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_acct,
+    // A second way to make system calls, which filters do not see.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_syslog,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Their arguments are behind a pointer, where no filter sees them. "No such call" sends every
+/// libc and runtime to the older one.
+const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
+
+/// Newer than the names that `libc` has: `setxattrat`, `removexattrat`, `file_setattr`.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+const FCHMODAT2: i64 = 452;
+
+/// What Landlock does not see: on the rung that has nothing else, a judge does without.
+const METADATA: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Calls that set a mode, and the argument that has it.
+const MODES: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (libc::SYS_mknodat, 2),
+    (libc::SYS_openat, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+];
+
+/// Of the x32 interface: the same calls under other numbers.
+#[cfg(target_arch = "x86_64")]
+const OTHER_NUMBERS: i64 = 0x4000_0000;
+
+/// Restricts this process and all that come of it.
+pub fn restrict(confinement: &Confinement) -> io::Result<()> {
+    for (rules, errno) in [
+        (unknown(), libc::ENOSYS),
+        (refused(confinement)?, libc::EPERM),
+    ] {
+        let program = compile(rules, errno)?;
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn compile(rules: Rules, errno: i32) -> io::Result<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    let errno = SeccompAction::Errno(errno.unsigned_abs());
+    SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)
+        .and_then(BpfProgram::try_from)
+        .map_err(io::Error::other)
+}
+
+fn unknown() -> Rules {
+    let mut rules = Rules::new();
+    refuse_all(&mut rules, UNKNOWN);
+    rules
+}
+
+fn refused(confinement: &Confinement) -> io::Result<Rules> {
+    let mut rules = Rules::new();
+    refuse_all(&mut rules, REFUSED);
+    new_namespaces(&mut rules)?;
+    set_id_files(&mut rules)?;
+    sockets(&mut rules, confinement)?;
+    requests(&mut rules)?;
+    if confinement.rung == Rung::Landlock && !confinement.metadata {
+        refuse_all(&mut rules, METADATA);
+    }
+    Ok(rules)
+}
+
+fn refuse_all(rules: &mut Rules, calls: &[i64]) {
+    for call in calls {
+        refuse(rules, *call);
+    }
+}
+
+fn refuse(rules: &mut Rules, call: i64) {
+    // An empty list of rules matches every call, and nothing is put beside it any more.
+    rules.insert(call, Vec::new());
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(call | OTHER_NUMBERS, Vec::new());
+}
+
+fn refuse_where(rules: &mut Rules, call: i64, conditions: Vec<SeccompCondition>) -> io::Result<()> {
+    let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
+    let mut put = |call| match rules.get_mut(&call) {
+        Some(known) if known.is_empty() => {}
+        Some(known) => known.push(rule.clone()),
+        None => drop(rules.insert(call, vec![rule.clone()])),
+    };
+    put(call);
+    #[cfg(target_arch = "x86_64")]
+    put(call | OTHER_NUMBERS);
+    Ok(())
+}
+
+fn condition(argument: u8, is: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
+    let value = u64::from(value.cast_unsigned());
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value).map_err(io::Error::other)
+}
+
+fn has_flag(argument: u8, flag: i32) -> io::Result<SeccompCondition> {
+    let mask = u64::from(flag.cast_unsigned());
+    condition(argument, SeccompCmpOp::MaskedEq(mask), flag)
+}
+
+fn new_namespaces(rules: &mut Rules) -> io::Result<()> {
+    let kinds = [
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ];
+    for kind in kinds {
+        refuse_where(rules, libc::SYS_clone, vec![has_flag(0, kind)?])?;
+    }
+    Ok(())
+}
+
+/// A file that runs as its owner would outlive the sandbox, and its owner is the person.
+fn set_id_files(rules: &mut Rules) -> io::Result<()> {
+    for (call, argument) in MODES {
+        for bit in [0o4000, 0o2000] {
+            let mut conditions = vec![has_flag(*argument, bit)?];
+            // Without the flag there is no mode, and the argument is whatever was there.
+            let flags = match *call {
+                libc::SYS_openat => Some(2),
+                #[cfg(target_arch = "x86_64")]
+                libc::SYS_open => Some(1),
+                _ => None,
+            };
+            if let Some(flags) = flags {
+                conditions.push(has_flag(flags, libc::O_CREAT)?);
+            }
+            refuse_where(rules, *call, conditions)?;
+        }
+    }
+    Ok(())
+}
+
+fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
+    let mut families = vec![libc::AF_NETLINK];
+    // A socket with a name leads to whoever listens there. Inside a root there are no names of
+    // others; abstract ones are kept apart by the network's namespace or by Landlock.
+    let apart = confinement.network == Network::Off || landlock::is_scoped();
+    if confinement.rung != Rung::Landlock && apart {
+        families.push(libc::AF_UNIX);
+    }
+    if confinement.rung != Rung::Landlock || confinement.network == Network::On {
+        families.extend([libc::AF_INET, libc::AF_INET6]);
+    }
+    let others = families
+        .into_iter()
+        .map(|family| condition(0, SeccompCmpOp::Ne, family))
+        .collect::<io::Result<_>>()?;
+    refuse_where(rules, libc::SYS_socket, others)?;
+    let netlink = condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK)?;
+    let not_routes = condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE)?;
+    refuse_where(rules, libc::SYS_socket, vec![netlink, not_routes])
+}
+
+/// Requests to devices and file systems that are refused everywhere: typing into somebody's
+/// terminal, and flags of files, which count neither as writing nor as a mode.
+const REQUESTS: &[i32] = &[
+    // TIOCSTI and TIOCLINUX
+    0x5412,
+    0x541C,
+    // FS_IOC_SETFLAGS in both sizes, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION in both sizes
+    0x4008_6602,
+    0x4004_6602,
+    0x401C_5820,
+    0x4008_7602,
+    0x4004_7602,
+];
+
+fn requests(rules: &mut Rules) -> io::Result<()> {
+    for request in REQUESTS {
+        let is = condition(1, SeccompCmpOp::Eq, *request)?;
+        refuse_where(rules, libc::SYS_ioctl, vec![is])?;
+    }
+    Ok(())
+}

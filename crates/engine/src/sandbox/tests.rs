@@ -1,0 +1,59 @@
+use super::*;
+
+fn confinement() -> Confinement {
+    Confinement {
+        rung: Rung::Native,
+        read: vec!["/usr".into()],
+        write: vec![],
+        shut: vec![],
+        masked: vec![],
+        lent: vec![],
+        layered: vec![],
+        refused: vec![],
+        hidden: vec![],
+        network: Network::Off,
+        metadata: false,
+        bounds: Bounds::default(),
+        proof: "/nowhere/proof.json".into(),
+    }
+}
+
+fn read(text: &str) -> io::Result<Confinement> {
+    let dir = tempfile::TempDir::new().unwrap();
+    let file = dir.path().join("confinement.json");
+    fs::write(&file, text).unwrap();
+    Confinement::read(&file)
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let text = serde_json::to_string(&confinement()).unwrap();
+    assert_eq!(read(&text).unwrap(), confinement());
+}
+
+#[test]
+fn an_unknown_rung_key_or_network_confines_nothing_and_starts_nothing() {
+    let text = serde_json::to_string(&confinement()).unwrap();
+    for (known, unknown) in [
+        ("\"native\"", "\"none\""),
+        ("\"native\"", "\"off\""),
+        ("\"off\"", "\"maybe\""),
+        ("\"metadata\"", "\"meta\""),
+        ("{\"rung\"", "{\"extra\":1,\"rung\""),
+        ("\"processes\"", "\"process\""),
+    ] {
+        let changed = text.replacen(known, unknown, 1);
+        assert_ne!(changed, text);
+        assert!(read(&changed).is_err(), "{changed}");
+    }
+    assert!(read("").is_err());
+    assert!(read("{}").is_err());
+}
+
+#[test]
+fn a_run_without_a_proof_was_not_confined() {
+    assert!(matches!(
+        confinement().proven(),
+        Err(Error::NotConfined { .. })
+    ));
+}
