@@ -226,9 +226,14 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
     if !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
+    let failure = if refused.is_about_the_judge() {
+        Failure::NoJudge
+    } else {
+        Failure::Permanent
+    };
     let what = What::JobFailed {
         lease,
-        failure: Failure::Permanent,
+        failure,
         message: refused.to_string(),
         usage: Usage::default(),
     };

@@ -90,22 +90,15 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
 fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
     let crew = &shop.crew;
     let is_us = |member: &Member, name: &str| name == member.name || name == member.written;
-    let (assigned, seats) = (&ticket.assigned, &shop.project.policy.reviewers);
     for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
-        let (member, named) = match &job.task {
-            Task::Build { .. } => (&crew.builder, assigned.builder.as_ref()),
-            Task::Review { seat, .. } => {
-                let seat = seats.iter().find(|spec| spec.name == *seat);
-                let named = assigned.reviewer.as_ref();
-                (
-                    &crew.reviewer,
-                    named.or(seat.and_then(|seat| seat.agent.as_ref())),
-                )
-            }
+        let member = match &job.task {
+            Task::Build { .. } => &crew.builder,
+            Task::Review { .. } => &crew.reviewer,
             Task::Verify { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
                 continue;
             }
         };
+        let named = job.agent.as_ref();
         if let Some(name) = named.filter(|name| !is_us(member, name)) {
             return Err(Error::ForSomebodyElse {
                 ticket: ticket.id.clone(),

@@ -6,9 +6,11 @@ mod dependency;
 mod draft;
 mod job;
 mod land;
+mod panel;
 mod person;
 mod review;
 mod table;
+mod verify;
 
 pub use person::choices;
 pub use table::{roles, stages};
@@ -72,6 +74,14 @@ pub enum Refused {
     },
     #[error("{principal} built part of this change and cannot judge it")]
     OwnWork { principal: String },
+    #[error(
+        "{agent} is of the family {family}, as whoever built this; the policy wants another (other_family)"
+    )]
+    SameFamily { agent: String, family: String },
+    #[error(
+        "nobody knows of which model family {agent} is, and the policy wants another than the builder's; name it under [families]"
+    )]
+    UnknownFamily { agent: String },
     #[error("this is about commit {given}, but the ticket stands at {current}")]
     OtherCommit { given: String, current: String },
     #[error(
@@ -110,6 +120,16 @@ pub enum Refused {
     NoTitle,
 }
 
+impl Refused {
+    /// Whoever asked may not judge this change, and somebody else may.
+    pub fn is_about_the_judge(&self) -> bool {
+        matches!(
+            self,
+            Self::OwnWork { .. } | Self::SameFamily { .. } | Self::UnknownFamily { .. }
+        )
+    }
+}
+
 fn possible_in(stages: &[Stage]) -> String {
     if stages.is_empty() {
         String::new()
@@ -130,7 +150,7 @@ fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
 
 /// Decides what an event does to a ticket.
 pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, Refused> {
-    admit(ticket, event)?;
+    admit(ticket, event, policy)?;
     let mut draft = Draft::new(ticket, event, policy);
     draft.spend(event.what.usage());
     apply(&mut draft, &event.what)?;
@@ -139,7 +159,7 @@ pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, 
 }
 
 /// What every event is asked before it is looked at.
-fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused> {
     let what = &event.what;
     if let Some(seen) = event.expects.filter(|seen| *seen != ticket.version) {
         return Err(Refused::StaleVersion {
@@ -155,7 +175,7 @@ fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
             stages,
         });
     }
-    job::admit(ticket, event)?;
+    job::admit(ticket, event, policy)?;
     let roles = roles(what, job::task(ticket, what));
     if !roles.contains(&event.by.role) {
         return Err(Refused::WrongRole {

@@ -7,8 +7,8 @@ mod quote;
 use std::fmt::Write as _;
 
 use crate::ledger::{Entry, Status};
-use crate::policy::Policy;
-use crate::ticket::{CheckResult, Setback, Ticket};
+use crate::policy::{Policy, Scope};
+use crate::ticket::{CheckResult, Setback, Spec, Ticket};
 use quote::{fenced, line, section};
 
 /// What the project itself says to every agent.
@@ -60,20 +60,26 @@ fn wanted(ticket: &Ticket) -> String {
     if spec.description.trim().is_empty() {
         out = section("What is wanted", &spec.title);
     }
-    let criteria: Vec<String> = spec
-        .acceptance
-        .iter()
-        .enumerate()
-        .map(|(i, text)| format!("{}. {}", i + 1, line(text)))
-        .collect();
-    if !criteria.is_empty() {
-        out.push_str(&section("Acceptance criteria", &criteria.join("\n")));
+    let numbered = |from: usize, texts: &[String]| {
+        let lines = texts.iter().enumerate();
+        let lines = lines.map(|(i, text)| format!("{}. {}", from + i + 1, line(text)));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let (own, epic) = (&spec.acceptance, &spec.context.coordination);
+    if !own.is_empty() {
+        out.push_str(&section("Acceptance criteria", &numbered(0, own)));
     }
-    out.push_str(&bullets(
-        "Demands of the epic (every ticket keeps them)",
-        &spec.context.coordination,
-    ));
+    if !epic.is_empty() {
+        let title = "Demands of the epic (every ticket keeps them)";
+        out.push_str(&section(title, &numbered(own.len(), epic)));
+    }
     out
+}
+
+/// What a reviewer answers point by point: the ticket's own criteria, then the epic's demands.
+pub fn criteria(spec: &Spec) -> Vec<&str> {
+    let all = spec.acceptance.iter().chain(&spec.context.coordination);
+    all.map(String::as_str).collect()
 }
 
 fn bullets(title: &str, items: &[String]) -> String {
@@ -158,10 +164,15 @@ fn findings_to_answer(ticket: &Ticket, policy: &Policy) -> String {
         .filter(|entry| entry.status == Status::Fixed)
         .collect();
     let rest: Vec<&Entry> = ledger.follow_ups(policy);
-    let mut out = section(
-        "Must be fixed now",
-        "Each by its id; the words are the reviewer's.",
-    );
+    let mut out = String::new();
+    if must.is_empty() {
+        out.push_str(&why_not_approved(ticket));
+    } else {
+        out.push_str(&section(
+            "Must be fixed now",
+            "Each by its id; the words are the reviewer's.",
+        ));
+    }
     for (number, entry) in must.iter().enumerate() {
         out.push_str(&numbered(number + 1, entry));
     }
@@ -170,6 +181,31 @@ fn findings_to_answer(ticket: &Ticket, policy: &Policy) -> String {
         &fixed,
     ));
     out.push_str(&one_liners("Not asked of you in this round", &rest));
+    out
+}
+
+/// Where no finding says it, the gates and the reviewers' notes do.
+fn why_not_approved(ticket: &Ticket) -> String {
+    let Some(round) = ticket.rounds.last() else {
+        return String::new();
+    };
+    let held: Vec<String> = round
+        .verdict
+        .gates
+        .iter()
+        .filter(|gate| !gate.passed)
+        .map(|gate| format!("{}: {}", gate.name, gate.why))
+        .collect();
+    let mut out = bullets("Why it was not approved", &held);
+    for seat in &round.seats {
+        if let Some(notes) = seat
+            .answer
+            .as_ref()
+            .and_then(|answer| answer.notes.as_ref())
+        {
+            out.push_str(&fenced(&format!("notes of {}", line(&seat.name)), notes));
+        }
+    }
     out
 }
 
@@ -224,12 +260,8 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         line(&ticket.spec.title)
     );
     out.push_str(answers::REVIEWER_TASK);
-    let lens = policy
-        .reviewers
-        .iter()
-        .find(|spec| spec.name == seat)
-        .and_then(|spec| spec.lens.as_deref());
-    if let Some(lens) = lens {
+    let spec = policy.reviewers.iter().find(|spec| spec.name == seat);
+    if let Some(lens) = spec.and_then(|spec| spec.lens.as_deref()) {
         let _ = writeln!(
             out,
             "\nLook at {} above all; report what else you see all the same.",
@@ -245,6 +277,12 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
             ),
         ));
         out.push_str(&bullets("Files changed", &put.files));
+        let changed = put.moved.changed();
+        if spec.is_some_and(|spec| spec.scope == Scope::Delta) && !changed.is_empty() {
+            let text = "Others look at the whole; you look at these lines and what they bear on.";
+            out.push_str(&section("Changed since the last review", text));
+            out.push_str(&bullets("Lines", &changed));
+        }
         out.push_str(&bullets(
             "Protected paths and agent instructions that the change touches (look twice)",
             &put.protected,
@@ -258,6 +296,9 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
     out.push_str(&dimensions(policy));
     out.push_str(answers::SEVERITIES);
     out.push_str(answers::REVIEWER_ANSWER);
+    if !criteria(&ticket.spec).is_empty() {
+        out.push_str(answers::CRITERIA_ANSWER);
+    }
     out
 }
 

@@ -50,6 +50,9 @@ pub struct Actor {
     /// Whom it stands for: two agents of one principal cannot judge each other.
     pub principal: String,
     pub role: Role,
+    /// The family of the model behind it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
 }
 
 impl Actor {
@@ -59,6 +62,7 @@ impl Actor {
             agent: name.to_owned(),
             principal: name.to_owned(),
             role,
+            family: None,
         }
     }
 }
@@ -346,6 +350,8 @@ pub enum Failure {
     Quota { until: Time },
     /// The run's own budget ended it.
     Budget,
+    /// Nobody here may judge it: who could has built part of it, or is too close to who did.
+    NoJudge,
     /// The worker was told to stop; somebody may go on at once, and no try is counted.
     Interrupted,
 }

@@ -78,6 +78,9 @@ pub struct OpenJob {
     pub fence: u64,
     /// The principal that holds the lease.
     pub holder: Option<String>,
+    /// The agent that shall have it, where somebody was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,6 +32,9 @@ pub struct Entry {
     pub untouched: bool,
     /// What the builder, the verifier or a person said last.
     pub note: Option<Note>,
+    /// What a first verifier said, while a second is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opinion: Option<AnswerOutcome>,
     pub history: Vec<Turn>,
 }
 
@@ -107,6 +110,15 @@ impl Entry {
         self.history
             .iter()
             .any(|turn| turn.round == round && turn.status == Status::Reopened)
+    }
+
+    /// A verifier refuted it on an earlier commit, and somebody reports it on this one.
+    pub fn was_refuted_before(&self, round: u32) -> bool {
+        let mut turns = self.history.iter().rev();
+        let now = turns.next();
+        let before = turns.next();
+        now.is_some_and(|turn| turn.round == round && turn.status == Status::Open)
+            && before.is_some_and(|turn| turn.round < round && turn.status == Status::Refuted)
     }
 
     /// `src/a.rs:12`, or nothing.
@@ -212,6 +224,7 @@ impl Ledger {
             blocking: false,
             untouched,
             note: None,
+            opinion: None,
             history: vec![Turn {
                 round,
                 status: Status::Open,
@@ -235,17 +248,26 @@ impl Ledger {
         }
     }
 
-    /// The verifier's word. Uncertain counts as confirmed.
-    pub fn hear_verifier(&mut self, round: u32, by: &str, answer: &Answer) {
+    /// The verifier's word. Uncertain counts as confirmed. Where a second is to be heard, what
+    /// the first refutes or is not sure of is kept back: false says so.
+    pub fn hear_verifier(&mut self, round: u32, by: &str, answer: &Answer, second: bool) -> bool {
         let Some(entry) = self.find_open(&answer.finding) else {
-            return;
+            return true;
         };
         entry.note = Some(Note {
             by: by.to_owned(),
             round,
             text: answer.evidence.clone(),
         });
-        match answer.outcome {
+        let outcome = match entry.opinion.take() {
+            Some(first) => together(first, answer.outcome),
+            None if second && leaves_doubt(answer.outcome) => {
+                entry.opinion = Some(answer.outcome);
+                return false;
+            }
+            None => answer.outcome,
+        };
+        match outcome {
             AnswerOutcome::Fixed => entry.turn(round, Status::Fixed),
             AnswerOutcome::Refuted => entry.turn(round, Status::Refuted),
             AnswerOutcome::Confirmed | AnswerOutcome::Uncertain => {
@@ -255,6 +277,7 @@ impl Ledger {
                 }
             }
         }
+        true
     }
 
     /// A person takes the risk in their own name. False where there is nothing open to waive.
@@ -287,6 +310,21 @@ impl Ledger {
     }
 }
 
+fn leaves_doubt(outcome: AnswerOutcome) -> bool {
+    matches!(outcome, AnswerOutcome::Refuted | AnswerOutcome::Uncertain)
+}
+
+/// Two verifiers: who is sure goes before who is not, and where they contradict each other, the
+/// finding stands.
+fn together(first: AnswerOutcome, second: AnswerOutcome) -> AnswerOutcome {
+    match (first, second) {
+        (AnswerOutcome::Uncertain, second) => second,
+        (first, AnswerOutcome::Uncertain) => first,
+        (first, second) if first == second => first,
+        (_, _) => AnswerOutcome::Confirmed,
+    }
+}
+
 fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
     match (&finding.file, finding.line) {
         (Some(file), Some(line)) => !touched.wrote(file, line, finding.end_line),
@@ -306,6 +344,8 @@ impl Entry {
             // Fixed in one mouth and there in another, on the same commit: that is open.
             Status::Fixed if self.fixed_in(round) => self.turn(round, Status::Open),
             Status::Fixed => self.turn(round, Status::Reopened),
+            // Another commit than the one that it was refuted on: somebody looks again.
+            Status::Refuted if !self.refuted_in(round) => self.turn(round, Status::Open),
             Status::NotRepeated => self.turn(round, Status::Open),
             Status::Open
             | Status::Reopened
@@ -345,7 +385,15 @@ impl Entry {
     }
 
     fn fixed_in(&self, round: u32) -> bool {
+        self.last_turned(round, Status::Fixed)
+    }
+
+    fn refuted_in(&self, round: u32) -> bool {
+        self.last_turned(round, Status::Refuted)
+    }
+
+    fn last_turned(&self, round: u32, status: Status) -> bool {
         let last = self.history.last();
-        last.is_some_and(|turn| turn.round == round && turn.status == Status::Fixed)
+        last.is_some_and(|turn| turn.round == round && turn.status == status)
     }
 }

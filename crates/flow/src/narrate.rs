@@ -295,6 +295,9 @@ pub fn reason(reason: &Reason) -> String {
         }
         Reason::Budget { limit } => format!("the budget is used up ({limit})"),
         Reason::NoUsableReview { attempts } => format!("no usable review in {attempts} attempts"),
+        Reason::NobodyToJudge { why } => {
+            format!("nobody can judge it: {}", findings::one_line(why))
+        }
         Reason::RedChecks { times } => format!("checks red {times} times in one round"),
         Reason::RedOnBase { checks } => format!("red on the base as well: {}", checks.join(", ")),
         Reason::Conflicts { times } => format!("did not merge {times} times"),

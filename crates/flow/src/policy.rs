@@ -1,6 +1,11 @@
 //! The numbers and switches that decisions are made by. Every field has a default; every preset
 //! is one of the designs that this project unites.
 
+pub mod pattern;
+mod seat;
+
+pub use seat::{Scope, SeatSpec};
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -31,6 +36,13 @@ pub struct Policy {
     pub weights: Weights,
     pub overall_minimum: u8,
     pub verify: Verify,
+    /// What one verifier refutes or is not sure of is put to a second; only what both refute goes.
+    pub second_opinion: bool,
+    pub disposition: Disposition,
+    /// Every acceptance criterion must be answered with evidence, or it was no review.
+    pub criteria_required: bool,
+    /// Nobody of the builder's model family judges.
+    pub other_family: bool,
     pub protected: Vec<String>,
     pub protected_change: ProtectedChange,
     pub leftovers: Leftovers,
@@ -59,6 +71,10 @@ impl Default for Policy {
             weights: Weights::default(),
             overall_minimum: 75,
             verify: Verify::Disputed,
+            second_opinion: false,
+            disposition: Disposition::Beside,
+            criteria_required: false,
+            other_family: false,
             protected: Vec::new(),
             protected_change: ProtectedChange::Show,
             leftovers: Leftovers::Commit,
@@ -70,6 +86,14 @@ impl Default for Policy {
             limits: Limits::default(),
             budget: Budget::default(),
         }
+    }
+}
+
+fn lens(name: &str) -> SeatSpec {
+    SeatSpec {
+        name: name.to_owned(),
+        lens: Some(name.to_owned()),
+        ..SeatSpec::default()
     }
 }
 
@@ -117,28 +141,6 @@ pub enum ReviewMode {
     Agents,
     /// Never the default, and always visible on the ticket.
     None,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SeatSpec {
-    pub name: String,
-    /// What this reviewer looks at above all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lens: Option<String>,
-    /// The agent that takes the seat, where one is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-}
-
-impl Default for SeatSpec {
-    fn default() -> Self {
-        Self {
-            name: "reviewer".to_owned(),
-            lens: None,
-            agent: None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,6 +235,16 @@ pub enum Verify {
     Never,
 }
 
+/// When a verifier looks at what earlier rounds left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disposition {
+    /// While the reviewers read.
+    Beside,
+    /// Before them: what was not fixed goes back without a review, and without a round.
+    First,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProtectedChange {
@@ -323,6 +335,7 @@ pub struct Limits {
     pub red_checks_max: u32,
     pub conflicts_max: u32,
     pub stale_max: u32,
+    pub unfixed_max: u32,
     pub lease_secs: u64,
     pub build_secs: u64,
     pub check_secs: u64,
@@ -349,6 +362,7 @@ impl Default for Limits {
             red_checks_max: 3,
             conflicts_max: 3,
             stale_max: 5,
+            unfixed_max: 2,
             lease_secs: 60,
             build_secs: 1_800,
             check_secs: 900,
@@ -368,8 +382,9 @@ impl Default for Limits {
 
 impl Policy {
     /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: [&'static str; 6] = [
+    pub const PRESETS: [&'static str; 7] = [
         "standard",
+        "careful",
         "sergeant",
         "queue",
         "scored",
@@ -378,11 +393,19 @@ impl Policy {
     ];
 
     /// A named set of limits: `sergeant` is seed 000, `queue` 001, `scored` 002, `supervisor`
-    /// 003 (three reworks, so four reviews), `story` 004.
+    /// 003 (three reworks, so four reviews), `story` 004. `careful` is our own: three pairs of
+    /// eyes at once, and nothing comes or goes on one verifier's word.
     pub fn preset(name: &str) -> Option<Self> {
         let standard = Self::default();
         Some(match name {
             "standard" | "queue" => standard,
+            "careful" => Self {
+                reviewers: ["correctness", "requirements", "tests"].map(lens).to_vec(),
+                verify: Verify::MustFix,
+                second_opinion: true,
+                disposition: Disposition::First,
+                ..standard
+            },
             "sergeant" => Self {
                 minor_only: MinorOnly::Rework,
                 ..standard
@@ -466,6 +489,7 @@ impl Policy {
         if self.must_fix.is_empty() {
             found.push("must_fix is empty: nothing would ever be sent back".to_owned());
         }
+        self.seat_problems(found);
         for (at, seat) in self.reviewers.iter().enumerate() {
             let mut before = self.reviewers.iter().take(at);
             if before.any(|other| other.name == seat.name) {
@@ -481,6 +505,33 @@ impl Policy {
                 found.push(format!(
                     "votes = quorum {n} with {seats} reviewer(s): choose 1 to {seats}"
                 ));
+            }
+        }
+    }
+
+    /// Whatever the change, somebody must look at the whole of it, in every round.
+    fn seat_problems(&self, found: &mut Vec<String>) {
+        let in_round = |round: u32| {
+            let mut seats = self.reviewers.iter().filter(|seat| seat.is_whole_agent());
+            seats.any(|seat| {
+                round >= seat.from_round && seat.until_round.is_none_or(|last| round <= last)
+            })
+        };
+        let asked = self.review == ReviewMode::Agents && !self.reviewers.is_empty();
+        // Rounds go on after a reset; whoever sits in the twentieth stays.
+        if asked && !(1..=20).all(in_round) {
+            found.push(
+                "no reviewer looks at every change in every round: leave one of them without paths, kinds, lines_min, scope and command, and let from_round and until_round meet"
+                    .to_owned(),
+            );
+        }
+        for seat in &self.reviewers {
+            if seat
+                .command
+                .as_ref()
+                .is_some_and(|command| command.trim().is_empty())
+            {
+                found.push(format!("reviewer {:?}: command is empty", seat.name));
             }
         }
     }

@@ -287,6 +287,9 @@ pub struct Ticket {
     pub approvals_voided: Vec<Approval>,
     /// Principals that built or committed any part of the range.
     pub authors: BTreeSet<String>,
+    /// The model families of those who built, as far as they are known.
+    #[serde(default)]
+    pub families: BTreeSet<String>,
     pub spent: Spent,
     /// Raised by a person for this ticket; takes the policy's place.
     pub budget: Option<Budget>,
@@ -377,6 +380,9 @@ pub struct Counts {
     pub conflicts: u32,
     pub stale: u32,
     pub unusable_reviews: u32,
+    /// Reworks of this round that left open what they were to fix.
+    #[serde(default)]
+    pub unfixed: u32,
 }
 
 /// An exact commit, put forward by a builder or a person.
@@ -394,6 +400,8 @@ pub struct Submission {
     /// Principals and committers of the range.
     pub authors: BTreeSet<String>,
     pub files: Vec<String>,
+    /// Added and removed together.
+    pub lines_changed: u32,
     /// Protected paths and agent configuration that the change touches.
     pub protected: Vec<String>,
     /// Where the change put lines, seen from the merge base.
@@ -446,6 +454,9 @@ impl CheckOutcome {
 pub struct Seat {
     pub name: String,
     pub attempts: u32,
+    /// What it names counts; it has no vote.
+    #[serde(default)]
+    pub linter: bool,
     pub answer: Option<SeatAnswer>,
 }
 
@@ -491,6 +502,11 @@ pub struct Round {
     pub allowed: u32,
     pub commit: String,
     pub tree: String,
+    #[serde(default)]
+    pub base_tree: String,
+    /// What it was decided under.
+    #[serde(default)]
+    pub policy: String,
     pub review_started_at: Time,
     pub decided_at: Time,
     pub verdict: Verdict,
@@ -564,6 +580,7 @@ pub enum Reason {
     FindingCameBack { findings: Vec<String> },
     Budget { limit: String },
     NoUsableReview { attempts: u32 },
+    NobodyToJudge { why: String },
     RedChecks { times: u32 },
     RedOnBase { checks: Vec<String> },
     Conflicts { times: u32 },

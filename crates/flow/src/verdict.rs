@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Entry;
 use crate::policy::{MinorOnly, Policy, Votes};
-use crate::ticket::{SeatAnswer, Ticket};
+use crate::ticket::{Seat, SeatAnswer, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -58,7 +58,8 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     .into_iter()
     .flatten()
     .collect();
-    let approved = !answers.is_empty() && gates.iter().all(|gate| gate.passed);
+    let heard = voters(ticket).any(|seat| seat.answer.is_some());
+    let approved = heard && gates.iter().all(|gate| gate.passed);
     let claims = claims(&answers);
     Verdict {
         approved,
@@ -110,11 +111,14 @@ fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     }
 }
 
+/// Linters report; they do not vote.
+fn voters(ticket: &Ticket) -> impl Iterator<Item = &Seat> {
+    ticket.seats.iter().filter(|seat| !seat.linter)
+}
+
 fn votes_gate(ticket: &Ticket, policy: &Policy) -> Gate {
-    let seats = ticket.seats.len();
-    let yes = ticket
-        .seats
-        .iter()
+    let seats = voters(ticket).count();
+    let yes = voters(ticket)
         .filter_map(|seat| seat.answer.as_ref())
         .filter(|answer| says_yes(answer, ticket, policy))
         .count();

@@ -22,6 +22,7 @@ pub async fn describe(
     let tip = git.base(&project.base_branch).await?;
     let base = git.merge_base(&tip, head).await?;
     let diff = git.diff(&base, head, Context::None).await?.text;
+    let touched = LineMap::parse(&diff);
     let files: Vec<String> = git
         .files_changed(&base, head)
         .await?
@@ -50,7 +51,8 @@ pub async fn describe(
             .collect(),
         protected: protected(project, ticket, &files)?,
         files,
-        touched: LineMap::parse(&diff),
+        lines_changed: touched.size(),
+        touched,
         moved,
         claims: Vec::new(),
         summary: String::new(),

@@ -156,6 +156,31 @@ impl LineMap {
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
+
+    /// Where the change put lines: `src/a.rs:3-7`, in the new commit's numbers.
+    pub fn changed(&self) -> Vec<String> {
+        let mut places = Vec::new();
+        for change in self.files.values() {
+            let Some(path) = &change.new_path else {
+                continue;
+            };
+            for hunk in &change.hunks {
+                places.push(match hunk.new_len {
+                    0 | 1 => format!("{path}:{}", hunk.new_start),
+                    n => format!("{path}:{}-{}", hunk.new_start, hunk.new_start + n - 1),
+                });
+            }
+        }
+        places
+    }
+
+    /// How many lines the change added and removed together.
+    pub fn size(&self) -> u32 {
+        let hunks = self.files.values().flat_map(|change| &change.hunks);
+        hunks
+            .map(|hunk| hunk.old_len.saturating_add(hunk.new_len))
+            .fold(0, u32::saturating_add)
+    }
 }
 
 pub(super) fn ends_with_path(path: &str, tail: &str) -> bool {

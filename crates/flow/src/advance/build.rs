@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Refused;
 use super::draft::Draft;
+use super::panel::Eyes;
 use crate::event::{FindingReport, Lease};
 use crate::job::Task;
 use crate::policy::{ProtectedChange, RedOnBase};
@@ -51,6 +52,8 @@ impl Draft<'_> {
     /// Whoever puts a commit forward answers for it, whatever name the commit bears.
     pub(super) fn sign_as_author(&mut self) {
         self.ticket.authors.insert(self.event.by.principal.clone());
+        let family = self.event.by.family.clone();
+        self.ticket.families.extend(family);
     }
 
     pub(super) fn void_approval(&mut self) {
@@ -104,7 +107,7 @@ impl Draft<'_> {
             results: results.to_vec(),
         });
         if !self.policy.gates.checks_green {
-            self.go_to_review();
+            self.go_to_review(Eyes::Same);
             return Ok(());
         }
         let red = with_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
@@ -116,7 +119,7 @@ impl Draft<'_> {
             let evidence = format!("red before the change as well: {}", checks.join(", "));
             self.escalate(Reason::RedOnBase { checks }, Stage::Checking, &evidence);
         } else {
-            self.go_to_review();
+            self.go_to_review(Eyes::Same);
         }
         Ok(())
     }

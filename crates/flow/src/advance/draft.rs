@@ -46,6 +46,7 @@ pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         approval: None,
         approvals_voided: Vec::new(),
         authors: BTreeSet::new(),
+        families: BTreeSet::new(),
         spent: Spent::default(),
         budget: None,
         assigned: Assigned::default(),
@@ -134,6 +135,7 @@ impl<'a> Draft<'a> {
             attempts: 0,
             fence: 0,
             holder: None,
+            agent: agent.clone(),
         });
         self.enqueue(serial, task, agent);
     }
@@ -223,6 +225,7 @@ impl<'a> Draft<'a> {
             self.ticket.spent.round = Usage::default();
             self.ticket.counts.red_checks = 0;
             self.ticket.counts.unusable_reviews = 0;
+            self.ticket.counts.unfixed = 0;
         }
     }
 

@@ -6,7 +6,7 @@ use super::Refused;
 use super::draft::Draft;
 use crate::event::{Event, Failure, Lease, Role, What};
 use crate::job::{Effect, OpenJob, Task};
-use crate::policy::OnExhausted;
+use crate::policy::{OnExhausted, Policy};
 use crate::ticket::{Reason, Stage, Ticket, Time};
 
 /// The task that an event reports on.
@@ -20,7 +20,7 @@ pub fn task<'a>(ticket: &'a Ticket, what: &What) -> Option<&'a Task> {
 }
 
 /// Asks whether the report's lease is the live one and fits the event.
-pub fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused> {
     let Some(lease) = event.what.lease() else {
         return Ok(());
     };
@@ -39,7 +39,7 @@ pub fn admit(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
         if lease.fence <= job.fence {
             return Err(stale);
         }
-        return may_take(ticket, job, event);
+        return may_take(ticket, job, event, policy);
     }
     let live = match job.holder {
         Some(_) => lease.fence == job.fence,
@@ -66,7 +66,7 @@ fn ends_a_try(what: &What) -> bool {
 }
 
 /// Nobody takes a job from its holder, nor one that judges their own work.
-fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event) -> Result<(), Refused> {
+fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> Result<(), Refused> {
     if let Some(holder) = &job.holder {
         return Err(not_holder(job, holder, event));
     }
@@ -76,7 +76,30 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event) -> Result<(), Refused
             principal: event.by.principal.clone(),
         });
     }
+    if judges && policy.other_family && !is_linter(&job.task, policy) {
+        return must_be_of_another_family(ticket, event);
+    }
     Ok(())
+}
+
+fn is_linter(task: &Task, policy: &Policy) -> bool {
+    let Task::Review { seat, .. } = task else {
+        return false;
+    };
+    let mut seats = policy.reviewers.iter();
+    seats.any(|spec| spec.name == *seat && spec.is_linter())
+}
+
+fn must_be_of_another_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+    let agent = event.by.agent.clone();
+    match &event.by.family {
+        None => Err(Refused::UnknownFamily { agent }),
+        Some(family) if ticket.families.contains(family) => Err(Refused::SameFamily {
+            agent,
+            family: family.clone(),
+        }),
+        Some(_) => Ok(()),
+    }
 }
 
 fn held_by(job: &OpenJob, event: &Event) -> Result<(), Refused> {
@@ -168,6 +191,11 @@ impl Draft<'_> {
             }
             Failure::Permanent => {
                 self.give_up(lease.serial, message);
+                Ok(())
+            }
+            Failure::NoJudge => {
+                self.bury(lease.serial, message);
+                self.nobody_to_judge(message);
                 Ok(())
             }
             Failure::Budget => {

@@ -2,6 +2,7 @@
 
 use super::Refused;
 use super::draft::{Draft, over_budget};
+use super::panel::Eyes;
 use crate::event::Choice;
 use crate::policy::{Policy, ROUNDS_HARD_CAP};
 use crate::ticket::{ApprovedBy, Blocked, Counts, Reason, Setback, Stage, Submission, Ticket};
@@ -166,7 +167,7 @@ impl Draft<'_> {
             .map_or(Stage::Queued, |escalation| escalation.from);
         match from {
             Stage::Checking => self.order_check(),
-            Stage::Reviewing => self.go_to_review(),
+            Stage::Reviewing => self.go_to_review(Eyes::Fresh),
             Stage::Approved | Stage::Merging => self.order_merge(),
             Stage::Pending
             | Stage::Queued
@@ -215,7 +216,7 @@ impl Draft<'_> {
             return self.resume();
         }
         self.ticket.escalation = None;
-        self.go_to_review();
+        self.go_to_review(Eyes::Fresh);
     }
 
     pub(super) fn resubmitted(&mut self, submission: &Submission) -> Result<(), Refused> {

@@ -1,4 +1,4 @@
-//! Reviews, verification, and the verdict that follows from them.
+//! Reviews, and the verdict that follows from them.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,10 @@ use findings::{Claim, Finding, Rating, Review, Severity};
 
 use super::Refused;
 use super::draft::Draft;
-use crate::event::{Answer, AnswerOutcome, Lease};
-use crate::job::Task;
-use crate::ledger::{Incoming, Status};
-use crate::policy::{OnExhausted, ReviewMode, SeatSpec, Verify};
-use crate::ticket::{ApprovedBy, Reason, Round, Seat, SeatAnswer, Setback, Stage};
+use crate::event::Lease;
+use crate::ledger::Incoming;
+use crate::policy::{OnExhausted, Policy, SeatSpec};
+use crate::ticket::{ApprovedBy, Reason, Round, SeatAnswer, Setback, Spec, Stage};
 use crate::verdict::{Verdict, verdict};
 
 /// Must-fix findings that have not fallen over so many verdicts end the loop.
@@ -19,99 +18,6 @@ const VERDICTS_WITHOUT_PROGRESS: usize = 3;
 const TITLE_CHARS_MAX: usize = 120;
 
 impl Draft<'_> {
-    /// The checks have nothing against it: on to the reviewers, if there is need of any.
-    pub(super) fn go_to_review(&mut self) {
-        if self.policy.review == ReviewMode::None {
-            return self.approve(ApprovedBy::NobodyAsPolicySays);
-        }
-        if let Some(round) = self.approved_before() {
-            return self.approve(ApprovedBy::Earlier { round });
-        }
-        if self.rounds_used_up() {
-            return self.exhausted();
-        }
-        self.enter_round();
-        if self.affords(Stage::Reviewing) {
-            self.open_review();
-        }
-    }
-
-    fn open_review(&mut self) {
-        let Some(commit) = self.commit() else {
-            return self.order_build();
-        };
-        let round = self.ticket.round;
-        self.void_approval();
-        self.ticket.stage = Stage::Reviewing;
-        self.ticket.review_started_at = self.event.at;
-        self.ticket.verified_new = false;
-        self.ticket.seats = Vec::new();
-        for seat in &self.policy.reviewers {
-            self.ticket.seats.push(Seat {
-                name: seat.name.clone(),
-                attempts: 0,
-                answer: None,
-            });
-            self.order_review(seat);
-        }
-        let open: Vec<String> = self
-            .ticket
-            .ledger
-            .open_must_fix(self.policy)
-            .iter()
-            .map(|entry| entry.id.clone())
-            .collect();
-        if !open.is_empty() {
-            self.order(
-                Task::Verify {
-                    commit,
-                    round,
-                    findings: open,
-                },
-                None,
-            );
-        }
-    }
-
-    fn order_review(&mut self, seat: &SeatSpec) {
-        let Some(commit) = self.commit() else { return };
-        let agent = self
-            .ticket
-            .assigned
-            .reviewer
-            .clone()
-            .or_else(|| seat.agent.clone());
-        self.order(
-            Task::Review {
-                commit,
-                round: self.ticket.round,
-                seat: seat.name.clone(),
-            },
-            agent,
-        );
-    }
-
-    /// The round in which this very tree, on this very base, was approved under this policy,
-    /// unless something has been held against it since.
-    fn approved_before(&self) -> Option<u32> {
-        let now = self.ticket.submission.as_ref()?;
-        let mut later = self.ticket.rounds.iter().rev();
-        let turned_down = later
-            .find(|round| round.tree == now.tree)
-            .is_some_and(|round| !round.verdict.approved);
-        if turned_down || !self.ticket.ledger.open_must_fix(self.policy).is_empty() {
-            return None;
-        }
-        let policy = self.policy.id();
-        let same = self.ticket.approvals_voided.iter().rev().find(|earlier| {
-            earlier.tree == now.tree
-                && earlier.base_tree == now.base_tree
-                && earlier.policy == policy
-        })?;
-        // A person's word over open findings or red checks is for one commit; it is not lent.
-        (!matches!(same.by, ApprovedBy::Person { .. })).then_some(same.round)
-    }
-
     pub(super) fn reviewed(
         &mut self,
         lease: Lease,
@@ -121,14 +27,23 @@ impl Draft<'_> {
     ) -> Result<(), Refused> {
         self.must_be_current(commit)?;
         self.must_not_judge_own_work()?;
-        if let Some(why) = unusable(review, self.policy) {
-            return self.review_unusable(lease, why);
-        }
         let Some(seat) = self.seat_of(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
             });
         };
+        let linted = self.seat_spec(&seat).is_some_and(SeatSpec::is_linter);
+        let review = &if linted {
+            as_linter(review, self.policy)
+        } else {
+            review.clone()
+        };
+        if let Some(why) = unusable(review, self.policy) {
+            return self.review_unusable(lease, why);
+        }
+        if let Some(why) = self.unanswered(review).filter(|_| !linted) {
+            return self.review_unusable(lease, &why);
+        }
         self.finish(lease.serial);
         let answer = self.answer(review, isolation);
         if let Some(seat) = self
@@ -147,6 +62,31 @@ impl Draft<'_> {
         self.must_be_no_author(&self.event.by.principal)
     }
 
+    /// The criteria that a policy wants answered with evidence, and this review does not answer.
+    fn unanswered(&self, review: &Review) -> Option<String> {
+        if !self.policy.criteria_required {
+            return None;
+        }
+        let asked = crate::brief::criteria(&self.ticket.spec);
+        let answered = |at: usize, criterion: &str| {
+            review.criteria.iter().any(|answer| {
+                is_about(&answer.criterion, at, criterion)
+                    && answer
+                        .evidence
+                        .as_ref()
+                        .is_some_and(|text| !text.trim().is_empty())
+            })
+        };
+        let missing: Vec<String> = asked
+            .iter()
+            .enumerate()
+            .filter(|(at, criterion)| !answered(*at, criterion))
+            .map(|(at, _)| (at + 1).to_string())
+            .collect();
+        let list = missing.join(", ");
+        (!missing.is_empty()).then(|| format!("it does not answer with evidence: criteria {list}"))
+    }
+
     pub(super) fn must_be_no_author(&self, principal: &str) -> Result<(), Refused> {
         if self.ticket.authors.contains(principal) {
             return Err(Refused::OwnWork {
@@ -154,18 +94,6 @@ impl Draft<'_> {
             });
         }
         Ok(())
-    }
-
-    fn seat_of(&self, serial: u32) -> Option<String> {
-        let job = self.ticket.jobs.iter().find(|job| job.serial == serial)?;
-        match &job.task {
-            Task::Review { seat, .. } => Some(seat.clone()),
-            Task::Build { .. }
-            | Task::Check { .. }
-            | Task::Verify { .. }
-            | Task::Merge { .. }
-            | Task::Tell { .. } => None,
-        }
     }
 
     /// Findings and blocking issues go into the ledger; a bare rejection becomes a finding.
@@ -177,7 +105,10 @@ impl Draft<'_> {
             .iter()
             .map(blocking_finding)
             .collect();
-        let bare = bare_rejection(review);
+        let mut bare: Vec<Finding> = bare_rejection(review).into_iter().collect();
+        if !names_must_fix(review, self.policy) {
+            bare.extend(unmet(review, &self.ticket.spec));
+        }
         let mut incoming: Vec<Incoming<'_>> = blocking
             .iter()
             .map(|finding| Incoming {
@@ -234,140 +165,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Another reviewer with a fresh mind, and after too many of them a person.
-    pub(super) fn review_unusable(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
-        let Some(name) = self.seat_of(lease.serial) else {
-            return Err(Refused::NoSuchJob {
-                serial: lease.serial,
-            });
-        };
-        self.finish(lease.serial);
-        self.ticket.counts.unusable_reviews += 1;
-        let Some(seat) = self.ticket.seats.iter_mut().find(|seat| seat.name == name) else {
-            return Err(Refused::NoSuchJob {
-                serial: lease.serial,
-            });
-        };
-        seat.attempts += 1;
-        let attempts = seat.attempts;
-        if attempts > self.policy.limits.unusable_reviews_max {
-            self.escalate(Reason::NoUsableReview { attempts }, Stage::Reviewing, why);
-        } else if self.affords(Stage::Reviewing) {
-            let spec = self
-                .policy
-                .reviewers
-                .iter()
-                .find(|spec| spec.name == name)
-                .cloned();
-            self.order_review(&spec.unwrap_or(SeatSpec {
-                name,
-                lens: None,
-                agent: None,
-            }));
-        }
-        Ok(())
-    }
-
-    pub(super) fn verified(
-        &mut self,
-        lease: Lease,
-        commit: &str,
-        answers: &[Answer],
-    ) -> Result<(), Refused> {
-        self.must_be_current(commit)?;
-        self.must_not_judge_own_work()?;
-        let asked = self.asked_in(lease.serial);
-        self.finish(lease.serial);
-        let (round, by) = (self.ticket.round, self.event.by.agent.clone());
-        for id in &asked {
-            let answer = self.word_on(id, answers);
-            self.ticket.ledger.hear_verifier(round, &by, &answer);
-        }
-        self.decide_when_complete();
-        Ok(())
-    }
-
-    /// The verifier's word on one finding. Silence and contradiction are uncertain, and what a
-    /// reviewer reports on this very commit can be refuted, but it cannot be fixed.
-    fn word_on(&self, id: &str, answers: &[Answer]) -> Answer {
-        let uncertain = |evidence: &str| Answer {
-            finding: id.to_owned(),
-            outcome: AnswerOutcome::Uncertain,
-            evidence: evidence.to_owned(),
-        };
-        let mut given = answers.iter().filter(|answer| answer.finding == id);
-        let Some(first) = given.next() else {
-            return uncertain("the verifier did not answer");
-        };
-        if given.any(|other| other.outcome != first.outcome) {
-            return uncertain("the verifier contradicts itself");
-        }
-        let mut reviews = self.ticket.seats.iter().filter_map(|s| s.answer.as_ref());
-        if first.outcome == AnswerOutcome::Fixed && reviews.any(|r| r.reported.contains(id)) {
-            return uncertain("called fixed, but a reviewer reports it on this commit");
-        }
-        first.clone()
-    }
-
-    fn asked_in(&self, serial: u32) -> Vec<String> {
-        let job = self.ticket.jobs.iter().find(|job| job.serial == serial);
-        match job.map(|job| &job.task) {
-            Some(Task::Verify { findings, .. }) => findings.clone(),
-            Some(
-                Task::Build { .. }
-                | Task::Check { .. }
-                | Task::Review { .. }
-                | Task::Merge { .. }
-                | Task::Tell { .. },
-            )
-            | None => Vec::new(),
-        }
-    }
-
-    /// With the last answer in, new must-fix findings may be put to a verifier; then it is decided.
-    fn decide_when_complete(&mut self) {
-        if !self.ticket.jobs.is_empty() {
-            return;
-        }
-        if self.policy.verify == Verify::MustFix && !self.ticket.verified_new {
-            self.ticket.verified_new = true;
-            if self.order_verification_of_new() {
-                return;
-            }
-        }
-        self.decide();
-    }
-
-    /// One verifier for each, with nothing but the finding and the code.
-    fn order_verification_of_new(&mut self) -> bool {
-        let round = self.ticket.round;
-        let new: Vec<String> = self
-            .ticket
-            .ledger
-            .open_must_fix(self.policy)
-            .iter()
-            .filter(|entry| entry.first_round == round || entry.status == Status::Reopened)
-            .map(|entry| entry.id.clone())
-            .collect();
-        let Some(commit) = self.commit().filter(|_| !new.is_empty()) else {
-            return false;
-        };
-        if self.affords(Stage::Reviewing) {
-            for id in new {
-                self.order(
-                    Task::Verify {
-                        commit: commit.clone(),
-                        round,
-                        findings: vec![id],
-                    },
-                    None,
-                );
-            }
-        }
-        true
-    }
-
-    fn decide(&mut self) {
+    pub(super) fn decide(&mut self) {
         self.ticket.ledger.end_round(self.ticket.round);
         let verdict = verdict(&self.ticket, self.policy);
         self.ticket.counts.verdicts += 1;
@@ -402,6 +200,8 @@ impl Draft<'_> {
             allowed: self.policy.rounds_allowed(self.ticket.counts.granted),
             commit: submission.commit,
             tree: submission.tree,
+            base_tree: submission.base_tree,
+            policy: self.policy.id(),
             review_started_at: self.ticket.review_started_at,
             decided_at: self.event.at,
             verdict: verdict.clone(),
@@ -465,13 +265,63 @@ impl Draft<'_> {
 }
 
 /// Why a review cannot be a basis for a verdict, if it cannot.
-fn unusable(review: &Review, policy: &crate::policy::Policy) -> Option<&'static str> {
-    let names_must_fix = !review.blocking_issues.is_empty()
-        || review.findings.iter().any(|finding| {
-            finding.actionable && policy.must_fix.contains(&finding.rating.severity)
-        });
-    let silent = review.claim == Claim::Unknown && !names_must_fix;
+fn unusable(review: &Review, policy: &Policy) -> Option<&'static str> {
+    let silent = review.claim == Claim::Unknown && !names_must_fix(review, policy);
     silent.then_some("it states no verdict and names nothing that must be fixed")
+}
+
+fn names_must_fix(review: &Review, policy: &Policy) -> bool {
+    let must = |finding: &Finding| {
+        finding.actionable && policy.must_fix.contains(&finding.rating.severity)
+    };
+    !review.blocking_issues.is_empty() || review.findings.iter().any(must)
+}
+
+/// A linter states no verdict: what it names is all that it says.
+fn as_linter(review: &Review, policy: &Policy) -> Review {
+    let claim = if names_must_fix(review, policy) {
+        Claim::ChangesRequested
+    } else {
+        Claim::Approved
+    };
+    Review {
+        claim,
+        ..review.clone()
+    }
+}
+
+/// Whether an answer speaks of the criterion: by its words, or by its number.
+fn is_about(said: &str, at: usize, criterion: &str) -> bool {
+    let plain = |text: &str| {
+        let kept = text.chars().filter(|c| c.is_alphanumeric());
+        kept.flat_map(char::to_lowercase).collect::<String>()
+    };
+    let (said, criterion, number) = (plain(said), plain(criterion), (at + 1).to_string());
+    let words = said.trim_start_matches(char::is_alphabetic);
+    !said.is_empty()
+        && (said.contains(&criterion)
+            || said == format!("{number}{criterion}")
+            || (criterion.contains(&said) && said.len() * 2 > criterion.len())
+            || words == number && said.len() < number.len() + 12)
+}
+
+/// Criteria of the ticket that the reviewer itself calls unmet, in a review that names no other
+/// reason: each is something that must be fixed, whatever the review claims.
+fn unmet(review: &Review, spec: &Spec) -> Vec<Finding> {
+    let asked = crate::brief::criteria(spec);
+    let no = review.criteria.iter().filter(|answer| {
+        let mut known = asked.iter().enumerate();
+        !answer.met && known.any(|(at, criterion)| is_about(&answer.criterion, at, criterion))
+    });
+    no.map(|answer| {
+        let title = format!("Not met: {}", answer.criterion);
+        Finding {
+            problem: answer.evidence.clone(),
+            category: Some(findings::Category::Requirements),
+            ..plain_finding(&title, Severity::High, "unmet criterion")
+        }
+    })
+    .collect()
 }
 
 fn blocking_finding(issue: &findings::BlockingIssue) -> Finding {

@@ -69,6 +69,11 @@ computed from it; an answer that cannot be read counts as no review.
 ```
 "#;
 
+pub const CRITERIA_ANSWER: &str = "
+Answer every numbered criterion and demand above in `criteria`, by its number or its words, each with
+the test, the place or the run that shows it. What you call unmet must be fixed.
+";
+
 pub const VERIFIER_TASK: &str = "\
 You are a verifier with a fresh mind. Others reported the findings below. For each, look at the code
 as it is here and now, and say whether the defect is in it. Show the lines or the run that prove it.

@@ -87,7 +87,7 @@ fn reviewed() -> Ticket {
         outcome: AnswerOutcome::Fixed,
         evidence: "escaped".to_owned(),
     };
-    ticket.ledger.hear_verifier(2, "vera", &fixed);
+    ticket.ledger.hear_verifier(2, "vera", &fixed, false);
     let disputed = FindingReport {
         finding: "F2".to_owned(),
         outcome: ReportedOutcome::Disputed,

@@ -209,7 +209,8 @@ fn an_old_approval_does_not_outweigh_a_later_no_to_the_same_tree() {
     story.reviewed(crate::story::scores(&[("code_quality", 10)]));
     assert_eq!(story.stage(), Stage::Rework);
     story.built("c1").green();
-    assert_eq!(story.stage(), Stage::Reviewing);
+    assert_eq!(story.jobs("review"), 0, "the tree has been looked at");
+    assert_eq!(story.stage(), Stage::Escalated, "and was turned down");
 }
 
 #[test]

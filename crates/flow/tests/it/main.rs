@@ -15,6 +15,7 @@ mod landing;
 mod laws;
 mod lease;
 mod model;
+mod panel;
 mod person;
 mod preset;
 mod rounds;

@@ -37,6 +37,7 @@ pub fn alias(role: Role) -> Actor {
         agent: format!("bobs-{}", role.word()),
         principal: "bob".to_owned(),
         role,
+        family: None,
     }
 }
 

@@ -225,6 +225,7 @@ pub fn open_job(serial: u32) -> OpenJob {
         attempts: 0,
         fence: 0,
         holder: None,
+        agent: None,
     }
 }
 

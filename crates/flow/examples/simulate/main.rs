@@ -1,0 +1,46 @@
+//! Plays scripted worlds through the real `flow` and prints what each way to run the loop comes to.
+//!
+//! ```text
+//! cargo run --release -p flow --example simulate -- [TICKETS] [SEED]
+//! ```
+//!
+//! A world is a builder that repairs a share of what it is told and breaks a little, reviewers
+//! with a recall, a rate of false alarms and a mood, a verifier that errs too, and a person who
+//! settles what is escalated. All ways meet the same tickets. Ways that trust where ours proves are
+//! played by the same `advance` with its gates off and a verifier that costs nothing and nods.
+#![expect(clippy::print_stdout, reason = "printing the table is what it is for")]
+
+mod chance;
+mod play;
+mod way;
+mod world;
+
+use play::{Life, Sums, play};
+use way::Way;
+use world::World;
+
+const TICKETS_DEFAULT: u64 = 10_000;
+
+fn main() {
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let tickets = numbers.first().copied().unwrap_or(TICKETS_DEFAULT);
+    let seed = numbers.get(1).copied().unwrap_or(1);
+    for world in World::all() {
+        println!(
+            "\n{} ({tickets} tickets a row, seed {seed})\n",
+            world.describe()
+        );
+        println!("{}", Sums::head());
+        for way in Way::all() {
+            let mut sums = Sums::default();
+            for ticket in 0..tickets {
+                let life: Life = play(&world, &way, seed, ticket);
+                sums.add(&life);
+            }
+            println!("{}", sums.row(way.name));
+        }
+    }
+}

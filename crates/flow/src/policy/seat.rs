@@ -1,0 +1,119 @@
+//! The seats at the reviewers' table: who sits there, and for which changes.
+
+use serde::{Deserialize, Serialize};
+
+use super::pattern;
+use crate::ticket::{Submission, Ticket};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SeatSpec {
+    pub name: String,
+    /// What this reviewer looks at above all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lens: Option<String>,
+    /// The agent that takes the seat, where one is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Only for changes that touch one of these paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Only for tickets of one of these kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// Only for changes of at least so many lines.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lines_min: u32,
+    /// Only from this round on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub from_round: u32,
+    /// Only up to this round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_round: Option<u32>,
+    #[serde(skip_serializing_if = "Scope::is_whole")]
+    pub scope: Scope,
+    /// A linter in the seat: the command whose output is read as a review.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// What a reviewer is asked to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    #[default]
+    Whole,
+    /// From the second round on, what has changed since the last one.
+    Delta,
+}
+
+impl Scope {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Default for SeatSpec {
+    fn default() -> Self {
+        Self {
+            name: "reviewer".to_owned(),
+            lens: None,
+            agent: None,
+            paths: Vec::new(),
+            kinds: Vec::new(),
+            lines_min: 0,
+            from_round: 0,
+            until_round: None,
+            scope: Scope::Whole,
+            command: None,
+        }
+    }
+}
+
+impl SeatSpec {
+    /// Whether this reviewer has a say on the ticket's commit in the round at work.
+    pub fn fits(&self, ticket: &Ticket, round: u32) -> bool {
+        let kind = ticket.spec.kind.as_deref().unwrap_or_default();
+        let of_kind = self.kinds.is_empty() || self.kinds.iter().any(|known| known == kind);
+        let in_time = round >= self.from_round && self.until_round.is_none_or(|last| round <= last);
+        let put = ticket.submission.as_ref();
+        of_kind && in_time && put.is_none_or(|put| self.fits_change(put))
+    }
+
+    fn fits_change(&self, put: &Submission) -> bool {
+        let touches = |pattern: &String| put.files.iter().any(|file| pattern::fits(pattern, file));
+        let here = self.paths.is_empty() || self.paths.iter().any(touches);
+        here && put.lines_changed >= self.lines_min
+    }
+
+    /// An agent's seat that is there for every change of every ticket in every round, and sees
+    /// the whole of it.
+    pub fn is_standing(&self) -> bool {
+        self.paths.is_empty()
+            && self.kinds.is_empty()
+            && self.lines_min == 0
+            && self.from_round <= 1
+            && self.until_round.is_none()
+            && self.scope == Scope::Whole
+            && self.command.is_none()
+    }
+
+    /// Two seats of which one follows the other without a gap are as good as one that stays.
+    pub fn is_whole_agent(&self) -> bool {
+        self.command.is_none()
+            && self.scope == Scope::Whole
+            && self.paths.is_empty()
+            && self.kinds.is_empty()
+            && self.lines_min == 0
+    }
+
+    pub fn is_linter(&self) -> bool {
+        self.command.is_some()
+    }
+}
