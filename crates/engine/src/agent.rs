@@ -91,6 +91,8 @@ pub struct Assignment {
     pub home: PathBuf,
     /// Its own temporary files; the brief is put there too.
     pub scratch: PathBuf,
+    /// A copy of what it judges that it may change, where one was laid out.
+    pub copy: Option<PathBuf>,
     /// Where it may leave its result.
     pub result_file: PathBuf,
     pub transcript: PathBuf,
@@ -295,6 +297,9 @@ fn contract(assignment: &Assignment) -> Vec<(OsString, OsString)> {
         if let Some(value) = value {
             set(name, value.into());
         }
+    }
+    if let Some(copy) = &assignment.copy {
+        set("COUNTERSIGN_COPY", copy.into());
     }
     env
 }

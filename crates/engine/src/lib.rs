@@ -11,5 +11,6 @@ pub mod news;
 pub mod perform;
 pub mod process;
 pub mod sandbox;
+pub mod supplies;
 pub mod work;
 pub mod workshop;

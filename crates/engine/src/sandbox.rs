@@ -140,6 +140,8 @@ pub struct Bounds {
     pub file_bytes: u64,
     /// Of each of the temporary file systems in memory.
     pub tmp_bytes: u64,
+    /// Of all its processes together.
+    pub memory_bytes: u64,
     /// Free space on the run's own disk below which it is ended.
     pub disk_floor_bytes: u64,
 }
@@ -151,9 +153,20 @@ impl Default for Bounds {
             open_files: 65_536,
             file_bytes: 8 << 30,
             tmp_bytes: 512 << 20,
+            memory_bytes: most_memory(),
             disk_floor_bytes: 512 << 20,
         }
     }
+}
+
+/// Three quarters of the machine's: enough for any one run, and the machine goes on.
+fn most_memory() -> u64 {
+    let known = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = known
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| (kib << 10) / 4 * 3)
 }
 
 /// A specification longer than this is not one of ours.

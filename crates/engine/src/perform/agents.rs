@@ -1,6 +1,7 @@
 //! Running an agent for a job, and remembering that it came to its end: a worker that dies between
 //! the agent's end and the report must not make anybody pay for the same run twice.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
 
+use super::build::identity;
 use super::{Held, Trouble, millis, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Role};
 use crate::process::{self, Exit, Limits, RunId, end_runs};
@@ -105,6 +107,10 @@ pub async fn run(
     fs::create_dir_all(&own)?;
     let mut assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
     let shop = held.shop;
+    if role == Role::Build {
+        // Its home is empty: without this git would not let it commit.
+        assignment.env.extend(signs_as(&member.name));
+    }
     assignment.confinement =
         room::of_agent(shop, role, &assignment, member.adapter.as_ref(), &own)?;
     let heard = |_: &AgentEvent| {};
@@ -166,6 +172,19 @@ pub async fn run(
     })
 }
 
+fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
+    let who = identity(builder);
+    ["AUTHOR", "COMMITTER"]
+        .iter()
+        .flat_map(|part| {
+            [
+                (format!("GIT_{part}_NAME").into(), who.name.clone().into()),
+                (format!("GIT_{part}_EMAIL").into(), who.email.clone().into()),
+            ]
+        })
+        .collect()
+}
+
 fn trouble(error: agent::Error) -> Trouble {
     match error {
         agent::Error::NotInstalled { .. }
@@ -214,6 +233,7 @@ fn assignment(
         dir: dir.to_owned(),
         home: own.join("home"),
         scratch: own.join("scratch"),
+        copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
         transcript: own.join("transcript.log"),
         env: held.shop.environment(),
