@@ -5,6 +5,7 @@ mod agents;
 mod build;
 mod check;
 mod merge;
+pub mod queue;
 mod review;
 mod room;
 mod submission;
@@ -67,7 +68,7 @@ struct Brought {
 }
 
 /// Why there is nothing to bring back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Trouble {
     failure: Failure,
     message: String,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
+use flow::policy::Land;
 use flow::{Task, Ticket, TicketId, What};
 use store::{Ask, JobQuery, JobState, Leased, Page, Work};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::desk::{Error, Report};
 use crate::news;
@@ -23,6 +24,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
     let mut running: JoinSet<Result<(), Error>> = JoinSet::new();
     let mut stopping = false;
     let (stopper, halt) = Stop::pair();
+    let mut landing: Option<AbortHandle> = None;
     loop {
         if !stopping {
             take_back(shop, id).await?;
@@ -32,6 +34,11 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
+        let queued = shop.project.policy.land == Land::Queue && perform::queue::waits(&ticket);
+        if queued && !stopping && landing.as_ref().is_none_or(AbortHandle::is_finished) {
+            let turn = perform::queue::take_turn(shop.clone(), id.clone(), halt.clone());
+            landing = Some(running.spawn(Box::pin(turn)));
+        }
         if ticket.stage.is_terminal() {
             // Somebody ended it: nobody waits for what is still being done.
             stopper.stop();
@@ -44,7 +51,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         if running.is_empty() {
             must_be_for_us(shop, &ticket)?;
         }
-        let any = ask(shop, id, "countersign", &Task::QUEUES);
+        let any = ask(shop, id, "countersign", &queues(shop));
         tokio::select! {
             Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
             () = shop.desk.store.wait(&any, POLL), if !stopping => {}
@@ -59,19 +66,30 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
 /// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
 async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Leased>, Error> {
     let crew = &shop.crew;
+    let mut house = queues(shop);
+    house.retain(|queue| ["check", "merge"].contains(queue));
     let hands = [
         (crew.builder.name.as_str(), &["build"][..]),
         (crew.builder.written.as_str(), &["build"]),
         (crew.reviewer.name.as_str(), &["review"]),
         (crew.reviewer.written.as_str(), &["review"]),
         (crew.verifier.name.as_str(), &["verify"]),
-        ("countersign", &["check", "merge"]),
+        ("countersign", house.as_slice()),
     ];
     let mut claimed = Vec::new();
     for (agent, queues) in hands {
         claimed.extend(shop.desk.store.claim(&ask(shop, id, agent, queues)).await?);
     }
     Ok(claimed)
+}
+
+/// A queue of landings has its own way to take them up.
+fn queues(shop: &Workshop) -> Vec<&'static str> {
+    let mut queues = Task::QUEUES.to_vec();
+    if shop.project.policy.land == Land::Queue {
+        queues.retain(|queue| *queue != "merge");
+    }
+    queues
 }
 
 fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {

@@ -14,6 +14,7 @@ pub mod job;
 pub mod ledger;
 pub mod narrate;
 pub mod policy;
+pub mod queue;
 pub mod ticket;
 pub mod usage;
 pub mod verdict;

@@ -336,6 +336,8 @@ pub struct Limits {
     pub conflicts_max: u32,
     pub stale_max: u32,
     pub unfixed_max: u32,
+    /// Commits that the landing queue tries together.
+    pub batch_max: u32,
     pub lease_secs: u64,
     pub build_secs: u64,
     pub check_secs: u64,
@@ -363,6 +365,7 @@ impl Default for Limits {
             conflicts_max: 3,
             stale_max: 5,
             unfixed_max: 2,
+            batch_max: 8,
             lease_secs: 60,
             build_secs: 1_800,
             check_secs: 900,
@@ -576,6 +579,7 @@ impl Limits {
             within(found, name, value, 1..=WEEK);
         }
         within(found, "limits.retries_max", self.retries_max, 0..=100);
+        within(found, "limits.batch_max", self.batch_max, 1..=100);
         within(found, "limits.findings_max", self.findings_max, 1..=10_000);
     }
 }

@@ -51,6 +51,8 @@ enum Landing {
     Branch,
     /// Is merged into the base branch.
     Merge,
+    /// Stands in line with others and is proven together with them.
+    Queue,
 }
 
 const EXAMPLES: &str = "\
@@ -81,6 +83,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         land: args.land.map(|landing| match landing {
             Landing::Branch => Land::Branch,
             Landing::Merge => Land::Merge,
+            Landing::Queue => Land::Queue,
         }),
     };
     listen(&mut office, &desktop.out);

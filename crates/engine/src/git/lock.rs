@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use super::Error;
+use super::{Error, Repository};
 
 const WAIT_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -28,5 +28,27 @@ impl Lock {
             }
         }
         Err(Error::Locked(path.to_owned()))
+    }
+}
+
+/// The right to land on a branch; the next in line has it when this one is dropped, or we die.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl Repository {
+    /// The turn to land on a branch, if nobody has it.
+    pub fn landing_turn(&self, branch: &str) -> Result<Option<Turn>, Error> {
+        let name = crate::hash::short(branch.as_bytes());
+        let path = self.common.join(format!("countersign-landing-{name}.lock"));
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(Error::file(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Turn(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(Error::file(&path)(source)),
+        }
     }
 }

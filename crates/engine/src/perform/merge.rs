@@ -63,7 +63,7 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
 }
 
 /// The branch under review has another commit than the one that was approved.
-async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trouble> {
+pub async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trouble> {
     let branch = held
         .ticket
         .submission
@@ -90,7 +90,7 @@ async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trou
     Ok(Some(What::WentStale { submission, why }))
 }
 
-async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combined, Trouble> {
+pub async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combined, Trouble> {
     let ticket = held.ticket;
     let message = format!(
         "Merge {}: {}\n\nCountersign-Ticket: {}\nCountersign-Commit: {approved}\nCountersign-Policy: {}\n",
@@ -142,7 +142,7 @@ async fn red_together(
     Ok(Some(Brought { what, artefacts }))
 }
 
-fn conflicted(held: &Held<'_>, files: Vec<String>, messages: &str) -> Brought {
+pub fn conflicted(held: &Held<'_>, files: Vec<String>, messages: &str) -> Brought {
     let evidence = findings::clean(messages);
     let what = What::Conflicted {
         lease: held.lease,
@@ -156,7 +156,7 @@ fn conflicted(held: &Held<'_>, files: Vec<String>, messages: &str) -> Brought {
     }
 }
 
-fn landed(held: &Held<'_>, approved: &Oid, tip: &Oid) -> Brought {
+pub fn landed(held: &Held<'_>, approved: &Oid, tip: &Oid) -> Brought {
     let diff_id = held
         .ticket
         .approval

@@ -5,5 +5,6 @@
 )]
 
 mod hold;
+mod landing;
 mod scripted;
 mod support;

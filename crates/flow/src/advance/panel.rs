@@ -6,7 +6,7 @@ use super::Refused;
 use super::draft::Draft;
 use crate::event::Lease;
 use crate::job::Task;
-use crate::policy::{Disposition, ReviewMode, SeatSpec};
+use crate::policy::{Disposition, Land, ReviewMode, SeatSpec};
 use crate::ticket::{ApprovedBy, Reason, Seat, Setback, Stage};
 
 /// Whether reviews of the very same tree may be used again.
@@ -148,7 +148,8 @@ impl Draft<'_> {
         self.escalate(reason, Stage::Reviewing, why);
     }
 
-    /// The round in which this very tree, on this very base, was approved under this policy,
+    /// The round in which this very tree, on this very base, was approved under this policy (in a
+    /// landing queue: this very diff),
     /// unless something has been held against it since.
     fn approved_before(&self) -> Option<u32> {
         let now = self.ticket.submission.as_ref()?;
@@ -161,9 +162,13 @@ impl Draft<'_> {
         }
         let policy = self.policy.id();
         let same = self.ticket.approvals_voided.iter().rev().find(|earlier| {
-            earlier.tree == now.tree
-                && earlier.base_tree == now.base_tree
-                && earlier.policy == policy
+            let same_tree = earlier.tree == now.tree && earlier.base_tree == now.base_tree;
+            // A queue brings the newest base under a change; reading it again is only for a
+            // change that is no longer the same.
+            let same_diff = !now.diff_id.is_empty()
+                && earlier.diff_id == now.diff_id
+                && self.policy.land == Land::Queue;
+            (same_tree || same_diff) && earlier.policy == policy
         })?;
         // A person's word over open findings or red checks is for one commit; it is not lent.
         (!matches!(same.by, ApprovedBy::Person { .. })).then_some(same.round)

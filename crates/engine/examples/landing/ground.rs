@@ -1,0 +1,353 @@
+//! A repository, a store, and tickets that are brought to their approval by real events, so that
+//! nothing but the landing is left to be done.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::agent::Command;
+use engine::check::Check;
+use engine::desk::{Desk, Report};
+use engine::git::{Repository, Tool};
+use engine::process::{Host, Stop, find_program};
+use engine::supplies::Setup;
+use engine::workshop::{Crew, Member, Project, Workshop};
+use findings::{Claim, Review, Way};
+use flow::brief::House;
+use flow::event::Lease;
+use flow::policy::{Isolation, Land, Limits};
+use flow::ticket::{Context, Setback, Spec, Submission};
+use flow::{Actor, Policy, Role, Stage, Ticket, TicketId, Usage, What};
+use store::Ask;
+use tempfile::TempDir;
+
+/// What kind of trouble a ticket makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    /// Changes a line that the ticket before changes too.
+    Conflicts,
+    /// Green alone, and red together with the ticket before.
+    RedTogether,
+}
+
+pub struct Ground {
+    pub shop: Arc<Workshop>,
+    repository: PathBuf,
+    home: TempDir,
+}
+
+const CHECK: &str = r#"for a in red-a-*; do test ! -e "red-b-${a#red-a-}" || exit 1; done"#;
+
+impl Ground {
+    /// `check` is run on every combination besides our own, which sees red pairs.
+    pub async fn new(batch_max: u32, check: &str) -> Self {
+        let home = TempDir::new().unwrap();
+        let repository = home.path().join("repository");
+        std::fs::create_dir(&repository).unwrap();
+        git(&repository, &["init", "-q", "-b", "main"]);
+        std::fs::write(repository.join("README"), "x\n").unwrap();
+        for n in 0..64 {
+            std::fs::write(repository.join(format!("shared-{n}")), "one\n").unwrap();
+        }
+        git(&repository, &["add", "-A"]);
+        git(&repository, &["commit", "-qm", "first"]);
+        // Nobody's work tree is on the branch that is landed on.
+        git(&repository, &["checkout", "-q", "--detach"]);
+        let shop = workshop(home.path(), &repository, batch_max, check).await;
+        Self {
+            shop: Arc::new(shop),
+            repository,
+            home,
+        }
+    }
+
+    /// Brings tickets to their approval, each built on the first commit.
+    pub async fn approve(&self, kinds: &[Kind]) -> Vec<TicketId> {
+        let mut ids = Vec::new();
+        for (n, kind) in kinds.iter().enumerate() {
+            let id = TicketId::new(&format!("T-{n:03}")).unwrap();
+            let first = git(&self.repository, &["rev-list", "--max-parents=0", "main"]);
+            let branch = format!("countersign/{id}");
+            let commit = self.commit(&branch, &first, |tree| change(tree, n, *kind));
+            self.create(&id).await;
+            self.build(&id, &branch, &commit, &first).await;
+            ids.push(id);
+        }
+        ids
+    }
+
+    /// Answers every setback as a builder would, and says how many there were.
+    pub async fn rework(&self, ids: &[TicketId]) -> usize {
+        let mut count = 0;
+        for id in ids {
+            let ticket = self.ticket(id).await;
+            if ticket.stage != Stage::Rework {
+                continue;
+            }
+            count += 1;
+            let branch = format!("countersign/{id}");
+            let old = git(&self.repository, &["rev-parse", &branch]);
+            let tip = git(&self.repository, &["rev-parse", "main"]);
+            let red = matches!(ticket.setback, Some(Setback::RedCombination { .. }));
+            let commit = self.commit(&branch, &old, |tree| {
+                git(tree, &["merge", "-q", "-X", "ours", "--no-edit", &tip]);
+                let names = git(tree, &["ls-files", "red-b-*"]);
+                for name in names.lines().filter(|_| red) {
+                    git(tree, &["mv", name, &name.replace("red-b", "ok-b")]);
+                }
+                std::fs::write(tree.join(format!("answer-{id}")), "x\n").unwrap();
+            });
+            self.build(id, &branch, &commit, &tip).await;
+        }
+        count
+    }
+
+    pub async fn ticket(&self, id: &TicketId) -> Ticket {
+        self.shop.desk.ticket(id).await.unwrap().ticket
+    }
+
+    /// Lands all that waits.
+    pub async fn land(&self, ids: &[TicketId]) {
+        for id in ids {
+            if self.ticket(id).await.stage == Stage::Approved {
+                let (_stopper, stop) = Stop::pair();
+                let turn = engine::perform::queue::take_turn(self.shop.clone(), id.clone(), stop);
+                turn.await.unwrap();
+            }
+        }
+    }
+
+    /// Every first parent of the branch is green: what people had on their screens.
+    pub fn is_green(&self) -> bool {
+        let tree = self.home.path().join("look");
+        let path = tree.to_str().unwrap().to_owned();
+        git(
+            &self.repository,
+            &["worktree", "add", "-q", "--detach", &path, "main"],
+        );
+        #[expect(clippy::disallowed_methods, reason = "the ground under the program")]
+        let ran = Program::new("sh")
+            .args(["-c", CHECK])
+            .current_dir(&tree)
+            .status();
+        git(&self.repository, &["worktree", "remove", "--force", &path]);
+        ran.unwrap().success()
+    }
+
+    pub fn merges(&self) -> usize {
+        git(
+            &self.repository,
+            &["rev-list", "--merges", "--first-parent", "main"],
+        )
+        .lines()
+        .count()
+    }
+
+    /// A commit on the branch, made in a work tree of its own.
+    fn commit(&self, branch: &str, from: &str, change: impl FnOnce(&Path)) -> String {
+        let tree = self.home.path().join("scratch");
+        let path = tree.to_str().unwrap().to_owned();
+        git(
+            &self.repository,
+            &["worktree", "add", "-q", "-B", branch, &path, from],
+        );
+        change(&tree);
+        git(&tree, &["add", "-A"]);
+        git(&tree, &["commit", "-qm", "change"]);
+        let commit = git(&tree, &["rev-parse", "HEAD"]);
+        git(&self.repository, &["worktree", "remove", "--force", &path]);
+        commit
+    }
+
+    async fn create(&self, id: &TicketId) {
+        let spec = Spec {
+            title: format!("change {id}"),
+            context: Context {
+                repository: Some(self.shop.git.common_dir().to_string_lossy().into_owned()),
+                base_branch: Some("main".to_owned()),
+                ..Context::default()
+            },
+            ..Spec::default()
+        };
+        let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
+        let by = Actor::new("person", Role::Human);
+        desk.open(id, spec, policy, by).await.unwrap();
+    }
+
+    /// Submission, checks and review, each under its lease.
+    async fn build(&self, id: &TicketId, branch: &str, commit: &str, base: &str) {
+        let tree = |of: &str| git(&self.repository, &["rev-parse", &format!("{of}^{{tree}}")]);
+        let put = Submission {
+            commit: commit.to_owned(),
+            tree: tree(commit),
+            branch: branch.to_owned(),
+            base: base.to_owned(),
+            base_tree: tree(base),
+            diff_id: commit.to_owned(),
+            authors: BTreeSet::new(),
+            files: vec!["a".to_owned()],
+            ..Submission::default()
+        };
+        let usage = Usage::default();
+        let (builder, reviewer) = (
+            Actor::new("builder", Role::Builder),
+            Actor::new("reviewer", Role::Reviewer),
+        );
+        let submitted = |lease| What::Submitted {
+            lease,
+            submission: Box::new(put),
+            reports: Vec::new(),
+            session: None,
+            usage,
+        };
+        self.step(id, "build", builder, submitted).await;
+        let checked = |lease| What::Checked {
+            lease,
+            commit: commit.to_owned(),
+            results: Vec::new(),
+            usage,
+        };
+        self.step(id, "check", Actor::new("house", Role::Service), checked)
+            .await;
+        let reviewed = |lease| What::Reviewed {
+            lease,
+            commit: commit.to_owned(),
+            review: Box::new(approves()),
+            isolation: String::new(),
+            usage,
+        };
+        self.step(id, "review", reviewer, reviewed).await;
+    }
+
+    async fn step(&self, id: &TicketId, queue: &str, by: Actor, what: impl FnOnce(Lease) -> What) {
+        let ask = Ask {
+            queues: vec![queue.to_owned()],
+            agent: by.agent.clone(),
+            holder: self.shop.worker.clone(),
+            provider: None,
+            ticket: Some(id.clone()),
+            lease: Duration::from_secs(60),
+            most: 1,
+        };
+        let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
+        let job = desk.store.claim(&ask).await.unwrap().remove(0);
+        let lease = Lease {
+            serial: job.serial.unwrap(),
+            fence: job.fence,
+        };
+        let started = Report::new(by.clone(), What::Started { lease });
+        desk.decide(id, policy, started).await.unwrap();
+        desk.decide(id, policy, Report::new(by, what(lease)))
+            .await
+            .unwrap();
+    }
+}
+
+fn change(tree: &Path, n: usize, kind: Kind) {
+    let write = |name: String, text: String| std::fs::write(tree.join(name), text).unwrap();
+    write(format!("own-{n}"), "x\n".to_owned());
+    // Each leaves something that the next may stumble over.
+    write(format!("shared-{}", n % 64), format!("by {n}\n"));
+    write(format!("red-a-{n}"), String::new());
+    match kind {
+        Kind::Plain => {}
+        Kind::Conflicts => write(format!("shared-{}", (n - 1) % 64), format!("by {n}\n")),
+        Kind::RedTogether => write(format!("red-b-{}", n - 1), String::new()),
+    }
+}
+
+fn approves() -> Review {
+    Review {
+        claim: Claim::Approved,
+        claim_text: None,
+        findings: Vec::new(),
+        blocking_issues: Vec::new(),
+        scores: std::collections::BTreeMap::default(),
+        overall_score: None,
+        notes: None,
+        criteria: Vec::new(),
+        earlier: Vec::new(),
+        way: Way::Json,
+        sureness: 100,
+        remarks: Vec::new(),
+    }
+}
+
+async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -> Workshop {
+    let path = std::ffi::OsString::from("/usr/local/bin:/usr/bin:/bin");
+    let tool = Tool {
+        program: find_program("git".as_ref(), &path, repository).unwrap(),
+        launcher: None,
+    };
+    let data_dir = home.join("data");
+    std::fs::create_dir(&data_dir).unwrap();
+    let store = store::open(data_dir.join("db").to_str().unwrap())
+        .await
+        .unwrap();
+    let member = |name: &str| Member {
+        name: name.to_owned(),
+        written: name.to_owned(),
+        adapter: Arc::new(Command::parse("true").unwrap()),
+    };
+    let policy = Policy {
+        land: Land::Queue,
+        isolation: Isolation::Manifest,
+        limits: Limits {
+            batch_max,
+            ..Limits::default()
+        },
+        ..Policy::default()
+    };
+    Workshop {
+        desk: Desk {
+            store,
+            clock: engine::clock::now,
+            witness: None,
+        },
+        host: Host {
+            data_dir,
+            launcher: None,
+            adopts: false,
+        },
+        git: Repository::open(tool, repository).await.unwrap(),
+        crew: Crew {
+            builder: member("builder"),
+            reviewer: member("reviewer"),
+            verifier: member("verifier"),
+        },
+        project: Project {
+            base_branch: "main".to_owned(),
+            policy,
+            house: House::default(),
+            checks: vec![Check {
+                name: "test".to_owned(),
+                command: format!("{check}\n{CHECK}"),
+                time_limit: Duration::from_secs(60),
+            }],
+            setup: Setup::default(),
+        },
+        worker: engine::work::worker_name(),
+        path,
+        ward: None,
+    }
+}
+
+/// What git answers, without the line's end.
+fn git(dir: &Path, args: &[&str]) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the ground under the program")]
+    let ran = Program::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()
+}

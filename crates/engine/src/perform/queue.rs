@@ -1,0 +1,422 @@
+//! The landing queue: whoever has the turn takes all approved commits that wait for the same
+//! branch, puts them on top of each other, proves them together, and moves the branch once. What
+//! does not merge or is red together goes back to its builder; the others land.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::event::Lease;
+use flow::queue::{Next, Train, batch_max, place};
+use flow::ticket::CheckResult;
+use flow::{Stage, Task, Ticket, TicketId, Usage, What};
+use store::{Ask, JobId, Page, TicketQuery, Work};
+
+use super::merge::{combine, conflicted, landed, overtaken};
+use super::{Brought, Held, Trouble, check, not_ours, report};
+use crate::desk::{Error, Report};
+use crate::git::{Combined, Landed, Oid};
+use crate::process::{Stop, Stopper};
+use crate::workshop::Workshop;
+
+/// How often the branch may move under us before the jobs go back.
+const MOVES_MAX: u32 = 8;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How many approved tickets are looked at.
+const LINE_MAX: u32 = 1000;
+
+/// A ticket whose landing is in our hands.
+#[derive(Debug)]
+struct Car {
+    ticket: Ticket,
+    task: Task,
+    approved: Oid,
+    job: JobId,
+    lease: Lease,
+}
+
+/// Waits for the turn and lands whatever waits, until this ticket no longer does. One queue per
+/// branch and repository has the turn, in whichever process it is.
+pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Result<(), Error> {
+    let branch = &shop.project.base_branch;
+    let broken = |error: crate::git::Error| Error::Broken(error.to_string());
+    let _turn = loop {
+        if let Some(turn) = shop.git.landing_turn(branch).map_err(broken)? {
+            break turn;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = stop.asked() => return Ok(()),
+        }
+    };
+    while waits(&shop.desk.ticket(&id).await?.ticket) {
+        let train = board(&shop).await?;
+        if train.is_empty() || !ride(&shop, train, stop.clone()).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody has the ticket's landing in hand.
+pub fn waits(ticket: &Ticket) -> bool {
+    let mut jobs = ticket.jobs.iter();
+    jobs.any(|job| matches!(job.task, Task::Merge { .. }) && job.holder.is_none())
+}
+
+/// Takes up what waits for this branch, in its order.
+async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
+    let query = TicketQuery {
+        stages: vec![Stage::Approved],
+        repository: Some(shop.git.common_dir().to_string_lossy().into_owned()),
+        ..TicketQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: LINE_MAX,
+    };
+    let mut line = Vec::new();
+    for row in shop.desk.store.tickets(&query, &page).await?.items {
+        let ticket = shop.desk.ticket(&row.id).await?.ticket;
+        let base = ticket.spec.context.base_branch.as_deref();
+        if base.is_none_or(|base| base == shop.project.base_branch) && waits(&ticket) {
+            line.extend(place(&ticket));
+        }
+    }
+    line.sort();
+    let mut train = Vec::new();
+    for (_, _, id) in line {
+        if train.len() == batch_max(&shop.project.policy) {
+            break;
+        }
+        train.extend(take(shop, &id).await?);
+    }
+    Ok(train)
+}
+
+async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
+    let ask = Ask {
+        queues: vec!["merge".to_owned()],
+        agent: "countersign".to_owned(),
+        holder: shop.worker.clone(),
+        provider: None,
+        ticket: Some(id.clone()),
+        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
+        most: 1,
+    };
+    let Some(job) = shop.desk.store.claim(&ask).await?.into_iter().next() else {
+        return Ok(None);
+    };
+    let (Some(serial), Work::Task(task)) = (job.serial, job.work.clone()) else {
+        return Ok(None);
+    };
+    let lease = Lease {
+        serial,
+        fence: job.fence,
+    };
+    let started = Report::new(shop.house(), What::Started { lease });
+    let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
+        Ok(ticket) => ticket,
+        Err(error) => return not_ours(shop, id, lease, error).await.map(|()| None),
+    };
+    let Task::Merge { commit } = &task else {
+        return Ok(None);
+    };
+    let Some(approved) = Oid::parse(commit) else {
+        let trouble = Trouble::permanent(format!("{commit} is no commit"));
+        report(shop, id, &task, lease, Err(trouble)).await?;
+        return Ok(None);
+    };
+    Ok(Some(Car {
+        ticket,
+        approved,
+        job: job.id,
+        lease,
+        task,
+    }))
+}
+
+/// Lands what can land. False where nothing goes on for now: the branch is held, or we are stopped.
+async fn ride(shop: &Workshop, train: Vec<Car>, stop: Stop) -> Result<bool, Error> {
+    let (stopper, own_stop) = Stop::pair();
+    let leases: Vec<(JobId, u64)> = train.iter().map(|car| (car.job, car.lease.fence)).collect();
+    let mut journey = Journey {
+        shop,
+        stop: own_stop,
+        cars: train,
+        goes_on: true,
+    };
+    tokio::select! {
+        done = journey.run() => done?,
+        () = keep_alive(shop, &leases, &stopper, stop) => {}
+    }
+    Ok(journey.goes_on)
+}
+
+/// Prolongs all leases while the journey lasts. A lost one is noticed before its car lands.
+async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper, mut stop: Stop) {
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(lease / 3) => {}
+            () = stop.asked() => {
+                stopper.stop();
+                std::future::pending::<()>().await;
+            }
+        }
+        for (job, fence) in leases {
+            // Cars that have been reported have no lease to prolong.
+            let _ = shop.desk.store.renew(*job, *fence, lease).await;
+        }
+    }
+}
+
+struct Journey<'a> {
+    shop: &'a Workshop,
+    stop: Stop,
+    cars: Vec<Car>,
+    goes_on: bool,
+}
+
+/// The cars on top of each other on a tip; what does not merge waits for the next pass.
+struct Stack {
+    tip: Oid,
+    /// Of each car the combination of all up to it.
+    tops: Vec<Oid>,
+    conflict: Option<(Vec<String>, String)>,
+}
+
+impl Journey<'_> {
+    async fn run(&mut self) -> Result<(), Error> {
+        for _ in 0..self.cars.len() * 2 + MOVES_MAX as usize {
+            if self.cars.is_empty() {
+                return Ok(());
+            }
+            if let Err(trouble) = self.pass().await? {
+                self.goes_on = false;
+                return self.give_back(trouble).await;
+            }
+        }
+        let branch = &self.shop.project.base_branch;
+        self.give_back(Trouble::transient(format!(
+            "{branch} moved too often while we merged"
+        )))
+        .await
+    }
+
+    /// One train: stacked, proven, landed; its culprit sent back. The rest stays for the next.
+    async fn pass(&mut self) -> Result<Result<(), Trouble>, Error> {
+        if let Err(trouble) = self.sort_out().await? {
+            return Ok(Err(trouble));
+        }
+        if self.cars.is_empty() {
+            return Ok(Ok(()));
+        }
+        let stack = match self.stack().await {
+            Ok(stack) => stack,
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        if let (Some((files, messages)), true) = (&stack.conflict, stack.tops.is_empty()) {
+            let car = self.cars.remove(0);
+            let brought = conflicted(&self.held(&car), files.clone(), messages);
+            self.tell(&car, Ok(brought)).await?;
+            return Ok(Ok(()));
+        }
+        let (cars, culprit) = match self.prove(&stack).await {
+            Ok(proven) => proven,
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        if cars > 0 {
+            match self.land(&stack, cars).await? {
+                Ok(true) => {}
+                Ok(false) => return Ok(Ok(())),
+                Err(trouble) => return Ok(Err(trouble)),
+            }
+        }
+        if let Some(results) = culprit {
+            // Those before it have landed, so it is the first now, and was red on this very tip.
+            let car = self.cars.remove(0);
+            let what = What::CombinationRed {
+                lease: car.lease,
+                results,
+                usage: Usage::default(),
+            };
+            self.tell(&car, Ok(brought(what))).await?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Cars that need no landing any more, or not this one.
+    async fn sort_out(&mut self) -> Result<Result<(), Trouble>, Error> {
+        let mut kept = Vec::new();
+        let mut bad = None;
+        for car in std::mem::take(&mut self.cars) {
+            if bad.is_some() {
+                kept.push(car);
+                continue;
+            }
+            match self.look_at(&car).await {
+                Ok(None) => kept.push(car),
+                Ok(Some(found)) => self.tell(&car, found).await?,
+                Err(trouble) => {
+                    kept.push(car);
+                    bad = Some(trouble);
+                }
+            }
+        }
+        self.cars = kept;
+        Ok(bad.map_or(Ok(()), Err))
+    }
+
+    async fn look_at(&self, car: &Car) -> Result<Option<Result<Brought, Trouble>>, Trouble> {
+        let held = self.held(car);
+        if held.must_be_ours().await.is_err() {
+            return Ok(Some(Err(super::interrupted())));
+        }
+        if let Some(what) = overtaken(&held, &car.approved).await? {
+            return Ok(Some(Ok(brought(what))));
+        }
+        let (git, branch) = (&self.shop.git, &self.shop.project.base_branch);
+        let tip = self.tip().await?;
+        if git.is_ancestor(&car.approved, &tip).await? {
+            // It landed before; the work tree may not have followed.
+            git.catch_up(branch).await?;
+            return Ok(Some(Ok(landed(&held, &car.approved, &tip))));
+        }
+        Ok(None)
+    }
+
+    async fn tip(&self) -> Result<Oid, Trouble> {
+        let branch = &self.shop.project.base_branch;
+        self.shop.git.branch(branch).await?.ok_or_else(|| {
+            Trouble::permanent(format!(
+                "there is no local branch {branch} to land on; make it, then continue"
+            ))
+        })
+    }
+
+    async fn stack(&self) -> Result<Stack, Trouble> {
+        let tip = self.tip().await?;
+        let (mut top, mut tops, mut conflict) = (tip.clone(), Vec::new(), None);
+        for car in &self.cars {
+            match combine(&self.held(car), &top, &car.approved).await? {
+                Combined::Clean { commit, .. } => {
+                    top = commit.clone();
+                    tops.push(commit);
+                }
+                Combined::Conflicts { files, messages } => {
+                    conflict = Some((files, messages));
+                    break;
+                }
+            }
+        }
+        Ok(Stack {
+            tip,
+            tops,
+            conflict,
+        })
+    }
+
+    /// How many of the first are green together, and what is red with the one after them.
+    async fn prove(&self, stack: &Stack) -> Result<(usize, Option<Vec<CheckResult>>), Trouble> {
+        let mut train = Train::of(stack.tops.len());
+        let mut red = Vec::new();
+        loop {
+            match train.next() {
+                Next::Try(prefix) => {
+                    let found = self.red_in(stack, prefix).await?;
+                    train.heard(prefix, found.is_empty());
+                    if !found.is_empty() {
+                        red.push((prefix, found));
+                    }
+                }
+                Next::Land { cars, culprit } => {
+                    let evidence = red.into_iter().find(|(prefix, _)| *prefix == cars + 1);
+                    let results = evidence.map(|(_, results)| results).unwrap_or_default();
+                    return Ok((cars, culprit.map(|_| results)));
+                }
+            }
+        }
+    }
+
+    async fn red_in(&self, stack: &Stack, prefix: usize) -> Result<Vec<CheckResult>, Trouble> {
+        let (Some(car), Some(top)) = (self.cars.get(prefix - 1), stack.tops.get(prefix - 1)) else {
+            return Ok(Vec::new());
+        };
+        let git = &self.shop.git;
+        if prefix == 1 && git.is_ancestor(&stack.tip, &car.approved).await? {
+            // The base has not moved since its own checks.
+            return Ok(Vec::new());
+        }
+        let (results, _) = check::run_checks(&self.held(car), top, &stack.tip).await?;
+        let policy = &self.shop.project.policy;
+        let red = results
+            .into_iter()
+            .filter(|one| !policy.accepts(one.outcome));
+        Ok(red.collect())
+    }
+
+    /// Moves the branch over the first cars; false where it has moved, or a car was lost.
+    async fn land(&mut self, stack: &Stack, cars: usize) -> Result<Result<bool, Trouble>, Error> {
+        let (git, branch) = (&self.shop.git, &self.shop.project.base_branch);
+        let Some(top) = stack.tops.get(cars - 1) else {
+            return Ok(Ok(false));
+        };
+        for car in self.cars.iter().take(cars) {
+            // What is cancelled or taken over in the meantime must not land.
+            if self.held(car).must_be_ours().await.is_err() {
+                return Ok(Ok(false));
+            }
+        }
+        let moved = async {
+            git.sync().await?;
+            let moved = git.land(branch, top, &stack.tip).await?;
+            git.sync().await?;
+            Ok::<Landed, Trouble>(moved)
+        };
+        match moved.await {
+            Ok(Landed::Done { .. } | Landed::LeftBehind { .. }) => {}
+            Ok(Landed::Moved { .. }) => return Ok(Ok(false)),
+            Ok(Landed::Held { work_tree, why }) => {
+                return Ok(Err(Trouble::permanent(format!(
+                    "{branch} is checked out in {} and cannot move: {why}; commit or stash there, then continue",
+                    work_tree.display()
+                ))));
+            }
+            Err(trouble) => return Ok(Err(trouble)),
+        }
+        for (car, top) in self.cars.drain(..cars).zip(&stack.tops).collect::<Vec<_>>() {
+            let brought = landed(&self.held(&car), &car.approved, top);
+            self.tell(&car, Ok(brought)).await?;
+        }
+        Ok(Ok(true))
+    }
+
+    fn held<'a>(&'a self, car: &'a Car) -> Held<'a> {
+        Held {
+            shop: self.shop,
+            ticket: &car.ticket,
+            job: car.job,
+            lease: car.lease,
+            stop: self.stop.clone(),
+        }
+    }
+
+    async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
+        report(self.shop, &car.ticket.id, &car.task, car.lease, found).await
+    }
+
+    /// The same trouble for all that are left.
+    async fn give_back(&mut self, trouble: Trouble) -> Result<(), Error> {
+        for car in std::mem::take(&mut self.cars) {
+            self.tell(&car, Err(trouble.clone())).await?;
+        }
+        Ok(())
+    }
+}
+
+fn brought(what: What) -> Brought {
+    Brought {
+        what,
+        artefacts: Vec::new(),
+    }
+}
