@@ -2,10 +2,13 @@
 
 mod demo;
 mod doctor;
+mod epic;
 mod escalation;
 mod export;
 mod findings;
 mod hidden;
+mod import;
+mod insights;
 mod log;
 mod out;
 mod prompt;
@@ -62,6 +65,9 @@ enum Verb {
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
+    /// Tickets that belong together.
+    #[command(subcommand)]
+    Epic(epic::Verb),
     /// What is going on: tickets by stage, who waits for whom.
     Status,
     /// What has happened, told in sentences.
@@ -74,6 +80,10 @@ enum Verb {
     Findings(findings::Verb),
     /// Tickets in other systems' forms.
     Export(export::Args),
+    /// What is found most, who is right how often, what it costs, and which rules would help.
+    Insights,
+    /// Take over tickets from other systems' files.
+    Import(import::Args),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -146,6 +156,9 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Demo(args) => demo::perform(args, desktop).await,
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
+        Verb::Epic(verb) => epic::perform(verb, desktop).await,
+        Verb::Insights => insights::perform(desktop).await,
+        Verb::Import(args) => import::perform(args, desktop).await,
         Verb::Status => status::perform(desktop).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,

@@ -3,10 +3,12 @@
 
 mod confinement;
 pub mod demo;
+pub mod epics;
 pub mod escalations;
 pub mod export;
 pub mod findings;
 pub mod history;
+pub mod insights;
 pub mod project;
 pub mod run;
 pub mod tickets;

@@ -1,6 +1,7 @@
 //! The only place that reads the environment and configuration files. Everything else is handed
 //! values.
 
+pub mod epic_file;
 pub mod file;
 pub mod ticket_file;
 

@@ -24,6 +24,8 @@ pub struct Check {
     /// For `sh -c`.
     pub command: String,
     pub time_limit: Duration,
+    /// It may run beside others, in a checkout of its own.
+    pub parallel: bool,
 }
 
 /// Where and with what a check runs.
@@ -173,6 +175,7 @@ mod tests {
             name: "test".to_owned(),
             command: command.to_owned(),
             time_limit: Duration::from_millis(limit_ms),
+            parallel: false,
         };
         let ground = Ground {
             run_id: RunId::new("check").unwrap(),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, JobId, Leased, Work};
+use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
@@ -262,6 +262,9 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
+    if let Err(trouble) = &brought {
+        pause_provider(shop, task, trouble).await?;
+    }
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
@@ -296,6 +299,23 @@ async fn report(
         write_round_document(shop, ticket);
     }
     ignore_stale(decided)
+}
+
+/// Out of quota is so for everybody who uses that provider, and ends by itself.
+async fn pause_provider(shop: &Workshop, task: &Task, trouble: &Trouble) -> Result<(), Error> {
+    let Failure::Quota { until } = trouble.failure else {
+        return Ok(());
+    };
+    let Some(member) = shop.member(task) else {
+        return Ok(());
+    };
+    let pause = Pause {
+        scope: Scope::Provider(member.adapter.name().to_owned()),
+        until: Some(until),
+        why: findings::one_line(&trouble.message),
+        by: shop.house().agent,
+    };
+    Ok(shop.desk.store.pause(pause).await?)
 }
 
 /// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or

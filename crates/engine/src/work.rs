@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flow::event::Lease;
 use flow::policy::Land;
+use flow::usage::Caps;
 use flow::{Task, Ticket, TicketId, What};
 use store::{Ask, JobQuery, JobState, Leased, Page, Work};
 use tokio::task::{AbortHandle, JoinSet};
@@ -28,13 +29,14 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
     loop {
         if !stopping {
             take_back(shop, id).await?;
+            mind_the_day(shop, id).await?;
             news::bring(&shop.desk, &shop.worker).await?;
             for job in claim(shop, id).await? {
                 running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
-        let queued = shop.project.policy.land == Land::Queue && perform::queue::waits(&ticket);
+        let queued = shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket);
         if queued && !stopping && landing.as_ref().is_none_or(AbortHandle::is_finished) {
             let turn = perform::queue::take_turn(shop.clone(), id.clone(), halt.clone());
             landing = Some(running.spawn(Box::pin(turn)));
@@ -68,17 +70,42 @@ async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Leased>, Error> {
     let crew = &shop.crew;
     let mut house = queues(shop);
     house.retain(|queue| ["check", "merge"].contains(queue));
+    let provider = |member: &Member| Some(member.adapter.name().to_owned());
     let hands = [
-        (crew.builder.name.as_str(), &["build"][..]),
-        (crew.builder.written.as_str(), &["build"]),
-        (crew.reviewer.name.as_str(), &["review"]),
-        (crew.reviewer.written.as_str(), &["review"]),
-        (crew.verifier.name.as_str(), &["verify"]),
-        ("countersign", house.as_slice()),
+        (
+            crew.builder.name.as_str(),
+            &["build"][..],
+            provider(&crew.builder),
+        ),
+        (
+            crew.builder.written.as_str(),
+            &["build"],
+            provider(&crew.builder),
+        ),
+        (
+            crew.reviewer.name.as_str(),
+            &["review"],
+            provider(&crew.reviewer),
+        ),
+        (
+            crew.reviewer.written.as_str(),
+            &["review"],
+            provider(&crew.reviewer),
+        ),
+        (
+            crew.verifier.name.as_str(),
+            &["verify"],
+            provider(&crew.verifier),
+        ),
+        ("countersign", house.as_slice(), None),
     ];
     let mut claimed = Vec::new();
-    for (agent, queues) in hands {
-        claimed.extend(shop.desk.store.claim(&ask(shop, id, agent, queues)).await?);
+    for (agent, queues, provider) in hands {
+        let ask = Ask {
+            provider,
+            ..ask(shop, id, agent, queues)
+        };
+        claimed.extend(shop.desk.store.claim(&ask).await?);
     }
     Ok(claimed)
 }
@@ -126,6 +153,29 @@ fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What all tickets of the day have spent is known here only: where it is too much, the ticket
+/// hears of it before anybody is paid.
+async fn mind_the_day(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
+    let ticket = shop.desk.ticket(id).await?.ticket;
+    let policy = &shop.project.policy;
+    let caps = ticket.budget.unwrap_or(policy.budget).day;
+    let mut jobs = ticket.jobs.iter();
+    let paid = jobs.any(|job| job.task.is_paid() && job.holder.is_none());
+    if caps == Caps::default() || !paid {
+        return Ok(());
+    }
+    let today = (shop.desk.clock)().day();
+    let spent = shop.desk.store.spent_since(today).await?;
+    let Some(limit) = flow::over_day(&ticket, policy, spent) else {
+        return Ok(());
+    };
+    let report = Report::new(shop.house(), What::BudgetReached { limit });
+    match shop.desk.decide(id, policy, report).await {
+        Ok(_) | Err(Error::Refused(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// How many jobs of one ticket run side by side.

@@ -55,7 +55,18 @@ pub struct Member {
     pub name: String,
     /// As the person wrote it; a job may be meant for it by that name too.
     pub written: String,
+    /// The family of the model behind it, where it is known.
+    pub family: Option<String>,
     pub adapter: Arc<dyn Adapter>,
+}
+
+impl Member {
+    fn actor(&self, role: Role) -> Actor {
+        Actor {
+            family: self.family.clone(),
+            ..Actor::new(&self.name, role)
+        }
+    }
 }
 
 impl fmt::Debug for Member {
@@ -70,10 +81,30 @@ impl Workshop {
     /// Who takes a job, and in which role.
     pub fn actor(&self, task: &Task) -> Actor {
         match task {
-            Task::Build { .. } => Actor::new(&self.crew.builder.name, Role::Builder),
-            Task::Review { .. } => Actor::new(&self.crew.reviewer.name, Role::Reviewer),
-            Task::Verify { .. } => Actor::new(&self.crew.verifier.name, Role::Verifier),
+            Task::Build { .. } => self.crew.builder.actor(Role::Builder),
+            Task::Review { seat, .. } if self.linter(seat).is_some() => {
+                Actor::new(&format!("{seat} (linter)"), Role::Reviewer)
+            }
+            Task::Review { .. } => self.crew.reviewer.actor(Role::Reviewer),
+            Task::Verify { .. } => self.crew.verifier.actor(Role::Verifier),
             Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => self.house(),
+        }
+    }
+
+    /// The command of the linter that sits there, if one does.
+    pub fn linter(&self, seat: &str) -> Option<&str> {
+        let mut seats = self.project.policy.reviewers.iter();
+        seats.find(|spec| spec.name == seat)?.command.as_deref()
+    }
+
+    /// Who is paid for a job, if anybody is.
+    pub fn member(&self, task: &Task) -> Option<&Member> {
+        match task {
+            Task::Build { .. } => Some(&self.crew.builder),
+            Task::Review { seat, .. } if self.linter(seat).is_some() => None,
+            Task::Review { .. } => Some(&self.crew.reviewer),
+            Task::Verify { .. } => Some(&self.crew.verifier),
+            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => None,
         }
     }
 

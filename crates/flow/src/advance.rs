@@ -12,6 +12,7 @@ mod review;
 mod table;
 mod verify;
 
+pub use draft::over_day;
 pub use person::choices;
 pub use table::{roles, stages};
 

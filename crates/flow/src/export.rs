@@ -183,7 +183,13 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
             finding: &entry.finding,
         })
         .collect();
-    Ok(document(&head, &written))
+    let mut text = document(&head, &written);
+    if !ticket.ledger.entries.is_empty() {
+        let lines = ticket.ledger.evolution(round.number);
+        text.push_str("\n## Evolution\n\n");
+        text.push_str(&crate::ledger::evolution_table(&lines));
+    }
+    Ok(text)
 }
 
 /// 002's report of one round, by default the last.

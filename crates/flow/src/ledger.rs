@@ -1,6 +1,10 @@
 //! The ledger: a ticket's findings over all rounds. A must-fix finding leaves it only by proof
 //! (verified fixed), by refutation, or by a named person's waiver; silence closes nothing.
 
+mod evolution;
+
+pub use evolution::{Evolution, table as evolution_table};
+
 use std::collections::BTreeSet;
 
 use findings::{Finding, Known, LineMap, Severity, fingerprint, track};

@@ -7,19 +7,22 @@
 pub mod advance;
 pub mod brief;
 pub mod dialect;
+pub mod epic;
 pub mod event;
 pub mod export;
 pub mod graph;
+pub mod insight;
 pub mod job;
 pub mod ledger;
 pub mod narrate;
 pub mod policy;
 pub mod queue;
 pub mod ticket;
+pub mod time;
 pub mod usage;
 pub mod verdict;
 
-pub use advance::{Refused, Step, advance, choices, open, replay};
+pub use advance::{Refused, Step, advance, choices, open, over_day, replay};
 pub use event::{Actor, Event, Role, What};
 pub use job::{Effect, NewJob, Task};
 pub use policy::Policy;

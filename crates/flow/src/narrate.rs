@@ -2,7 +2,7 @@
 
 use crate::event::{AnswerOutcome, Event, What};
 use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Ticket};
-use crate::usage::dollars;
+use crate::usage::{dollars, estimate};
 
 /// One sentence of the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,14 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
         What::Started { lease } => {
             let task = after.jobs.iter().find(|job| job.serial == lease.serial);
             let task = task.map_or("job", |job| job.task.queue());
-            plain("started", format!("round {round}: {task} started by {who}"))
+            let cost = (task == "build").then(|| estimate(&after.rounds)).flatten();
+            let cost =
+                cost.map(|one| format!(" (about {} a round so far)", dollars(one.usd_micros)));
+            let cost = cost.unwrap_or_default();
+            plain(
+                "started",
+                format!("round {round}: {task} started by {who}{cost}"),
+            )
         }
         What::Submitted {
             submission, usage, ..

@@ -1,6 +1,7 @@
 //! The landing queue's arithmetic: approved commits stand in line, some of them are tried
 //! together, and where that is red, halving finds the first that makes it so.
 
+use crate::job::Task;
 use crate::policy::Policy;
 use crate::ticket::{Ticket, TicketId, Time};
 
@@ -9,6 +10,12 @@ pub fn place(ticket: &Ticket) -> Option<(i32, Time, TicketId)> {
     let approval = ticket.approval.as_ref()?;
     let urgency = ticket.spec.priority.saturating_neg();
     Some((urgency, approval.at, ticket.id.clone()))
+}
+
+/// Whether the ticket is to land, and nobody has that in hand.
+pub fn waits(ticket: &Ticket) -> bool {
+    let mut jobs = ticket.jobs.iter();
+    jobs.any(|job| matches!(job.task, Task::Merge { .. }) && job.holder.is_none())
 }
 
 /// How many are tried together at the most.

@@ -8,18 +8,20 @@ use engine::workshop::Workshop;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
-use flow::{Stage, Ticket, TicketId};
+use flow::{Policy, Stage, Ticket, TicketId};
 
 use super::out::Out;
-use super::{Desktop, escalation, prompt, ticket};
+use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
 use crate::operations::{Office, escalations, run};
+use crate::settings::epic_file::EpicFile;
+use crate::settings::ticket_file::id_for;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A ticket file (Markdown or YAML), the id of a known ticket, or a sentence.
+    /// A ticket file (Markdown or YAML), an epic (YAML with `tickets`), the id of a known ticket, or a sentence.
     #[arg(value_name = "TICKET")]
     ticket: String,
     /// Who builds: `command:PROGRAM ARGS…` or `scripted:FILE`.
@@ -43,6 +45,12 @@ pub struct Args {
     /// How many rounds before a person is asked (1 to 5).
     #[arg(long, value_name = "N")]
     max_rounds: Option<u32>,
+    /// How many tickets of an epic are worked on side by side.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Print what would be done, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -59,6 +67,7 @@ const EXAMPLES: &str = "\
 Examples:
   countersign run ticket.md --builder \"command:./build-agent\" --reviewer \"command:./review-agent\" --check \"cargo test\"
   countersign run \"Greet the user by name\" --land branch
+  countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, side by side
   countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or settled
 
 A ticket file:
@@ -72,9 +81,13 @@ A ticket file:
   - An empty name is refused.";
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let epic = epic::file(desktop, &args.ticket)?;
+    if args.dry_run {
+        return rehearse(&args, epic.as_ref(), desktop);
+    }
     let mut office = desktop.office().await?;
     let asked = Asked {
-        base: args.base,
+        base: args.base.or_else(|| epic.as_ref()?.base.clone()),
         builder: args.builder,
         reviewer: args.reviewer,
         verifier: args.verifier,
@@ -92,6 +105,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         desktop.out.line(format!("note: {remark}"));
     }
     let shop = furnished.shop;
+    if let Some(file) = epic {
+        return epic::run(&office, &shop, &file, args.jobs.into(), desktop).await;
+    }
     let begun = run::begin(&office, &shop, &args.ticket, || {
         ticket::wanted(&desktop.directory, &args.ticket)
     })
@@ -109,6 +125,23 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         exit = finish(&office, &ticket, desktop).await?;
     }
     Ok(exit)
+}
+
+/// What a run would do, told without a store, a repository or an agent.
+fn rehearse(args: &Args, epic: Option<&EpicFile>, desktop: &Desktop) -> Result<Exit, Failure> {
+    let tickets = if let Some(file) = epic {
+        let tickets = file.tickets.iter();
+        tickets
+            .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
+            .collect()
+    } else {
+        let wanted = ticket::wanted(&desktop.directory, &args.ticket)?;
+        let id = wanted.id.unwrap_or_else(|| id_for(&wanted.spec.title));
+        vec![(id, wanted.spec.depends_on)]
+    };
+    let mut policy = Policy::default();
+    policy.max_rounds = args.max_rounds.unwrap_or(policy.max_rounds);
+    epic::rehearse(&tickets, &policy, desktop)
 }
 
 /// Prints the story while it happens.

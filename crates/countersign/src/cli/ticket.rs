@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use flow::ledger::Evolution;
 use flow::narrate::{approved_by, reason, short};
-use flow::usage::dollars;
+use flow::usage::{Caps, dollars};
 use flow::{Policy, Stage, Ticket};
 
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
+use crate::operations::tickets::BudgetScope;
 use crate::operations::{Page, Stored, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
@@ -37,6 +39,23 @@ pub enum Verb {
     Show { ticket: String },
     /// Put your own commits forward, after you took the ticket over: its branch as it is now.
     Resubmit { ticket: String },
+    /// Raise what a ticket may spend; a round that was stopped goes on where it was.
+    Budget {
+        ticket: String,
+        /// Which limit.
+        #[arg(long, default_value = "ticket")]
+        scope: BudgetScope,
+        /// Dollars, as `2.50`.
+        #[arg(long, value_parser = usd_micros)]
+        usd: Option<u64>,
+        #[arg(long)]
+        tokens: Option<u64>,
+        #[arg(long)]
+        wall_secs: Option<u64>,
+        /// Why; it is recorded with your name.
+        #[arg(long)]
+        why: String,
+    },
     /// Stop a ticket for good.
     Cancel {
         ticket: String,
@@ -44,6 +63,22 @@ pub enum Verb {
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
+}
+
+/// `2.50` dollars in millionths.
+fn usd_micros(word: &str) -> Result<u64, String> {
+    let bad = || format!("{word:?} is no amount; write dollars as 2.50");
+    let (whole, part) = word.split_once('.').unwrap_or((word, ""));
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    if whole.is_empty() || part.len() > 6 || !digits(whole) || !digits(part) {
+        return Err(bad());
+    }
+    let micros: u64 = format!("{part:0<6}").parse().map_err(|_| bad())?;
+    let whole: u64 = whole.parse().map_err(|_| bad())?;
+    whole
+        .checked_mul(1_000_000)
+        .and_then(|n| n.checked_add(micros))
+        .ok_or_else(bad)
 }
 
 fn stage(word: &str) -> Result<Stage, String> {
@@ -73,6 +108,32 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop
                 .out
                 .answer(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
+            Ok(Exit::Done)
+        }
+        Verb::Budget {
+            ticket,
+            scope,
+            usd,
+            tokens,
+            wall_secs,
+            why,
+        } => {
+            let office = desktop.office().await?;
+            let caps = Caps {
+                usd_micros: usd,
+                tokens,
+                wall_secs,
+            };
+            let raised = tickets::raise(&office, &ticket, scope, caps, &why).await?;
+            desktop.out.line(format!("{ticket} is {}", raised.stage));
+            if raised.escalation.is_some() {
+                desktop.out.line(format!(
+                    "next: countersign escalation resolve {ticket} continue"
+                ));
+            }
+            desktop.out.answer(
+                &serde_json::json!({"id": ticket, "stage": raised.stage, "budget": raised.budget}),
+            );
             Ok(Exit::Done)
         }
         Verb::Cancel { ticket, why } => {
@@ -167,7 +228,10 @@ async fn list(stages: Vec<Stage>, page: &Page, desktop: &Desktop) -> Result<Exit
 async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     let stored = office.ticket(id).await?;
-    desktop.out.answer(&stored);
+    let last = stored.ticket.rounds.last().map_or(0, |round| round.number);
+    let mut answer = serde_json::to_value(&stored).unwrap_or_default();
+    answer["evolution"] = serde_json::json!(stored.ticket.ledger.evolution(last));
+    desktop.out.answer(&answer);
     if !desktop.out.json {
         let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
         for line in describe(&stored) {
@@ -235,7 +299,30 @@ fn describe(stored: &Stored) -> Vec<String> {
     ));
     lines.extend(rounds(ticket));
     lines.extend(ledger(ticket));
+    lines.extend(evolution(ticket));
     lines
+}
+
+/// How the findings came and went, round by round.
+pub fn evolution(ticket: &Ticket) -> Vec<String> {
+    let Some(last) = ticket.rounds.last() else {
+        return Vec::new();
+    };
+    let lines = ticket.ledger.evolution(last.number);
+    if ticket.ledger.entries.is_empty() {
+        return Vec::new();
+    }
+    let head: Vec<String> = Evolution::HEAD
+        .iter()
+        .map(|word| format!("  {word}"))
+        .collect();
+    let rows = lines
+        .iter()
+        .map(|line| line.cells().map(|n| format!("  {n}")).to_vec());
+    let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    std::iter::once("\nevolution".to_owned())
+        .chain(columns(&table))
+        .collect()
 }
 
 pub fn rounds(ticket: &Ticket) -> Vec<String> {

@@ -236,6 +236,7 @@ fn flag_check(at: usize, words: &str) -> file::Check {
         name,
         command,
         timeout_secs: file::CHECK_SECS_DEFAULT,
+        parallel: false,
     }
 }
 
@@ -244,6 +245,7 @@ fn check(written: file::Check) -> Check {
         name: written.name,
         command: written.command,
         time_limit: std::time::Duration::from_secs(written.timeout_secs),
+        parallel: written.parallel,
     }
 }
 
@@ -334,6 +336,7 @@ fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Res
         Ok(Member {
             name: format!("{} ({role})", adapter.name()),
             written: spec.to_owned(),
+            family: family(written, spec, adapter.name()),
             adapter,
         })
     };
@@ -342,6 +345,18 @@ fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Res
         reviewer: member(reviewer, "reviewer")?,
         verifier: member(verifier, "verifier")?,
     })
+}
+
+/// The family that the project names for an agent, or that everybody knows.
+fn family(written: &Written, spec: &str, adapter: &str) -> Option<String> {
+    let known = match adapter {
+        "claude" => Some("anthropic"),
+        "codex" => Some("openai"),
+        "gemini" => Some("google"),
+        _ => None,
+    };
+    let named = written.families.get(spec).cloned();
+    named.or_else(|| known.map(str::to_owned))
 }
 
 /// `scripted:FILE` or `command:PROGRAM ARGS…`; found out before anything starts.

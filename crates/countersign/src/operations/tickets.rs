@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow::{Policy, Stage, TicketId, What};
+use flow::usage::Caps;
+use flow::{Policy, Stage, Ticket, TicketId, What};
 use serde::Serialize;
 use store::{Page, Paged, TicketQuery, TicketRow};
 
@@ -105,4 +106,38 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failu
 /// How many tickets stand where.
 pub async fn tally(office: &Office) -> Result<Vec<(Stage, u64)>, Failure> {
     Ok(office.desk.store.tally().await?)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BudgetScope {
+    Round,
+    Ticket,
+    Day,
+}
+
+/// Raises one scope's limits for a ticket, in the person's name; what is not named is not limited.
+pub async fn raise(
+    office: &Office,
+    id: &str,
+    scope: BudgetScope,
+    caps: Caps,
+    why: &str,
+) -> Result<Ticket, Failure> {
+    let stored = office.ticket(id).await?;
+    let policy = office.desk.policy_of(&stored).await?;
+    let mut budget = stored.ticket.budget.unwrap_or(policy.budget);
+    match scope {
+        BudgetScope::Round => budget.round = caps,
+        BudgetScope::Ticket => budget.ticket = caps,
+        BudgetScope::Day => budget.day = caps,
+    }
+    let what = What::BudgetRaised {
+        budget,
+        why: why.to_owned(),
+    };
+    let report = engine::desk::Report::new(office.person(), what);
+    Ok(office
+        .desk
+        .decide(&stored.ticket.id, &policy, report)
+        .await?)
 }

@@ -19,6 +19,7 @@ struct Written {
     reviewer: Option<String>,
     verifier: Option<String>,
     rules: Vec<String>,
+    families: BTreeMap<String, String>,
     checks: BTreeMap<String, WrittenCheck>,
     setup: WrittenSetup,
     preset: Option<String>,
@@ -28,13 +29,15 @@ struct Written {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60 }"
+    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true }"
 )]
 enum WrittenCheck {
     Command(String),
     Full {
         run: String,
         timeout_secs: Option<u64>,
+        #[serde(default)]
+        parallel: bool,
     },
 }
 
@@ -53,6 +56,8 @@ pub struct Check {
     pub name: String,
     pub command: String,
     pub timeout_secs: u64,
+    /// It may run beside others.
+    pub parallel: bool,
 }
 
 /// What a project says, with every default filled in.
@@ -63,6 +68,8 @@ pub struct Project {
     pub reviewer: Option<String>,
     pub verifier: Option<String>,
     pub rules: Vec<String>,
+    /// Agents as they are written here, and their models' families.
+    pub families: BTreeMap<String, String>,
     pub checks: Vec<Check>,
     pub setup: Setup,
     pub policy: Policy,
@@ -96,6 +103,7 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
         reviewer: written.reviewer,
         verifier: written.verifier,
         rules: written.rules,
+        families: written.families,
         checks: written
             .checks
             .into_iter()
@@ -108,6 +116,7 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
                     WrittenCheck::Full {
                         run,
                         timeout_secs: written.setup.timeout_secs,
+                        parallel: false,
                     },
                 )
             }),
@@ -129,14 +138,19 @@ pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
 }
 
 fn check_of(name: String, check: WrittenCheck) -> Check {
-    let (command, timeout_secs) = match check {
-        WrittenCheck::Command(command) => (command, None),
-        WrittenCheck::Full { run, timeout_secs } => (run, timeout_secs),
+    let (command, timeout_secs, parallel) = match check {
+        WrittenCheck::Command(command) => (command, None, false),
+        WrittenCheck::Full {
+            run,
+            timeout_secs,
+            parallel,
+        } => (run, timeout_secs, parallel),
     };
     Check {
         name,
         command,
         timeout_secs: timeout_secs.unwrap_or(CHECK_SECS_DEFAULT),
+        parallel,
     }
 }
 

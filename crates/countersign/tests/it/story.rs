@@ -3,8 +3,10 @@
 mod base;
 mod builders;
 mod commands;
+mod converge;
 mod demo;
 mod dependencies;
+mod epics;
 mod escalations;
 mod export;
 mod judges;

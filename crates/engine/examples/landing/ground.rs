@@ -290,6 +290,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
     let member = |name: &str| Member {
         name: name.to_owned(),
         written: name.to_owned(),
+        family: None,
         adapter: Arc::new(Command::parse("true").unwrap()),
     };
     let policy = Policy {
@@ -326,6 +327,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
                 name: "test".to_owned(),
                 command: format!("{check}\n{CHECK}"),
                 time_limit: Duration::from_secs(60),
+                parallel: false,
             }],
             setup: Setup::default(),
         },

@@ -3,13 +3,16 @@
 use findings::CriterionAnswer;
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::policy::Leftovers;
-use flow::{Ticket, What};
+use flow::{Ticket, TicketId, What};
 
 use super::agents::{self, Run};
 use super::{Brought, Held, Trouble, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
-use crate::git::{Identity, Oid, Worktree};
+use crate::git::{Combined, How, Identity, Oid, Worktree};
+
+/// The ref of the commit that a stacked ticket began on.
+pub const STACK: &str = "stack";
 
 pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     let shop = held.shop;
@@ -74,8 +77,60 @@ async fn start(held: &Held<'_>) -> Result<Oid, Trouble> {
         .and_then(|put| Oid::parse(&put.commit));
     match last {
         Some(commit) => Ok(commit),
-        None => Ok(held.shop.git.base(&held.shop.project.base_branch).await?),
+        None => first(held).await,
     }
+}
+
+/// The base, or where a ticket may begin before what it needs has landed, the base with that on top.
+async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
+    let (shop, name) = (held.shop, held.ref_named(STACK));
+    if let Some(stack) = shop.git.read_ref(&name).await? {
+        return Ok(stack);
+    }
+    let base = shop.git.base(&shop.project.base_branch).await?;
+    let mut top = base.clone();
+    for below in unlanded(held).await? {
+        let message = format!("Stack {} on {}", held.ticket.id, below.0);
+        let identity = Identity::countersign();
+        let combined = shop
+            .git
+            .combine(&top, &below.1, How::FastForward, &identity, &message)
+            .await?;
+        top = match combined {
+            Combined::Clean { commit, .. } => commit,
+            Combined::Conflicts { files, .. } => {
+                return Err(Trouble::transient(format!(
+                    "what it needs does not merge yet: {}",
+                    files.join(", ")
+                )));
+            }
+        };
+    }
+    if top != base {
+        shop.git.keep_ref(&name, &top, None).await?;
+        shop.git.sync().await?;
+    }
+    Ok(top)
+}
+
+/// What the ticket needs and has not landed, with the commits that were approved.
+pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> {
+    let mut found = Vec::new();
+    for id in &held.ticket.spec.depends_on {
+        let below = held
+            .shop
+            .desk
+            .ticket(id)
+            .await
+            .map_err(Trouble::transient)?;
+        let ticket = below.ticket;
+        let put = ticket.submission.as_ref().map(|put| put.commit.clone());
+        let commit = put.as_deref().and_then(Oid::parse);
+        if ticket.landed.is_none() {
+            found.extend(commit.map(|commit| (ticket.id, commit)));
+        }
+    }
+    Ok(found)
 }
 
 async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Trouble> {

@@ -1,7 +1,10 @@
 //! Checking: the project's commands, from the base, on a clean checkout of the exact commit.
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
 
 use flow::ticket::{CheckOutcome, CheckResult};
 use flow::{Usage, What};
@@ -44,54 +47,152 @@ pub fn base_of(held: &Held<'_>) -> Result<Oid, Trouble> {
 }
 
 /// Runs all checks on `head`. What is red is tried once more; what is red again is tried on the base.
+/// Checks that say they may run beside others do, each in a checkout of its own.
 pub async fn run_checks(
     held: &Held<'_>,
     head: &Oid,
     base: &Oid,
 ) -> Result<(Vec<CheckResult>, Vec<Artefact>), Trouble> {
-    let (mut results, mut artefacts) = (Vec::new(), Vec::new());
     let project = &held.shop.project;
     if project.checks.is_empty() {
-        return Ok((results, artefacts));
+        return Ok((Vec::new(), Vec::new()));
     }
     let site = Site::at(held, head, base, "head").await?;
     supply::put_in(held, base, &site).await?;
-    // Nothing can be said about the rest where the setup is red.
-    for check in project.setup.command.iter().chain(&project.checks) {
-        let is_setup = project.setup.command.as_ref() == Some(check);
-        let first = run_one(held, check, &site, "1").await?;
-        artefacts.push(artefact(held, "check", &check.name, &first.output));
-        let mut result = first;
-        if !result.green {
-            let again = run_one(held, check, &site, "2").await?;
-            artefacts.push(artefact(held, "check", &check.name, &again.output));
-            let on_base = again.green || !red_on_base(held, check, base).await?;
-            let outcome = match (again.green, on_base) {
-                (true, _) => CheckOutcome::Flaky,
-                (false, true) => again.result.outcome,
-                (false, false) => CheckOutcome::RedOnBase,
-            };
-            result = again;
-            result.result.outcome = outcome;
-        }
-        let goes_on = result.green || !is_setup;
-        if !is_setup || !goes_on {
-            results.push(result.result);
-        }
-        if !goes_on {
-            break;
+    let mut all = Settled::default();
+    if let Some(setup) = &project.setup.command {
+        let set_up = settle(held, setup, &site, base, "").await?;
+        all.artefacts.extend(set_up.artefacts);
+        // Nothing can be said about the rest where the setup is red.
+        if set_up
+            .results
+            .iter()
+            .any(|result| !result.outcome.is_green())
+        {
+            return Ok((set_up.results, all.artefacts));
         }
     }
-    Ok((results, artefacts))
+    let (beside, after): (Vec<&Check>, Vec<&Check>) =
+        project.checks.iter().partition(|check| check.parallel);
+    let mut runs: Vec<Pending<'_>> = vec![Box::pin(in_turn(held, after, &site, base))];
+    for (at, check) in beside.into_iter().enumerate() {
+        runs.push(Box::pin(alone(held, check, head, base, at)));
+    }
+    for run in all_of(runs).await {
+        let run = run?;
+        all.results.extend(run.results);
+        all.artefacts.extend(run.artefacts);
+    }
+    let place = |result: &CheckResult| {
+        project
+            .checks
+            .iter()
+            .position(|check| check.name == result.name)
+    };
+    all.results.sort_by_key(place);
+    Ok((all.results, all.artefacts))
 }
 
-async fn red_on_base(held: &Held<'_>, check: &Check, base: &Oid) -> Result<bool, Trouble> {
-    let site = Site::at(held, base, base, "base").await?;
+/// What came of some checks.
+#[derive(Debug, Default)]
+struct Settled {
+    results: Vec<CheckResult>,
+    artefacts: Vec<Artefact>,
+}
+
+type Pending<'a> = Pin<Box<dyn Future<Output = Result<Settled, Trouble>> + Send + 'a>>;
+
+/// Waits for all of them side by side; their answers in their order.
+async fn all_of(mut runs: Vec<Pending<'_>>) -> Vec<Result<Settled, Trouble>> {
+    let mut answers: Vec<Option<Result<Settled, Trouble>>> = runs.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        for (run, answer) in runs.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let Poll::Ready(ended) = run.as_mut().poll(context)
+            {
+                *answer = Some(ended);
+            }
+        }
+        if answers.iter().all(Option::is_some) {
+            Poll::Ready(answers.iter_mut().filter_map(Option::take).collect())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+async fn in_turn(
+    held: &Held<'_>,
+    checks: Vec<&Check>,
+    site: &Site,
+    base: &Oid,
+) -> Result<Settled, Trouble> {
+    let mut all = Settled::default();
+    for check in checks {
+        let one = settle(held, check, site, base, "").await?;
+        all.results.extend(one.results);
+        all.artefacts.extend(one.artefacts);
+    }
+    Ok(all)
+}
+
+async fn alone(
+    held: &Held<'_>,
+    check: &Check,
+    head: &Oid,
+    base: &Oid,
+    at: usize,
+) -> Result<Settled, Trouble> {
+    let tag = format!("-beside-{at}");
+    let site = Site::at(held, head, base, &format!("head{tag}")).await?;
+    supply::put_in(held, base, &site).await?;
+    supply::set_up(held, &site).await?;
+    settle(held, check, &site, base, &tag).await
+}
+
+/// One check to its end: green, flaky, red by the change, or red before it.
+async fn settle(
+    held: &Held<'_>,
+    check: &Check,
+    site: &Site,
+    base: &Oid,
+    tag: &str,
+) -> Result<Settled, Trouble> {
+    let first = run_one(held, check, site, &format!("1{tag}")).await?;
+    let mut artefacts = vec![artefact(held, "check", &check.name, &first.output)];
+    let mut result = first;
+    if !result.green {
+        let again = run_one(held, check, site, &format!("2{tag}")).await?;
+        artefacts.push(artefact(held, "check", &check.name, &again.output));
+        let by_change = again.green || !red_on_base(held, check, base, tag).await?;
+        let outcome = match (again.green, by_change) {
+            (true, _) => CheckOutcome::Flaky,
+            (false, true) => again.result.outcome,
+            (false, false) => CheckOutcome::RedOnBase,
+        };
+        result = again;
+        result.result.outcome = outcome;
+    }
+    Ok(Settled {
+        results: vec![result.result],
+        artefacts,
+    })
+}
+
+async fn red_on_base(
+    held: &Held<'_>,
+    check: &Check,
+    base: &Oid,
+    tag: &str,
+) -> Result<bool, Trouble> {
+    let site = Site::at(held, base, base, &format!("base{tag}")).await?;
     supply::put_in(held, base, &site).await?;
     if held.shop.project.setup.command.as_ref() != Some(check) {
         supply::set_up(held, &site).await?;
     }
-    Ok(!run_one(held, check, &site, "base").await?.green)
+    let ran = run_one(held, check, &site, &format!("base{tag}")).await?;
+    Ok(!ran.green)
 }
 
 /// A checkout with a home and a temporary directory of its own, and nothing of the person's.
@@ -161,9 +262,11 @@ impl Site {
 
 #[derive(Debug)]
 pub struct Ran {
-    result: CheckResult,
+    pub result: CheckResult,
     pub green: bool,
-    output: PathBuf,
+    /// The shell found what it should run.
+    pub started: bool,
+    pub output: PathBuf,
 }
 
 pub async fn run_one(
@@ -205,6 +308,7 @@ pub async fn run_one(
     };
     Ok(Ran {
         green: outcome.is_green(),
+        started: ran.outcome != Outcome::CouldNotStart,
         result: CheckResult {
             name: check.name.clone(),
             outcome,

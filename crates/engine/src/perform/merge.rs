@@ -3,16 +3,21 @@
 
 use flow::{Usage, What};
 
-use super::{Brought, Held, Trouble, check, submission};
+use super::{Brought, Held, Trouble, build, check, submission};
 use crate::git::{Combined, How, Identity, Landed, Oid};
 
 /// How often the branch may move under us before the job goes back.
 const MOVES_MAX: u32 = 8;
+/// How long a ticket waits before it looks again whether what it is stacked on has landed.
+const STACKED_WAIT_MS: u64 = 1_000;
 
 pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let shop = held.shop;
     let approved =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    if let Some(below) = build::unlanded(held).await?.first() {
+        return Err(later(held, &below.0));
+    }
     if let Some(what) = overtaken(held, &approved).await? {
         return Ok(Brought {
             what,
@@ -60,6 +65,15 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     Err(Trouble::transient(format!(
         "{branch} moved {MOVES_MAX} times while we merged"
     )))
+}
+
+/// What it is stacked on lands first; no try is counted.
+fn later(held: &Held<'_>, below: &flow::TicketId) -> Trouble {
+    let until = (held.shop.desk.clock)().plus_ms(STACKED_WAIT_MS);
+    Trouble {
+        failure: flow::event::Failure::Quota { until },
+        ..Trouble::transient(format!("{below} lands first"))
+    }
 }
 
 /// The branch under review has another commit than the one that was approved.

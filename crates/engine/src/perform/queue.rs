@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::queue::{Next, Train, batch_max, place};
+use flow::queue::{Next, Train, batch_max, place, waits};
 use flow::ticket::CheckResult;
 use flow::{Stage, Task, Ticket, TicketId, Usage, What};
 use store::{Ask, JobId, Page, TicketQuery, Work};
@@ -21,6 +21,8 @@ use crate::workshop::Workshop;
 /// How often the branch may move under us before the jobs go back.
 const MOVES_MAX: u32 = 8;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long a ticket waits before it looks again whether what it is stacked on has landed.
+const STACKED_WAIT: Duration = Duration::from_millis(500);
 /// How many approved tickets are looked at.
 const LINE_MAX: u32 = 1000;
 
@@ -50,17 +52,19 @@ pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Res
     };
     while waits(&shop.desk.ticket(&id).await?.ticket) {
         let train = board(&shop).await?;
-        if train.is_empty() || !ride(&shop, train, stop.clone()).await? {
+        if train.is_empty() {
+            // Ours waits for another that is not here yet.
+            tokio::select! {
+                () = tokio::time::sleep(STACKED_WAIT) => {}
+                () = stop.asked() => {}
+            }
+            break;
+        }
+        if !ride(&shop, train, stop.clone()).await? {
             break;
         }
     }
     Ok(())
-}
-
-/// Whether nobody has the ticket's landing in hand.
-pub fn waits(ticket: &Ticket) -> bool {
-    let mut jobs = ticket.jobs.iter();
-    jobs.any(|job| matches!(job.task, Task::Merge { .. }) && job.holder.is_none())
 }
 
 /// Takes up what waits for this branch, in its order.
@@ -78,7 +82,8 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
     for row in shop.desk.store.tickets(&query, &page).await?.items {
         let ticket = shop.desk.ticket(&row.id).await?.ticket;
         let base = ticket.spec.context.base_branch.as_deref();
-        if base.is_none_or(|base| base == shop.project.base_branch) && waits(&ticket) {
+        let here = base.is_none_or(|base| base == shop.project.base_branch);
+        if here && waits(&ticket) && may_land(shop, &ticket).await? {
             line.extend(place(&ticket));
         }
     }
@@ -91,6 +96,16 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
         train.extend(take(shop, &id).await?);
     }
     Ok(train)
+}
+
+/// What a ticket is stacked on lands before it does.
+async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
+    for id in &ticket.spec.depends_on {
+        if shop.desk.ticket(id).await?.ticket.landed.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {

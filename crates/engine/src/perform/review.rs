@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use flow::What;
+use flow::ticket::CheckOutcome;
+use flow::{Usage, What};
 
 use super::agents::{self, Run};
-use super::check::Site;
+use super::check::{Site, run_one};
 use super::{Brought, Held, Trouble, supply};
 use crate::agent::Role;
+use crate::check::Check;
 use crate::git::{Oid, Purpose};
 use crate::manifest::{self, Manifest};
 use crate::workshop::Member;
@@ -17,6 +19,9 @@ const ALWAYS: &str = "separate checkout, manifest before and after";
 
 pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought, Trouble> {
     let shop = held.shop;
+    if let Some(command) = shop.linter(seat) {
+        return lint(held, commit, seat, command).await;
+    }
     let brief = flow::brief::review(held.ticket, seat, &shop.project.policy, &shop.project.house);
     let limit = shop.project.policy.limits.review_secs;
     let watched = watch(
@@ -44,6 +49,51 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
             isolation: isolation(watched.run.isolation),
             usage,
         },
+    };
+    Ok(Brought { what, artefacts })
+}
+
+/// A linter in the seat: what it prints is the review, whatever it exits with.
+async fn lint(
+    held: &Held<'_>,
+    commit: &str,
+    seat: &str,
+    command: &str,
+) -> Result<Brought, Trouble> {
+    let head =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    let base = super::check::base_of(held)?;
+    let site = Site::at(held, &head, &base, "lint").await?;
+    supply::put_in(held, &base, &site).await?;
+    supply::set_up(held, &site).await?;
+    let check = Check {
+        name: seat.to_owned(),
+        command: command.to_owned(),
+        time_limit: super::secs(held.shop.project.policy.limits.review_secs),
+        parallel: false,
+    };
+    let ran = run_one(held, &check, &site, "1").await?;
+    let usage = Usage {
+        wall_ms: ran.result.wall_ms,
+        ..Usage::default()
+    };
+    let (lease, artefacts) = (
+        held.lease,
+        vec![agents::artefact(held, "lint", seat, &ran.output)],
+    );
+    let ended = ran.result.outcome != CheckOutcome::TimedOut && ran.started;
+    let what = if ended {
+        let text = std::fs::read(&ran.output)?;
+        What::Reviewed {
+            lease,
+            commit: commit.to_owned(),
+            review: Box::new(findings::read(&String::from_utf8_lossy(&text))),
+            isolation: "a linter, in the room of a check".to_owned(),
+            usage,
+        }
+    } else {
+        let why = format!("the linter did not run to its end:\n{}", ran.result.tail);
+        What::ReviewUnusable { lease, why, usage }
     };
     Ok(Brought { what, artefacts })
 }

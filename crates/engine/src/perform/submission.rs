@@ -20,7 +20,7 @@ pub async fn describe(
     branch: &str,
 ) -> Result<Submission, Trouble> {
     let tip = git.base(&project.base_branch).await?;
-    let base = git.merge_base(&tip, head).await?;
+    let base = under(git, ticket, &tip, head).await?;
     let diff = git.diff(&base, head, Context::None).await?.text;
     let touched = LineMap::parse(&diff);
     let files: Vec<String> = git
@@ -57,6 +57,18 @@ pub async fn describe(
         claims: Vec::new(),
         summary: String::new(),
     })
+}
+
+/// Where the change begins: the merge base, or what the ticket is stacked on until that lands.
+async fn under(git: &Repository, ticket: &Ticket, tip: &Oid, head: &Oid) -> Result<Oid, Trouble> {
+    let name = format!("refs/countersign/{}/{}", ticket.id, super::build::STACK);
+    if let Some(stack) = git.read_ref(&name).await?
+        && git.is_ancestor(&stack, head).await?
+        && !git.is_ancestor(&stack, tip).await?
+    {
+        return Ok(stack);
+    }
+    Ok(git.merge_base(tip, head).await?)
 }
 
 /// The same change has the same id wherever it is based: line numbers and blob names do not count.

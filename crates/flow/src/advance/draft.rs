@@ -79,6 +79,13 @@ pub fn over_budget(ticket: &Ticket, policy: &Policy) -> Option<String> {
     })
 }
 
+/// The day's limit that all tickets together have reached, in the eyes of this one.
+pub fn over_day(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Option<String> {
+    let caps = ticket.budget.unwrap_or(policy.budget).day;
+    let reached = caps.reached_by(spent_today)?;
+    Some(format!("this day, over all tickets: {reached}"))
+}
+
 impl<'a> Draft<'a> {
     pub fn new(ticket: &Ticket, event: &'a Event, policy: &'a Policy) -> Self {
         let mut ticket = ticket.clone();

@@ -443,6 +443,26 @@ fn criteria_and_demands_of_the_epic_are_answered_with_evidence_where_the_policy_
 }
 
 #[test]
+fn the_evolution_counts_every_finding_once_a_round() {
+    let mut story = reviewing(&Policy::default(), &["a"], 1);
+    story.reviewed(rejects(&["Names are not escaped", "The end is cut"]));
+    story
+        .built("c2")
+        .green()
+        .verified_each(&[AnswerOutcome::Fixed, AnswerOutcome::Confirmed]);
+    story.reviewed(rejects(&["The log is lost"]));
+    let lines = story.ticket.ledger.evolution(2);
+    let rows: Vec<[u32; 9]> = lines.iter().map(flow::ledger::Evolution::cells).collect();
+    assert_eq!(
+        rows,
+        [[1, 2, 0, 0, 0, 0, 0, 0, 0], [2, 1, 1, 1, 0, 0, 0, 0, 0]]
+    );
+    let learned = flow::insight::insights(&[story.ticket]);
+    assert_eq!(learned.categories["other"].found, 3);
+    assert_eq!(learned.reviewers["rita"].precision(), Some(33));
+}
+
+#[test]
 fn a_verifier_of_the_builders_principal_is_refused() {
     let mut story = reviewing(&must_fix_verified(false), &["a"], 1);
     story.reviewed(rejects(&["wrong"]));

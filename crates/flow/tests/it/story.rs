@@ -363,6 +363,23 @@ impl Story {
         self.tell(&verifier(), what)
     }
 
+    /// One answer for each finding of the ledger, in its order.
+    #[track_caller]
+    pub fn verified_each(&mut self, outcomes: &[AnswerOutcome]) -> &mut Self {
+        let entries = self.ticket.ledger.entries.iter().zip(outcomes);
+        let answers = entries
+            .map(|(e, outcome)| answer(&e.id, *outcome))
+            .collect();
+        let lease = self.start("verify", &verifier());
+        let what = What::Verified {
+            lease,
+            commit: self.commit(),
+            answers,
+            usage: Usage::default(),
+        };
+        self.tell(&verifier(), what)
+    }
+
     pub fn commit(&self) -> String {
         let put = self.ticket.submission.as_ref();
         put.map(|put| put.commit.clone()).unwrap_or_default()

@@ -30,18 +30,21 @@ fn the_help_names_every_verb_and_every_exit_code() {
                           repository
               run         Take a ticket from its description to a countersigned commit, in this repository
               ticket      Add, list, show and cancel tickets
+              epic        Tickets that belong together
               status      What is going on: tickets by stage, who waits for whom
               log         What has happened, told in sentences
               escalation  Tickets that wait for a person
               findings    Read, convert, track and score review texts
               export      Tickets in other systems' forms
+              insights    What is found most, who is right how often, what it costs, and which rules would help
+              import      Take over tickets from other systems' files
               doctor      Is everything in order here?
               help        Print this message or the help of the given subcommand(s)
 
             Options:
               -C <DIR>
                       Work as if started in DIR
-          
+
                       [default: .]
 
                   --data-dir <DIR>
@@ -82,7 +85,8 @@ fn the_help_of_run_shows_how() {
 
             Arguments:
               <TICKET>
-                      A ticket file (Markdown or YAML), the id of a known ticket, or a sentence
+                      A ticket file (Markdown or YAML), an epic (YAML with `tickets`), the id of a known ticket,
+                      or a sentence
 
             Options:
                   --builder <AGENT>
@@ -90,7 +94,7 @@ fn the_help_of_run_shows_how() {
 
               -C <DIR>
                       Work as if started in DIR
-          
+
                       [default: .]
 
                   --data-dir <DIR>
@@ -121,9 +125,18 @@ fn the_help_of_run_shows_how() {
                       Possible values:
                       - branch: Stays on its branch
                       - merge:  Is merged into the base branch
+                      - queue:  Stands in line with others and is proven together with them
 
                   --max-rounds <N>
                       How many rounds before a person is asked (1 to 5)
+
+                  --jobs <N>
+                      How many tickets of an epic are worked on side by side
+
+                      [default: 2]
+
+                  --dry-run
+                      Print what would be done, and change nothing
 
               -h, --help
                       Print help (see a summary with '-h')
@@ -132,6 +145,7 @@ fn the_help_of_run_shows_how() {
               countersign run ticket.md --builder "command:./build-agent" --reviewer "command:./review-agent"
               --check "cargo test"
               countersign run "Greet the user by name" --land branch
+              countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, side by side
               countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or
               settled
 
@@ -269,35 +283,41 @@ fn a_ticket_of_two_rounds_is_exported_in_each_form() {
     export(
         &["findings", "--round", "1"],
         &expect![[r#"
-        # Story greet Code Review Findings - Round 1
+            # Story greet Code Review Findings - Round 1
 
-        **Reviewer:** scripted (reviewer)
-        **Date:** DATE
-        **Branch:** countersign/greet
+            **Reviewer:** scripted (reviewer)
+            **Date:** DATE
+            **Branch:** countersign/greet
 
-        ## Critical Issues (Must Fix)
+            ## Critical Issues (Must Fix)
 
-        None.
+            None.
 
-        ## Important Issues (Should Fix)
+            ## Important Issues (Should Fix)
 
-        1. **[Correctness]:** An empty name is accepted (F1)
-           - **File:** greet.sh:3
-           - **Problem:** The ticket asks for an error.
-           - **Fix:** Refuse it with exit code 2.
+            1. **[Correctness]:** An empty name is accepted (F1)
+               - **File:** greet.sh:3
+               - **Problem:** The ticket asks for an error.
+               - **Fix:** Refuse it with exit code 2.
 
-        ## Minor Issues (Nice to Have)
+            ## Minor Issues (Nice to Have)
 
-        None.
+            None.
 
-        ## Summary
+            ## Summary
 
-        - **Total findings:** 1
-        - **Critical:** 0
-        - **Important:** 1
-        - **Minor:** 0
-        - **Recommendation:** Fix the 1 must-fix finding(s).
-    "#]],
+            - **Total findings:** 1
+            - **Critical:** 0
+            - **Important:** 1
+            - **Minor:** 0
+            - **Recommendation:** Fix the 1 must-fix finding(s).
+
+            ## Evolution
+
+            | round | new | fixed | still open | not repeated | reopened | refuted | disputed | waived |
+            |---|---|---|---|---|---|---|---|---|
+            | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |
+        "#]],
     );
     export(
         &["report", "--round", "1"],

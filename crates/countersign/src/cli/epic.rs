@@ -1,0 +1,184 @@
+//! `countersign epic …`, and the epic's part of `countersign run`
+
+use engine::process::Stop;
+use flow::epic::{Standing, rehearsal, written};
+use flow::{Policy, TicketId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::workshop::Workshop;
+
+use super::Desktop;
+use super::out::{columns, raw};
+use crate::failure::{Exit, Failure};
+use crate::operations::Office;
+use crate::operations::epics::{self, Looked};
+use crate::settings::epic_file::{self, EpicFile};
+use crate::settings::read_bounded;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// List epics and how they stand.
+    List,
+    /// Show one epic: its tickets, rounds, findings by fate, cost and time.
+    Show { epic: String },
+    /// Sign an epic whose tickets have all landed; who and why is recorded.
+    Accept {
+        epic: String,
+        /// Why; it is recorded with your name.
+        #[arg(long)]
+        why: String,
+    },
+}
+
+pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    match verb {
+        Verb::List => list(&office, desktop).await,
+        Verb::Show { epic } => Ok(show(&epics::look(&office, &epic).await?, desktop)),
+        Verb::Accept { epic, why } => {
+            let looked = epics::sign(&office, &epic, &why).await?;
+            Ok(show(&looked, desktop))
+        }
+    }
+}
+
+async fn list(office: &Office, desktop: &Desktop) -> Result<Exit, Failure> {
+    let all = epics::list(office).await?;
+    desktop.out.answer(&serde_json::json!({"epics": all}));
+    if all.is_empty() {
+        desktop
+            .out
+            .line("no epics; `countersign run EPIC.yaml` makes one");
+    }
+    let rows = all.iter().map(|epic| {
+        let sum = &epic.completion;
+        let landed = format!("{}/{} landed", sum.landed, sum.tickets);
+        vec![epic.id.clone(), landed, words(epic), epic.title.clone()]
+    });
+    for line in columns(&rows.collect::<Vec<_>>()) {
+        desktop.out.line(line);
+    }
+    Ok(Exit::Done)
+}
+
+fn names(ids: &[TicketId]) -> String {
+    ids.iter()
+        .map(TicketId::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// How it stands, in words.
+fn words(epic: &Looked) -> String {
+    match &epic.standing {
+        Standing::Goes { ready } => format!("goes on: {}", names(ready)),
+        Standing::Stopped { by, why } => format!("stopped: {by} is critical and failed ({why})"),
+        Standing::Waits { tickets } => format!("waits for a person: {}", names(tickets)),
+        Standing::AtTheGate => "all landed; waits for a person's signature".to_owned(),
+        Standing::Complete => "complete".to_owned(),
+        Standing::Incomplete { failed } => format!("ended; not landed: {}", names(failed)),
+    }
+}
+
+/// The report, and how the program ends.
+pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
+    let (exit, next) = match &epic.standing {
+        Standing::Goes { .. } => (Exit::Interrupted, None),
+        Standing::Stopped { .. } | Standing::Incomplete { .. } => (Exit::Failed, None),
+        Standing::Waits { tickets } => (
+            Exit::Escalated,
+            tickets
+                .first()
+                .map(|one| format!("countersign ticket show {one}")),
+        ),
+        Standing::AtTheGate => (
+            Exit::Escalated,
+            Some(format!("countersign epic accept {} --why \"…\"", epic.id)),
+        ),
+        Standing::Complete => (Exit::Done, None),
+    };
+    desktop
+        .out
+        .answer(&serde_json::json!({"exit": exit.code(), "epic": epic}));
+    if !desktop.out.json {
+        raw(&written(&epic.id, &epic.title, &epic.completion));
+        desktop.out.line(format!("\n{}", words(epic)));
+        if let Some(signed) = &epic.signed {
+            desktop
+                .out
+                .line(format!("signed by {}: {}", signed.by, signed.why));
+        }
+        if let Some(next) = next {
+            desktop.out.line(format!("next: {next}"));
+        }
+    }
+    exit
+}
+
+/// The epic that the words mean, if they mean one.
+pub fn file(desktop: &Desktop, words: &str) -> Result<Option<EpicFile>, Failure> {
+    let path = desktop.directory.join(words);
+    if words.trim().is_empty() || !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = read_bounded(&path, "the file", epic_file::BYTES_MAX)?;
+    epic_file::read(words, &bytes)
+}
+
+/// What would be done, in the order in which it would begin; nothing is.
+pub fn rehearse(
+    tickets: &[(TicketId, BTreeSet<TicketId>)],
+    policy: &Policy,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
+    let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
+    let order = flow::graph::order(&graph).map_err(Failure::usage)?;
+    let lines: Vec<String> = order
+        .iter()
+        .flat_map(|id| rehearsal(id, policy.max_rounds))
+        .collect();
+    for line in &lines {
+        desktop.out.line(line);
+    }
+    desktop
+        .out
+        .answer(&serde_json::json!({"dry_run": lines, "order": order}));
+    Ok(Exit::Done)
+}
+
+/// Enters the epic and works on it until a person is needed or all is done.
+pub async fn run(
+    office: &Office,
+    shop: &Arc<Workshop>,
+    file: &EpicFile,
+    jobs: usize,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
+    let added = epics::enter(office, file, Some(shop), &shop.project.policy).await?;
+    desktop.out.line(format!(
+        "epic {}: {} tickets, {} of them new, {jobs} at a time",
+        file.id,
+        file.tickets.len(),
+        added.len()
+    ));
+    let (stopper, stop) = Stop::pair();
+    let work = epics::work(office, shop, &file.id, jobs, stop);
+    tokio::pin!(work);
+    let mut asked = 0;
+    let looked = loop {
+        tokio::select! {
+            done = &mut work => break done?,
+            signal = tokio::signal::ctrl_c() => {
+                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
+                asked += 1;
+                if asked > 1 {
+                    return Err(Failure::new(Exit::Interrupted, "stopped at once").hint("go on with the same command"));
+                }
+                stopper.stop();
+            }
+        }
+    };
+    desktop.out.line("");
+    Ok(show(&looked, desktop))
+}

@@ -1,0 +1,247 @@
+//! Epics: their tickets are added once, worked on side by side, and signed by a person at the end.
+
+use std::sync::Arc;
+
+use engine::process::{Stop, adopt_orphans, sweep};
+use engine::workshop::Workshop;
+use flow::epic::{Completion, Gate, Standing, completion, standing};
+use flow::{Policy, Ticket, TicketId, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{Epic, Page, TicketQuery};
+use tokio::task::JoinSet;
+
+use super::Office;
+use super::tickets::{Added, add};
+use crate::failure::Failure;
+use crate::settings::epic_file::EpicFile;
+use crate::settings::ticket_file::Wanted;
+
+/// How many tickets of an epic are looked at.
+const TICKETS_MAX: u32 = 1000;
+
+/// What is kept of an epic beside its tickets.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Body {
+    no_gate: bool,
+    signed: Option<Signature>,
+    /// The file that it came from, unknown fields and all.
+    raw: Value,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Signature {
+    pub by: String,
+    pub at: Time,
+    pub why: String,
+}
+
+/// An epic and how it stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct Looked {
+    pub id: String,
+    pub title: String,
+    pub signed: Option<Signature>,
+    #[serde(flatten)]
+    pub standing: Standing,
+    pub completion: Completion,
+}
+
+/// Puts an epic and those of its tickets that are not there yet into the store.
+pub async fn enter(
+    office: &Office,
+    file: &EpicFile,
+    repository: Option<&Workshop>,
+    policy: &Policy,
+) -> Result<Vec<Added>, Failure> {
+    let mut new = Vec::new();
+    for (id, spec) in &file.tickets {
+        if let Some(known) = office.desk.store.ticket(id).await? {
+            if known.ticket.spec.context.epic.as_deref() != Some(&file.id) {
+                return Err(Failure::usage(format!(
+                    "there is a ticket {id} that is not of this epic"
+                ))
+                .hint("give the epic's ticket another id"));
+            }
+            continue;
+        }
+        let mut spec = spec.clone();
+        if let Some(shop) = repository {
+            spec.context.repository = Some(shop.git.common_dir().to_string_lossy().into_owned());
+            spec.context
+                .base_branch
+                .get_or_insert_with(|| shop.project.base_branch.clone());
+        }
+        new.push(Wanted {
+            id: Some(id.clone()),
+            spec,
+        });
+    }
+    let added = add(office, new, policy).await?;
+    if !file.id.is_empty() && !file.title.is_empty() {
+        keep(office, file).await?;
+    }
+    Ok(added)
+}
+
+async fn keep(office: &Office, file: &EpicFile) -> Result<(), Failure> {
+    let known = find(office, &file.id).await?;
+    let body = Body {
+        no_gate: file.no_gate,
+        signed: known.and_then(|epic| body(&epic).signed),
+        raw: file.raw.clone(),
+    };
+    put(office, &file.id, &file.title, &body).await
+}
+
+async fn put(office: &Office, id: &str, title: &str, body: &Body) -> Result<(), Failure> {
+    let epic = Epic {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        body: serde_json::to_value(body).map_err(Failure::error)?,
+        updated_at: (office.desk.clock)(),
+    };
+    Ok(office.desk.store.put_epic(epic).await?)
+}
+
+fn body(epic: &Epic) -> Body {
+    serde_json::from_value(epic.body.clone()).unwrap_or_default()
+}
+
+async fn find(office: &Office, id: &str) -> Result<Option<Epic>, Failure> {
+    let epics = office.desk.store.epics().await?;
+    Ok(epics.into_iter().find(|epic| epic.id == id))
+}
+
+async fn known(office: &Office, id: &str) -> Result<Epic, Failure> {
+    find(office, id).await?.ok_or_else(|| {
+        Failure::usage(format!("there is no epic {id:?}"))
+            .hint("`countersign epic list` shows those there are")
+    })
+}
+
+async fn tickets_of(office: &Office, id: &str) -> Result<Vec<Ticket>, Failure> {
+    let query = TicketQuery {
+        epic: Some(id.to_owned()),
+        ..TicketQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: TICKETS_MAX,
+    };
+    let mut tickets = Vec::new();
+    for row in office.desk.store.tickets(&query, &page).await?.items {
+        tickets.push(office.desk.ticket(&row.id).await?.ticket);
+    }
+    tickets.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+    Ok(tickets)
+}
+
+pub async fn look(office: &Office, id: &str) -> Result<Looked, Failure> {
+    let epic = known(office, id).await?;
+    let (body, tickets) = (body(&epic), tickets_of(office, id).await?);
+    let gate = match (&body.signed, body.no_gate) {
+        (Some(_), _) => Gate::Signed,
+        (None, true) => Gate::None,
+        (None, false) => Gate::Waits,
+    };
+    Ok(Looked {
+        id: epic.id,
+        title: epic.title,
+        signed: body.signed,
+        standing: standing(&tickets, gate),
+        completion: completion(&tickets),
+    })
+}
+
+pub async fn list(office: &Office) -> Result<Vec<Looked>, Failure> {
+    let mut all = Vec::new();
+    for epic in office.desk.store.epics().await? {
+        all.push(look(office, &epic.id).await?);
+    }
+    Ok(all)
+}
+
+/// A person signs the whole. Only what stands at the gate can be signed.
+pub async fn sign(office: &Office, id: &str, why: &str) -> Result<Looked, Failure> {
+    let epic = known(office, id).await?;
+    let before = look(office, id).await?;
+    if before.standing != Standing::AtTheGate {
+        return Err(Failure::new(
+            crate::failure::Exit::Refused,
+            format!("{id} is not at its gate: not all of its tickets have landed, or it is signed"),
+        )
+        .hint(format!("see how it stands: countersign epic show {id}")));
+    }
+    let mut body = body(&epic);
+    body.signed = Some(Signature {
+        by: office.person().agent,
+        at: (office.desk.clock)(),
+        why: why.to_owned(),
+    });
+    put(office, &epic.id, &epic.title, &body).await?;
+    look(office, id).await
+}
+
+/// Works on up to `jobs` tickets side by side until nothing goes on without a person.
+pub async fn work(
+    office: &Office,
+    shop: &Arc<Workshop>,
+    id: &str,
+    jobs: usize,
+    stop: Stop,
+) -> Result<Looked, Failure> {
+    adopt_orphans()
+        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
+    sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
+    let mut running: JoinSet<(TicketId, Result<Ticket, engine::desk::Error>)> = JoinSet::new();
+    let mut at_work: Vec<TicketId> = Vec::new();
+    let (stopper, halt) = Stop::pair();
+    let mut asked = stop;
+    let mut stopping = false;
+    loop {
+        // News of what ended lets others begin.
+        office.bring_news().await?;
+        let looked = look(office, id).await?;
+        match &looked.standing {
+            Standing::Goes { ready } if !stopping => {
+                let free = ready.iter().filter(|one| !at_work.contains(one));
+                let room = jobs.saturating_sub(at_work.len());
+                for one in free.take(room).cloned().collect::<Vec<_>>() {
+                    at_work.push(one.clone());
+                    running.spawn(on_one(shop.clone(), one, halt.clone()));
+                }
+            }
+            Standing::Stopped { .. } => stopper.stop(),
+            Standing::Goes { .. }
+            | Standing::Waits { .. }
+            | Standing::AtTheGate
+            | Standing::Complete
+            | Standing::Incomplete { .. } => {}
+        }
+        if running.is_empty() {
+            return Ok(looked);
+        }
+        tokio::select! {
+            Some(ended) = running.join_next() => {
+                let (one, ended) = ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))?;
+                at_work.retain(|known| *known != one);
+                ended?;
+            }
+            () = asked.asked(), if !stopping => {
+                stopping = true;
+                stopper.stop();
+            }
+        }
+    }
+}
+
+async fn on_one(
+    shop: Arc<Workshop>,
+    id: TicketId,
+    stop: Stop,
+) -> (TicketId, Result<Ticket, engine::desk::Error>) {
+    let ended = Box::pin(engine::work::work(&shop, &id, stop)).await;
+    (id, ended)
+}

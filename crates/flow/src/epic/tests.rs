@@ -1,0 +1,69 @@
+use super::*;
+use crate::event::{Actor, Event, Role, What};
+use crate::policy::Policy;
+use crate::ticket::{Spec, Time};
+
+fn ticket(name: &str, stage: Stage, critical: bool) -> Ticket {
+    let what = What::Created {
+        spec: Box::new(Spec {
+            title: name.to_owned(),
+            critical,
+            ..Spec::default()
+        }),
+        met: std::collections::BTreeSet::new(),
+        failed: Vec::new(),
+    };
+    let event = Event {
+        at: Time(0),
+        by: Actor::new("p", Role::Human),
+        expects: None,
+        what,
+    };
+    let id = TicketId::new(name).unwrap();
+    let mut ticket = crate::open(&id, &event, &Policy::default()).unwrap().ticket;
+    ticket.stage = stage;
+    ticket
+}
+
+#[test]
+fn an_epic_stands_as_its_tickets_do() {
+    use Stage::{Blocked, Cancelled, Done, Escalated, Failed, Pending, Queued};
+    type Row = (&'static [(Stage, bool)], Gate, &'static str);
+    let rows: [Row; 8] = [
+        (&[(Done, false), (Queued, false)], Gate::Waits, "goes"),
+        (&[(Escalated, false), (Queued, false)], Gate::Waits, "goes"),
+        (&[(Failed, true), (Queued, false)], Gate::Waits, "stopped"),
+        (&[(Escalated, true), (Pending, false)], Gate::Waits, "waits"),
+        (&[(Failed, false), (Blocked, false)], Gate::Waits, "waits"),
+        (
+            &[(Done, false), (Cancelled, false)],
+            Gate::Waits,
+            "incomplete",
+        ),
+        (&[(Done, true), (Done, false)], Gate::Waits, "at_the_gate"),
+        (&[(Done, true), (Done, false)], Gate::Signed, "complete"),
+    ];
+    for (stages, gate, word) in rows {
+        let tickets: Vec<Ticket> = stages
+            .iter()
+            .enumerate()
+            .map(|(n, (stage, critical))| ticket(&format!("t{n}"), *stage, *critical))
+            .collect();
+        let said = serde_json::to_value(standing(&tickets, gate)).unwrap();
+        assert_eq!(said["standing"], word, "{stages:?}");
+    }
+}
+
+#[test]
+fn a_rehearsal_names_every_agent_in_the_fourth_seeds_words() {
+    let id = TicketId::new("1.2").unwrap();
+    assert_eq!(
+        rehearsal(&id, 2),
+        [
+            "[DRY-RUN] Would spawn epic-builder for Story 1.2",
+            "[DRY-RUN] Would spawn epic-reviewer for Story 1.2 round 1",
+            "[DRY-RUN] Would spawn epic-fixer for Story 1.2 round 1",
+            "[DRY-RUN] Would spawn epic-reviewer for Story 1.2 round 2",
+        ]
+    );
+}

@@ -1,0 +1,198 @@
+//! What can be learned from tickets that have lived: what is found, by whom, how often it was
+//! right, what it cost, and which rules a project might want to give its builders.
+
+use std::collections::BTreeMap;
+
+use findings::Category;
+use serde::Serialize;
+
+use crate::ledger::{Entry, Status};
+use crate::ticket::{Stage, Ticket};
+use crate::usage::Usage;
+
+/// Fixed findings of one category before a rule is proposed for it.
+const RULE_MIN: u32 = 3;
+/// How many paths are named.
+const PATHS_MAX: usize = 10;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Insights {
+    pub tickets: u32,
+    pub accepted: u32,
+    pub escalated: u32,
+    /// Tickets by how many rounds they took to their approval.
+    pub rounds_to_approval: BTreeMap<u32, u32>,
+    pub spent: Usage,
+    /// Millionths of a dollar for each change that landed, all others' cost included.
+    pub usd_micros_per_accepted: u64,
+    pub categories: BTreeMap<String, Fates>,
+    pub reviewers: BTreeMap<String, Fates>,
+    pub builders: BTreeMap<String, Fates>,
+    /// Where most is found, worst first.
+    pub paths: Vec<(String, u32)>,
+    pub rules: Vec<Rule>,
+}
+
+/// What became of findings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fates {
+    pub found: u32,
+    pub fixed: u32,
+    pub refuted: u32,
+    pub waived: u32,
+    pub open: u32,
+}
+
+impl Fates {
+    fn count(&mut self, status: Status) {
+        self.found += 1;
+        match status {
+            Status::Fixed => self.fixed += 1,
+            Status::Refuted => self.refuted += 1,
+            Status::Waived => self.waived += 1,
+            Status::Open | Status::NotRepeated | Status::Reopened | Status::Disputed => {
+                self.open += 1;
+            }
+            Status::Duplicate => {}
+        }
+    }
+
+    /// The share of findings that led to a verified fix, in percent.
+    pub fn precision(&self) -> Option<u32> {
+        (self.fixed * 100).checked_div(self.found)
+    }
+
+    pub fn refutation(&self) -> Option<u32> {
+        (self.refuted * 100).checked_div(self.found)
+    }
+}
+
+/// A sentence for the build brief, and what speaks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    pub text: String,
+    pub because: String,
+}
+
+pub fn insights(tickets: &[Ticket]) -> Insights {
+    let mut all = Insights::default();
+    let mut paths: BTreeMap<String, u32> = BTreeMap::new();
+    for ticket in tickets {
+        all.take(ticket);
+        for entry in counted(ticket) {
+            if let Some(file) = &entry.finding.file {
+                *paths.entry(file.clone()).or_default() += 1;
+            }
+        }
+    }
+    let mut paths: Vec<(String, u32)> = paths.into_iter().collect();
+    paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    paths.truncate(PATHS_MAX);
+    all.paths = paths;
+    all.usd_micros_per_accepted = all
+        .spent
+        .usd_micros
+        .checked_div(all.accepted.into())
+        .unwrap_or_default();
+    all.rules = rules(tickets);
+    all
+}
+
+fn counted(ticket: &Ticket) -> impl Iterator<Item = &Entry> {
+    let entries = ticket.ledger.entries.iter();
+    entries.filter(|entry| entry.finding.actionable && entry.status != Status::Duplicate)
+}
+
+impl Insights {
+    fn take(&mut self, ticket: &Ticket) {
+        self.tickets += 1;
+        self.accepted += u32::from(ticket.stage == Stage::Done);
+        self.escalated += u32::from(ticket.stage == Stage::Escalated);
+        self.spent = self.spent.plus(ticket.spent.ticket);
+        if let Some(round) = ticket.rounds.iter().find(|round| round.verdict.approved) {
+            *self.rounds_to_approval.entry(round.number).or_default() += 1;
+        }
+        let builder = ticket.assigned.builder.clone();
+        let builder = builder
+            .or_else(|| ticket.authors.first().cloned())
+            .unwrap_or_default();
+        for entry in counted(ticket) {
+            let category = entry.finding.category.map_or("other", word);
+            let of = |map: &mut BTreeMap<String, Fates>, key: &str| {
+                map.entry(findings::one_line(key))
+                    .or_default()
+                    .count(entry.status);
+            };
+            of(&mut self.categories, category);
+            of(&mut self.builders, &builder);
+            for reviewer in &entry.reported_by {
+                of(&mut self.reviewers, reviewer);
+            }
+        }
+    }
+}
+
+fn word(category: Category) -> &'static str {
+    match category {
+        Category::Security => "security",
+        Category::Correctness => "correctness",
+        Category::Performance => "performance",
+        Category::Readability => "readability",
+        Category::Testing => "testing",
+        Category::Requirements => "requirements",
+        Category::Coordination => "coordination",
+        Category::Patterns => "patterns",
+        Category::BestPractices => "best practices",
+    }
+}
+
+fn advice(category: Category) -> &'static str {
+    match category {
+        Category::Security => {
+            "Check every input and every right before it is used, and keep secrets out of the code."
+        }
+        Category::Correctness => {
+            "Handle the empty, the missing and the last case, and never swallow an error."
+        }
+        Category::Performance => "No query and no allocation in a loop that can grow.",
+        Category::Readability => "Names say what a thing is; nothing is there twice.",
+        Category::Testing => {
+            "Every change of behaviour has a test that fails without it, edges included."
+        }
+        Category::Requirements => {
+            "Go through the acceptance criteria one by one before you submit."
+        }
+        Category::Coordination => "Keep the epic's names, arguments and directories exactly.",
+        Category::Patterns => "Look how this code base does it elsewhere, and do it the same way.",
+        Category::BestPractices => "Follow the project's own conventions, error handling first.",
+    }
+}
+
+/// Only what was really fixed speaks for a rule: refuted findings teach nothing.
+fn rules(tickets: &[Ticket]) -> Vec<Rule> {
+    let mut fixed: BTreeMap<Category, (u32, String)> = BTreeMap::new();
+    for entry in tickets
+        .iter()
+        .flat_map(counted)
+        .filter(|entry| entry.status == Status::Fixed)
+    {
+        if let Some(category) = entry.finding.category {
+            let seen = fixed.entry(category).or_default();
+            seen.0 += 1;
+            seen.1.clone_from(&entry.finding.title);
+        }
+    }
+    let often = fixed
+        .into_iter()
+        .filter(|(_, (count, _))| *count >= RULE_MIN);
+    often
+        .map(|(category, (count, example))| Rule {
+            text: advice(category).to_owned(),
+            because: format!(
+                "{count} findings on {} were fixed, the last: {}",
+                word(category),
+                findings::one_line(&example)
+            ),
+        })
+        .collect()
+}

@@ -1,0 +1,98 @@
+//! How a ticket's findings came and went: a line for each round.
+
+use serde::Serialize;
+
+use super::{Entry, Ledger, Status};
+
+/// What became of all findings in one round, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Evolution {
+    pub round: u32,
+    pub new: u32,
+    pub fixed: u32,
+    pub still_open: u32,
+    pub not_repeated: u32,
+    pub reopened: u32,
+    pub refuted: u32,
+    pub disputed: u32,
+    pub waived: u32,
+}
+
+impl Evolution {
+    pub const HEAD: [&'static str; 9] = [
+        "round",
+        "new",
+        "fixed",
+        "still open",
+        "not repeated",
+        "reopened",
+        "refuted",
+        "disputed",
+        "waived",
+    ];
+
+    pub fn cells(&self) -> [u32; 9] {
+        [
+            self.round,
+            self.new,
+            self.fixed,
+            self.still_open,
+            self.not_repeated,
+            self.reopened,
+            self.refuted,
+            self.disputed,
+            self.waived,
+        ]
+    }
+
+    fn count(&mut self, entry: &Entry) {
+        let round = self.round;
+        let Some(last) = entry.history.iter().rev().find(|turn| turn.round <= round) else {
+            return;
+        };
+        let now = last.round == round;
+        match last.status {
+            Status::Open if entry.first_round == round => self.new += 1,
+            Status::Open => self.still_open += 1,
+            Status::NotRepeated => self.not_repeated += 1,
+            Status::Reopened => self.reopened += 1,
+            Status::Disputed => self.disputed += 1,
+            // What is closed is told in the round that closed it.
+            Status::Fixed if now => self.fixed += 1,
+            Status::Refuted if now => self.refuted += 1,
+            Status::Waived if now => self.waived += 1,
+            Status::Fixed | Status::Refuted | Status::Waived | Status::Duplicate => {}
+        }
+    }
+}
+
+impl Ledger {
+    /// One line for each round up to this one; praise is left out.
+    pub fn evolution(&self, last: u32) -> Vec<Evolution> {
+        let line = |round| {
+            let mut line = Evolution {
+                round,
+                ..Evolution::default()
+            };
+            for entry in self.entries.iter().filter(|entry| entry.finding.actionable) {
+                line.count(entry);
+            }
+            line
+        };
+        (1..=last).map(line).collect()
+    }
+}
+
+/// The table as Markdown.
+pub fn table(lines: &[Evolution]) -> String {
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = row(Evolution::HEAD
+        .iter()
+        .map(|&word| word.to_owned())
+        .collect());
+    out.push_str(&row(vec!["---".to_owned(); Evolution::HEAD.len()]).replace(' ', ""));
+    for line in lines {
+        out.push_str(&row(line.cells().iter().map(ToString::to_string).collect()));
+    }
+    out
+}
