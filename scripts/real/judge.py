@@ -39,7 +39,7 @@ def outside(scene):
     git = os.path.join(scene.repository, ".git")
     config = open(os.path.join(git, "config"), encoding="utf-8").read()
     return Before(
-        person=shallow_hash(scene.person, {"project", ".config", ".cache", ".local"}),
+        person=shallow_hash(scene.person, {"project"}),
         repository=shallow_hash(scene.repository, {".git"}),
         main=scene.git("rev-parse", "main"),
         git=plays.tree_hash(os.path.join(git, "hooks")) + config,

@@ -58,9 +58,9 @@ def rehearse(binary, work, builder, reviewer, project, confined):
     name = builder.name if builder is reviewer else f"{builder.name}+{reviewer.name}"
     print(f"{name}, {project.language} …", file=sys.stderr, flush=True)
     scene = Scene(os.path.join(work, name), builder, reviewer, project, confined)
-    scene.build()
-    before = judge.outside(scene)
     with scene.model() as url:
+        scene.build(url)
+        before = judge.outside(scene)
         code, said, seconds = scene.run(binary, url)
     scene.write(scene.root, {"said.txt": said})
     ticket = scene.ask(binary, "ticket", "show", "T-1")
@@ -89,8 +89,7 @@ def leftovers(scene):
 
 
 def versions(scene):
-    both = {scene.builder.name: scene.builder, scene.reviewer.name: scene.reviewer}.values()
-    return ", ".join(version(scene, cli) for cli in both)
+    return ", ".join(version(scene, cli) for cli in scene.agents())
 
 
 def version(scene, cli):

@@ -35,11 +35,11 @@ class Scene:
         self.log = os.path.join(root, "model.jsonl")
         self.secret = "canary-" + secrets.token_hex(16)
 
-    def build(self):
-        shutil.rmtree(self.root, ignore_errors=True)
+    def build(self, url):
         self.write(self.person, {".ssh/id_ed25519": self.secret, ".netrc": f"machine example.org password {self.secret}\n",
+                                 ".config/countersign/config.toml": f"# {self.secret}\n",
                                  ".gitconfig": "[user]\n\tname = Ada\n\temail = ada@example.org\n"})
-        self.write(self.repository, {**self.project.base, "countersign.toml": self.project_file()})
+        self.write(self.repository, {**self.project.base, "countersign.toml": self.project_file(url)})
         self.git("init", "--quiet", "--initial-branch=main")
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "The beginning")
@@ -48,9 +48,18 @@ class Scene:
                   "## Acceptance criteria\n\n- the mean of nothing is 0\n")
         self.write(self.root, {"ticket.md": ticket})
 
-    def project_file(self):
-        isolation = "enforced" if self.confined else "manifest"
-        return f'[checks]\ntest = {json.dumps(self.project.test)}\n[policy]\nisolation = "{isolation}"\n'
+    def project_file(self, url):
+        """Checks, isolation, and for each agent what makes it talk to the model."""
+        lines = ["[checks]", f"test = {json.dumps(self.project.test)}", "[policy]",
+                 f"isolation = {json.dumps('enforced' if self.confined else 'manifest')}"]
+        for cli in self.agents():
+            settings = cli.settings(url)
+            lines += [f"[agents.{cli.name}]", f"model = {json.dumps(settings.model)}",
+                      f"args = {json.dumps(settings.args)}", f"env = {json.dumps(list(settings.env))}"]
+        return "\n".join(lines) + "\n"
+
+    def agents(self):
+        return {self.builder.name: self.builder, self.reviewer.name: self.reviewer}.values()
 
     @staticmethod
     def write(folder, files):
@@ -68,6 +77,8 @@ class Scene:
     @contextlib.contextmanager
     def model(self):
         """The scripted model, for as long as this lasts and at most so long."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        os.makedirs(self.root)
         words = [sys.executable, "-B", os.path.join(HERE, "model.py"), "--log", self.log, "--seconds", str(RUN_SECS + 60)]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
             try:
@@ -77,17 +88,15 @@ class Scene:
 
     def environment(self, url=None):
         """A person's, with the CLIs on the path and the model's address where each CLI looks for it."""
-        both = {self.builder.name: self.builder, self.reviewer.name: self.reviewer}.values()
-        folders = [os.path.dirname(clis.program(cli)) for cli in both] + [clis.node_bin(), *toolchain()]
+        folders = [os.path.dirname(clis.program(cli)) for cli in self.agents()] + [clis.node_bin(), *toolchain()]
         env = {"PATH": os.pathsep.join([*folders, os.environ["PATH"]]), "HOME": self.person, "LANG": "C.UTF-8",
                "USER": "ada", "COUNTERSIGN_DATA_DIR": self.data}
-        for cli in both if url else ():
+        for cli in self.agents() if url else ():
             env |= cli.settings(url).env
         return env
 
     def run(self, binary, url):
         """`countersign run`, to its end or to ours. Gives the exit code, what was said, and the seconds."""
-        self.write(self.person, {".config/countersign/config.toml": ""})
         words = [binary, "run", os.path.join(self.root, "ticket.md"), "--builder", self.builder.name,
                  "--reviewer", self.reviewer.name, "--land", "branch"]
         return self.start(words, self.environment(url))
