@@ -310,10 +310,10 @@ def next_move(talk, raw):
     steps, answer = play(role, said, results)
     if not talk.tools:
         return Move(text=without_tools(role, said, raw)), {**line, "move": "text"}
-    moves = [move for move in (step.carry_out(talk.tools, cwd) for step in steps) if move]
+    moves = [(step, move) for step in steps if (move := step.carry_out(talk.tools, cwd))]
     if len(results) < len(moves):
-        move = moves[len(results)]
-        return move, {**line, "move": move.tool.name, "args": move.args}
+        step, move = moves[len(results)]
+        return move, {**line, "move": type(step).__name__.lower(), "tool": move.tool.name, "args": move.args}
     return Move(text=json.dumps(answer)), {**line, "move": "answer"}
 
 

@@ -23,7 +23,7 @@ def main(words, binary=None, keep=None, confined=True):
         binary = binary or build()
         sys.argv += [] if "--binary" in sys.argv else ["--binary", binary]
     namespace.enter()
-    pairs = chosen(words)
+    binary, pairs = os.path.abspath(binary), chosen(words)
     work = os.path.abspath(keep) if keep else tempfile.mkdtemp(prefix="rehearsal-", dir=clis.folder())
     rows = []
     try:
