@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod acp;
 mod invocations;
 mod recorded;
 
