@@ -119,7 +119,7 @@ def judge_reviewer(scene, log, result):
 
 def attempts(line):
     """How many attempts a step's answer tells of, and how many of them it calls done."""
-    told = re.findall(r"attempt (\S+): (done|refused)", line.get("result") or "")
+    told = re.findall(r"attempt ([a-z-]+): (done|refused)", line.get("result") or "")
     return len(told), sum(1 for _, word in told if word == "done")
 
 
