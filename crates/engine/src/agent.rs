@@ -153,6 +153,10 @@ pub trait Adapter: Send + Sync {
     fn ended(&self, _exit: Exit, _complaint: &str) -> Option<AgentEvent> {
         None
     }
+    /// What the file says in which it keeps its accounts, if it left one.
+    fn accounts(&self, _text: &str) -> Option<AgentEvent> {
+        None
+    }
     /// Whether a later run can go on in an earlier one's session.
     fn resumes(&self) -> bool {
         false
@@ -269,7 +273,11 @@ pub async fn run(
     if let Some(event) = last.filter(|event| heard.outweighs(event)) {
         heard.keep(event);
     }
-    let result = heard.result(contract::read_result(&assignment.result_file));
+    let accounts = contract::read_bounded(&contract::accounts_file(assignment));
+    if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
+        heard.keep(event);
+    }
+    let result = heard.result(contract::read_bounded(&assignment.result_file));
     let told = told(adapter, assignment, &heard, result.as_ref());
     Ok(Report {
         exit: ended.exit,

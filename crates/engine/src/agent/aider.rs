@@ -30,6 +30,7 @@ pub(super) const CLI: Cli = Cli {
         "OPENROUTER_API_KEY",
         "DEEPSEEK_API_KEY",
     ],
+    accounts: None,
     barred_exit: None,
     resumes: false,
     sums_over_session: false,

@@ -30,6 +30,7 @@ pub(super) const CLI: Cli = Cli {
         "ANTHROPIC_BASE_URL",
         "CLAUDE_CODE_OAUTH_TOKEN",
     ],
+    accounts: None,
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

@@ -33,6 +33,8 @@ pub struct Cli {
     pub resumes: bool,
     pub sums_over_session: bool,
     pub invocation: fn(&Native, &Assignment) -> Invocation,
+    /// Reads what it spent from a file that it leaves, where its output does not say so.
+    pub accounts: Option<fn(&str) -> Option<AgentEvent>>,
     pub events: fn(&str) -> Option<Vec<AgentEvent>>,
 }
 
@@ -136,6 +138,10 @@ impl Adapter for Native {
             });
         }
         (!message.is_empty()).then(|| trouble::of(message))
+    }
+
+    fn accounts(&self, text: &str) -> Option<AgentEvent> {
+        (self.cli.accounts?)(text)
     }
 
     fn resumes(&self) -> bool {

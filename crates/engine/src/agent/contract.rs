@@ -18,7 +18,12 @@ pub fn brief_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
-/// Directories that must be there, and a result that must not: one of an
+/// Where an agent may leave what it spent, if it wants a file for it.
+pub(super) fn accounts_file(assignment: &Assignment) -> PathBuf {
+    assignment.scratch.join("accounts.json")
+}
+
+/// Directories that must be there, and answers that must not: those of an
 /// earlier attempt would be taken for this one's.
 pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Result<(), Error> {
     let failed = |path: &Path| {
@@ -36,11 +41,13 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
     ] {
         fs::create_dir_all(dir).map_err(failed(dir))?;
     }
-    match fs::remove_file(&assignment.result_file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(failed(&assignment.result_file)(error));
+    for answer in [&assignment.result_file, &accounts_file(assignment)] {
+        match fs::remove_file(answer) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(answer)(error));
+            }
+            _ => {}
         }
-        _ => {}
     }
     let brief = brief_file(assignment);
     fs::write(&brief, &assignment.brief).map_err(failed(&brief))?;
@@ -86,7 +93,7 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
 }
 
 /// A link is not followed: it could lead to a file that only we may read.
-pub(super) fn read_result(path: &Path) -> Option<String> {
+pub(super) fn read_bounded(path: &Path) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }

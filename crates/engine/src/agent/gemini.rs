@@ -32,6 +32,7 @@ pub(super) const CLI: Cli = Cli {
         "GOOGLE_CLOUD_PROJECT",
         "GOOGLE_CLOUD_LOCATION",
     ],
+    accounts: None,
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: false,

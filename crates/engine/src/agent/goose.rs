@@ -35,6 +35,7 @@ pub(super) const CLI: Cli = Cli {
         "GOOGLE_API_KEY",
         "OPENROUTER_API_KEY",
     ],
+    accounts: None,
     barred_exit: None,
     resumes: false,
     sums_over_session: false,

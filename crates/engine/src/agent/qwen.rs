@@ -27,6 +27,7 @@ pub(super) const CLI: Cli = Cli {
         "OPENAI_MODEL",
         "DASHSCOPE_API_KEY",
     ],
+    accounts: None,
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: true,
