@@ -72,9 +72,13 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
             // It breaks lines where a terminal would end, inside of JSON too.
             ("COLUMNS", "10000"),
         ]),
+        // Without a name it would write one into the repository's own settings.
+        files: vec![(assignment.home.join(".gitconfig"), IDENTITY.to_owned())],
         ..Invocation::default()
     }
 }
+
+const IDENTITY: &str = "[user]\n\tname = aider\n\temail = aider@countersign.invalid\n";
 
 /// What it says about itself before and after the model's words.
 const ABOUT_ITSELF: &[&str] = &[
