@@ -73,9 +73,13 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
             // It breaks lines where a terminal would end, inside of JSON too.
             ("COLUMNS", "10000"),
         ]),
+        // Without a name it would write one into the repository's own settings.
+        files: vec![(assignment.home.join(".gitconfig"), IDENTITY.to_owned())],
         ..Invocation::default()
     }
 }
+
+const IDENTITY: &str = "[user]\n\tname = aider\n\temail = aider@countersign.invalid\n";
 
 /// What it says about itself before and after the model's words.
 const ABOUT_ITSELF: &[&str] = &[
@@ -96,7 +100,10 @@ const ABOUT_ITSELF: &[&str] = &[
 #[expect(clippy::unnecessary_wraps, reason = "the form that all parsers have")]
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let about_itself = ABOUT_ITSELF.iter().any(|start| line.starts_with(start));
-    Some(if line.starts_with("litellm.") {
+    let error = ["litellm.", "Unable to "]
+        .iter()
+        .any(|start| line.starts_with(start));
+    Some(if error {
         vec![trouble::of(line)]
     } else if let Some(told) = line.strip_prefix("Tokens: ") {
         vec![spent(told)]

@@ -22,6 +22,8 @@ pub(super) const CLI: Cli = Cli {
             "--no-session",
             "--quiet",
             "--with-builtin",
+            "--name",
+            "--resume",
         ],
     }],
     files: &[".config/goose/config.yaml", ".config/goose/secrets.yaml"],
@@ -37,25 +39,26 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     barred_exit: None,
-    resumes: false,
-    sums_over_session: false,
+    resumes: true,
+    sums_over_session: true,
     invocation,
     events,
 };
 
+/// It tells no session's id, but takes a name for one; its home belongs to one ticket alone.
+const SESSION: &str = "countersign";
+
 fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
-    let args = Words::of(&[
-        "run",
-        "--no-session",
-        "--quiet",
-        "--output-format",
-        "stream-json",
-    ])
-    .with("--instructions", Some(brief_file(assignment)))
-    .with("--model", assignment.model.as_ref())
-    .and(&["--with-builtin", "developer"]);
+    let judges = judges(assignment);
+    let args = Words::of(&["run", "--quiet", "--output-format", "stream-json"])
+        .with("--instructions", Some(brief_file(assignment)))
+        .with("--model", assignment.model.as_ref())
+        .and(&["--with-builtin", "developer"])
+        .when(judges, &["--no-session"])
+        .when(!judges, &["--name", SESSION])
+        .when(assignment.session.is_some(), &["--resume"]);
     // In `auto` it asks for nothing; where nothing of ours holds a judge it may only talk.
-    let mode = match (confined(assignment), judges(assignment)) {
+    let mode = match (confined(assignment), judges) {
         (false, true) => "chat",
         (true, _) | (false, false) => "auto",
     };
@@ -83,6 +86,10 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
         }
         "error" => vec![trouble::of(&text(&value, "/error").unwrap_or_default())],
         "complete" => vec![
+            AgentEvent::Started {
+                session: Some(SESSION.to_owned()),
+                model: None,
+            },
             AgentEvent::Spent {
                 usage: usage(&value),
                 model: None,

@@ -47,7 +47,7 @@ impl Repository {
     }
 
     async fn take_objects(&self, new: &Oid, old: &Oid, layer: &Path) -> Result<(), Error> {
-        let pack = format!("objects/pack/incoming-{}.pack", new.as_str());
+        let pack = format!("objects/pack/pack-{}.pack", new.as_str());
         let pack = self.common.join(pack);
         let args = [
             "pack-objects",
