@@ -108,6 +108,8 @@ pub struct Assignment {
     pub home: PathBuf,
     /// Its own temporary files; the brief is put there too.
     pub scratch: PathBuf,
+    /// A copy of what it judges that it may change, where one was laid out.
+    pub copy: Option<PathBuf>,
     /// Where it may leave its result.
     pub result_file: PathBuf,
     pub transcript: PathBuf,

@@ -12,5 +12,6 @@ pub mod perform;
 pub mod process;
 pub mod runs;
 pub mod sandbox;
+pub mod supplies;
 pub mod work;
 pub mod workshop;

@@ -8,6 +8,7 @@ mod merge;
 mod review;
 mod room;
 mod submission;
+mod supply;
 mod verify;
 
 use std::path::PathBuf;

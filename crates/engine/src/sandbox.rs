@@ -40,6 +40,9 @@ pub enum Error {
         "the run was not confined, so nothing was started: {why}; `countersign doctor` shows what this machine can do, and `isolation = \"manifest\"` in the policy goes without"
     )]
     NotConfined { why: String },
+    /// Somebody ended it before it could confine itself, or prove that it had.
+    #[error("the run was killed before it had begun: {exit}")]
+    Killed { exit: String },
     #[error("{}: {source}; see that the data directory is writable", path.display())]
     File { path: PathBuf, source: io::Error },
 }
@@ -140,6 +143,8 @@ pub struct Bounds {
     pub file_bytes: u64,
     /// Of each of the temporary file systems in memory.
     pub tmp_bytes: u64,
+    /// Of all its processes together.
+    pub memory_bytes: u64,
     /// Free space on the run's own disk below which it is ended.
     pub disk_floor_bytes: u64,
 }
@@ -151,9 +156,20 @@ impl Default for Bounds {
             open_files: 65_536,
             file_bytes: 8 << 30,
             tmp_bytes: 512 << 20,
+            memory_bytes: most_memory(),
             disk_floor_bytes: 512 << 20,
         }
     }
+}
+
+/// Three quarters of the machine's: enough for any one run, and the machine goes on.
+fn most_memory() -> u64 {
+    let known = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = known
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| (kib << 10) / 4 * 3)
 }
 
 /// A specification longer than this is not one of ours.

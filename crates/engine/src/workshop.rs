@@ -15,6 +15,7 @@ use crate::desk::Desk;
 use crate::git::Repository;
 use crate::process::Host;
 use crate::sandbox::Ward;
+use crate::supplies::Setup;
 
 #[derive(Debug)]
 pub struct Workshop {
@@ -38,6 +39,7 @@ pub struct Project {
     pub policy: Policy,
     pub house: House,
     pub checks: Vec<Check>,
+    pub setup: Setup,
 }
 
 /// Who does what.
@@ -84,8 +86,16 @@ impl Workshop {
 
     /// Holds the history below the bases that checkouts stand on; one for the repository.
     pub fn mirror(&self) -> PathBuf {
-        let key = crate::hash::short(self.git.common_dir().as_os_str().as_encoded_bytes());
-        self.host.data_dir.join("mirrors").join(key)
+        self.host.data_dir.join("mirrors").join(self.key())
+    }
+
+    /// Holds what the project's setup has made on its bases; one for the repository.
+    pub fn supplies(&self) -> PathBuf {
+        self.host.data_dir.join("supplies").join(self.key())
+    }
+
+    fn key(&self) -> String {
+        crate::hash::short(self.git.common_dir().as_os_str().as_encoded_bytes())
     }
 
     /// What agents and checks are given of the outside world: where programs are, and that text
@@ -133,6 +143,11 @@ impl Files {
     /// All jobs' directories.
     pub fn jobs(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("jobs")
+    }
+
+    /// There once the worktree has been set up.
+    pub fn set_up(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("set-up")
     }
 
     /// A job's own directory.

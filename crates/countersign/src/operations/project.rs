@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::check::Check;
 use engine::git::{Repository, Tool};
 use engine::process::{Host, Launcher, find_program};
+use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
 use engine::workshop::{Project, Workshop};
 use flow::brief::House;
@@ -59,6 +60,7 @@ pub async fn furnish(
                 .collect(),
         },
         checks: written.checks.into_iter().map(check).collect(),
+        setup: setup(written.setup)?,
         policy: written.policy,
     };
     let surroundings = &office.surroundings;
@@ -241,6 +243,26 @@ fn check(written: file::Check) -> Check {
         command: written.command,
         time_limit: std::time::Duration::from_secs(written.timeout_secs),
     }
+}
+
+fn setup(written: file::Setup) -> Result<Setup, Failure> {
+    let caches: Result<Vec<Cache>, String> = written
+        .caches
+        .iter()
+        .map(|name| Cache::parse(name))
+        .collect();
+    let setup = Setup {
+        command: written.command.map(check),
+        caches: caches.map_err(|why| Failure::usage(format!("[setup] caches: {why}")))?,
+    };
+    let of_home = |cache: &Cache| matches!(cache, Cache::Home(_));
+    if setup.command.is_none() && setup.caches.iter().any(of_home) {
+        return Err(
+            Failure::usage("[setup] caches: nobody fills a cache in a run's home")
+                .hint("say what does with `run = \"…\"` in [setup]; it is run on the base branch"),
+        );
+    }
+    Ok(setup)
 }
 
 /// What lies uncommitted is not part of a run; where the run would have to move it, it does not start.

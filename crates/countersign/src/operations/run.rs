@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine::git::Repository;
 use engine::process::{Stop, adopt_orphans, sweep};
+use engine::supplies::Setup;
 use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::{Ticket, TicketId};
@@ -98,6 +99,7 @@ pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Tic
         policy,
         house: House::default(),
         checks: Vec::new(),
+        setup: Setup::default(),
     };
     let id = &stored.ticket.id;
     Ok(engine::perform::resubmit(&office.desk, &git, &project, id, office.person()).await?)

@@ -21,6 +21,7 @@ struct Written {
     rules: Vec<String>,
     agents: BTreeMap<String, Agent>,
     checks: BTreeMap<String, WrittenCheck>,
+    setup: WrittenSetup,
     preset: Option<String>,
     policy: Policy,
 }
@@ -56,6 +57,15 @@ pub struct Agent {
     pub files: Vec<String>,
 }
 
+/// How a fresh checkout becomes usable.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct WrittenSetup {
+    run: Option<String>,
+    timeout_secs: Option<u64>,
+    caches: Vec<String>,
+}
+
 /// A command that must succeed on the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
@@ -74,7 +84,15 @@ pub struct Project {
     pub rules: Vec<String>,
     pub agents: BTreeMap<String, Agent>,
     pub checks: Vec<Check>,
+    pub setup: Setup,
     pub policy: Policy,
+}
+
+/// What makes a fresh checkout usable: a command, and directories that are worth keeping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    pub command: Option<Check>,
+    pub caches: Vec<String>,
 }
 
 /// Reads the file; `name` is what the messages call it.
@@ -104,6 +122,18 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
             .into_iter()
             .map(|(name, check)| check_of(name, check))
             .collect(),
+        setup: Setup {
+            command: written.setup.run.map(|run| {
+                check_of(
+                    "setup".to_owned(),
+                    WrittenCheck::Full {
+                        run,
+                        timeout_secs: written.setup.timeout_secs,
+                    },
+                )
+            }),
+            caches: written.setup.caches,
+        },
         policy,
     })
 }

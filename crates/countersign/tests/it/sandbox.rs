@@ -133,6 +133,18 @@ fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
 }
 
 #[test]
+fn a_run_that_takes_too_much_memory_is_ended() {
+    for (rung, who, network) in combinations() {
+        let mut ground = Ground::new(rung, who, network);
+        let (code, said) = ground.take_all_memory();
+        let column = name(rung, who, network);
+        assert_eq!(code, Some(125), "{column}\n{said}");
+        assert!(said.contains("MiB of memory"), "{column}\n{said}");
+        assert_eq!(ground.left_running(), 0, "{column}");
+    }
+}
+
+#[test]
 fn a_run_that_forks_without_end_is_bounded() {
     for (rung, who, network) in combinations() {
         let ground = Ground::new(rung, who, network);

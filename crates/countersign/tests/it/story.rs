@@ -10,6 +10,7 @@ mod escalations;
 mod export;
 mod judges;
 mod run;
+mod setup;
 
 use crate::support::{Ran, TICKET, World};
 use serde_json::Value;

@@ -89,6 +89,9 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
             set(name, value.into());
         }
     }
+    if let Some(copy) = &assignment.copy {
+        set("COUNTERSIGN_COPY", copy.into());
+    }
     env
 }
 

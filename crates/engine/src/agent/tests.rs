@@ -54,6 +54,7 @@ impl Desk {
             dir: at("work"),
             home: at("home"),
             scratch: at("scratch"),
+            copy: None,
             result_file: at("scratch/result.json"),
             transcript: at("transcript"),
             env: vec![

@@ -45,6 +45,20 @@ impl Repository {
         self.dirty_at(&worktree.place()?).await
     }
 
+    /// Whether a directory of that name would be no part of a commit.
+    pub async fn ignores(&self, worktree: &Worktree, path: &Path) -> Result<bool, Error> {
+        let mut name = path.as_os_str().to_owned();
+        name.push("/");
+        let said = self
+            .git_at(&worktree.place()?)
+            .args(["check-ignore", "--quiet", "--"])
+            .args([name])
+            .answers(&[1])
+            .said()
+            .await?;
+        Ok(said.code == 0)
+    }
+
     /// `merge`, `rebase`, … if one waits to be finished in the person's work tree.
     pub fn unfinished(&self) -> Option<&'static str> {
         unfinished_in(&self.own.as_ref()?.git_dir)

@@ -1,6 +1,7 @@
 //! Running an agent for a job, and remembering that it came to its end: a worker that dies between
 //! the agent's end and the report must not make anybody pay for the same run twice.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
 
+use super::build::identity;
 use super::{Held, Trouble, millis, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
 use crate::process::{self, Exit, Limits, RunId, end_runs};
@@ -98,6 +100,10 @@ pub async fn run(
     let own = held.dir();
     fs::create_dir_all(&own)?;
     let mut assignment = assignment(held, member, role, brief, dir, &own, limit_secs)?;
+    if role == Role::Build {
+        // Its home is empty: without this git would not let it commit.
+        assignment.env.extend(signs_as(&member.name));
+    }
     let (shop, adapter) = (held.shop, member.adapter.as_ref());
     assignment.confinement = room::of_agent(shop, role, &assignment, adapter, &own)?;
     if assignment.confinement.is_none() {
@@ -239,6 +245,19 @@ fn failed(report: &Report, what: &str) -> Trouble {
     Trouble::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
 }
 
+fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
+    let who = identity(builder);
+    ["AUTHOR", "COMMITTER"]
+        .iter()
+        .flat_map(|part| {
+            [
+                (format!("GIT_{part}_NAME").into(), who.name.clone().into()),
+                (format!("GIT_{part}_EMAIL").into(), who.email.clone().into()),
+            ]
+        })
+        .collect()
+}
+
 fn trouble(error: agent::Error) -> Trouble {
     match error {
         agent::Error::NotInstalled { .. }
@@ -295,6 +314,7 @@ fn assignment(
         dir: dir.to_owned(),
         home,
         scratch: own.join("scratch"),
+        copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
         transcript: own.join(runs::TRANSCRIPT),
         env: held.shop.environment(),

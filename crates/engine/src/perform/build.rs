@@ -6,7 +6,7 @@ use flow::policy::Leftovers;
 use flow::{Ticket, What};
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, room, submission};
+use super::{Brought, Held, Trouble, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Identity, Oid, Worktree};
@@ -34,6 +34,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         held.must_be_ours().await?;
         shop.git.put_back(&worktree, &start).await?;
     }
+    supply::furnish_worktree(held, &worktree).await?;
     let mut run = run_builder(held, &worktree).await?;
     held.must_be_ours().await?;
     if shop.ward.is_some() {

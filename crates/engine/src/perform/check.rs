@@ -8,7 +8,7 @@ use flow::{Usage, What};
 use store::Artefact;
 
 use super::agents::artefact;
-use super::{Brought, Held, Trouble, millis, room};
+use super::{Brought, Held, Trouble, millis, room, supply};
 use crate::check::{Check, Ground, Outcome};
 use crate::git::{Context, Oid, Purpose, scan_added_lines};
 use crate::process::RunId;
@@ -50,16 +50,20 @@ pub async fn run_checks(
     base: &Oid,
 ) -> Result<(Vec<CheckResult>, Vec<Artefact>), Trouble> {
     let (mut results, mut artefacts) = (Vec::new(), Vec::new());
-    if held.shop.project.checks.is_empty() {
+    let project = &held.shop.project;
+    if project.checks.is_empty() {
         return Ok((results, artefacts));
     }
-    let dir = tree(held, head, base, "checkout").await?;
-    for check in &held.shop.project.checks {
-        let first = run_one(held, check, &dir, "1").await?;
+    let site = Site::at(held, head, base, "head").await?;
+    supply::put_in(held, base, &site).await?;
+    // Nothing can be said about the rest where the setup is red.
+    for check in project.setup.command.iter().chain(&project.checks) {
+        let is_setup = project.setup.command.as_ref() == Some(check);
+        let first = run_one(held, check, &site, "1").await?;
         artefacts.push(artefact(held, "check", &check.name, &first.output));
         let mut result = first;
         if !result.green {
-            let again = run_one(held, check, &dir, "2").await?;
+            let again = run_one(held, check, &site, "2").await?;
             artefacts.push(artefact(held, "check", &check.name, &again.output));
             let on_base = again.green || !red_on_base(held, check, base).await?;
             let outcome = match (again.green, on_base) {
@@ -70,59 +74,124 @@ pub async fn run_checks(
             result = again;
             result.result.outcome = outcome;
         }
-        results.push(result.result);
+        let goes_on = result.green || !is_setup;
+        if !is_setup || !goes_on {
+            results.push(result.result);
+        }
+        if !goes_on {
+            break;
+        }
     }
     Ok((results, artefacts))
 }
 
 async fn red_on_base(held: &Held<'_>, check: &Check, base: &Oid) -> Result<bool, Trouble> {
-    let dir = tree(held, base, base, "base").await?;
-    Ok(!run_one(held, check, &dir, "base").await?.green)
+    let site = Site::at(held, base, base, "base").await?;
+    supply::put_in(held, base, &site).await?;
+    if held.shop.project.setup.command.as_ref() != Some(check) {
+        supply::set_up(held, &site).await?;
+    }
+    Ok(!run_one(held, check, &site, "base").await?.green)
 }
 
-async fn tree(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<PathBuf, Trouble> {
-    let shop = held.shop;
-    let dir = held.dir().join(name);
-    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
-    let mirror = shop.mirror();
-    Ok(shop
-        .git
-        .checkout(head, base, Purpose::Check, &mirror, &dir)
-        .await?
-        .dir)
+/// A checkout with a home and a temporary directory of its own, and nothing of the person's.
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub root: PathBuf,
+    pub dir: PathBuf,
+    pub home: PathBuf,
+    tmp: PathBuf,
+    /// What may not be written although it is in `dir`.
+    shut: Vec<PathBuf>,
+}
+
+impl Site {
+    /// A fresh checkout of the commit; what was there before is replaced.
+    pub async fn at(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<Self, Trouble> {
+        let shop = held.shop;
+        let root = held.dir().join(name);
+        std::fs::create_dir_all(&root)?;
+        let dir = root.join("checkout");
+        let mirror = shop.mirror();
+        shop.git
+            .checkout(head, base, Purpose::Check, &mirror, &dir)
+            .await?;
+        Ok(Self {
+            home: root.join("home"),
+            tmp: root.join("tmp"),
+            shut: Vec::new(),
+            root,
+            dir,
+        })
+    }
+
+    /// A judge's own copy, with the home that the judge will have.
+    pub async fn copy(held: &Held<'_>, head: &Oid, base: &Oid) -> Result<Self, Trouble> {
+        let own = held.dir();
+        let copy = Self::at(held, head, base, "scratch/copy").await?;
+        Ok(Self {
+            home: own.join("home"),
+            ..copy
+        })
+    }
+
+    /// A builder's worktree, with the home that the builder will have.
+    pub fn around(worktree: &Path, own: &Path) -> Self {
+        Self {
+            root: own.to_owned(),
+            dir: worktree.to_owned(),
+            home: own.join("home"),
+            tmp: own.join("tmp"),
+            shut: vec![worktree.join(".git")],
+        }
+    }
+
+    fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
+        std::fs::create_dir_all(&self.home)?;
+        std::fs::create_dir_all(&self.tmp)?;
+        let mut env = held.shop.environment();
+        env.extend([
+            ("HOME".into(), self.home.clone().into()),
+            ("TMPDIR".into(), self.tmp.clone().into()),
+            ("CI".into(), "true".into()),
+        ]);
+        Ok(env)
+    }
 }
 
 #[derive(Debug)]
-struct Ran {
+pub struct Ran {
     result: CheckResult,
-    green: bool,
+    pub green: bool,
     output: PathBuf,
 }
 
-async fn run_one(
+pub async fn run_one(
     held: &Held<'_>,
     check: &Check,
-    dir: &Path,
+    site: &Site,
     attempt: &str,
 ) -> Result<Ran, Trouble> {
     let shop = held.shop;
-    let own = held.dir();
     let run = format!(
         "{}.{}.{}.{attempt}",
         held.ticket.id, held.lease.serial, held.lease.fence
     );
-    let output = own.join(format!("{}-{attempt}.log", file_name(&check.name)));
-    let env = environment(held, &own)?;
+    let output = site
+        .root
+        .join(format!("{}-{attempt}.log", file_name(&check.name)));
+    let env = site.environment(held)?;
     let ground = Ground {
         run_id: RunId::new(&run).map_err(Trouble::permanent)?,
-        dir,
+        dir: &site.dir,
         env: &env,
         output: &output,
         confinement: room::of_check(
             shop,
-            dir,
-            &[own.join("home"), own.join("tmp")],
-            own.join(format!("sandbox-{attempt}/proof.json")),
+            &site.dir,
+            &[site.home.clone(), site.tmp.clone()],
+            &site.shut,
+            site.root.join(format!("sandbox-{attempt}/proof.json")),
         ),
     };
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
@@ -144,20 +213,6 @@ async fn run_one(
         },
         output: ran.output,
     })
-}
-
-/// A check has a home and a temporary directory of its own, and nothing of the person's.
-fn environment(held: &Held<'_>, own: &Path) -> Result<Vec<(OsString, OsString)>, Trouble> {
-    let (home, tmp) = (own.join("home"), own.join("tmp"));
-    std::fs::create_dir_all(&home)?;
-    std::fs::create_dir_all(&tmp)?;
-    let mut env = held.shop.environment();
-    env.extend([
-        ("HOME".into(), home.into()),
-        ("TMPDIR".into(), tmp.into()),
-        ("CI".into(), "true".into()),
-    ]);
-    Ok(env)
 }
 
 /// A check's name as part of a file name.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use flow::What;
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble};
+use super::check::Site;
+use super::{Brought, Held, Trouble, supply};
 use crate::agent::Role;
 use crate::git::{Oid, Purpose};
 use crate::manifest::{self, Manifest};
@@ -75,6 +76,7 @@ pub async fn watch(
         return Ok(Watched { run, tampered });
     }
     let dir = checkout(held, commit).await?;
+    lay_out_copy(held, commit).await?;
     let before = take(dir.clone()).await?;
     let mut run = agents::run(held, member, role, brief, &dir, limit_secs).await?;
     let after = take(dir).await?;
@@ -100,6 +102,20 @@ async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
         .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)
         .await?
         .dir)
+}
+
+/// Where a judge may build and run tests: a copy that it may change, with the project's caches.
+/// Without a setup there is nothing in it that a clone of the checkout would not have.
+async fn lay_out_copy(held: &Held<'_>, commit: &str) -> Result<(), Trouble> {
+    if held.shop.project.setup.is_empty() {
+        return Ok(());
+    }
+    let head =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    let base = super::check::base_of(held)?;
+    let site = Site::copy(held, &head, &base).await?;
+    supply::put_in(held, &base, &site).await?;
+    Ok(())
 }
 
 async fn take(dir: PathBuf) -> Result<Manifest, Trouble> {

@@ -129,6 +129,7 @@ pub fn of_check(
     shop: &Workshop,
     checkout: &Path,
     own: &[PathBuf],
+    shut: &[PathBuf],
     proof: PathBuf,
 ) -> Option<Confinement> {
     let ward = shop.ward.as_ref()?;
@@ -137,7 +138,7 @@ pub fn of_check(
     Some(ward.confine(Room {
         read: vec![shop.mirror()],
         write,
-        shut: Vec::new(),
+        shut: shut.to_vec(),
         layered: Vec::new(),
         lent: Vec::new(),
         network: network(shop.project.policy.network.check),

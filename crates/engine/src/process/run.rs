@@ -14,7 +14,7 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::sandbox::Confinement;
+use crate::sandbox::{self, Confinement};
 
 const CHUNK: usize = 64 << 10;
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
@@ -97,6 +97,12 @@ impl Host {
         let proof = match confinement.as_ref().map(Confinement::proven) {
             // Stopped before it could begin.
             Some(Err(_)) if exit == Exit::Cancelled => None,
+            Some(Err(_)) if matches!(exit, Exit::Signal(_)) => {
+                return Err(sandbox::Error::Killed {
+                    exit: exit.to_string(),
+                }
+                .into());
+            }
             proven => proven.transpose()?,
         };
         Ok(Ended {

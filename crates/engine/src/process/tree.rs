@@ -274,16 +274,33 @@ fn add_descendants(all: &[Entry], found: &mut HashSet<Identity>) {
     }
 }
 
-/// How many processes there are below this one.
-pub(super) fn descendants() -> usize {
+/// Everybody below this process. If `/proc` does not show us, it is that of a PID namespace which we
+/// made and are not in: all whom it shows are below us, by numbers that mean nothing out here.
+pub(super) fn descendants() -> Vec<Identity> {
     let all = everybody();
     let us = std::process::id();
-    let ourselves = all
-        .iter()
-        .find(|entry| u32::try_from(entry.id.pid) == Ok(us));
-    let mut found: HashSet<Identity> = ourselves.iter().map(|entry| entry.id).collect();
+    let is_us = |id: Identity| u32::try_from(id.pid) == Ok(us);
+    let Some(ourselves) = all.iter().find(|entry| is_us(entry.id)) else {
+        return all.iter().map(|entry| entry.id).collect();
+    };
+    let mut found = HashSet::from([ourselves.id]);
     add_descendants(&all, &mut found);
-    found.len().saturating_sub(1)
+    found.remove(&ourselves.id);
+    found.into_iter().collect()
+}
+
+impl Identity {
+    /// Memory that it shares with no file: what would be free without it.
+    pub fn own_memory_bytes(self) -> u64 {
+        let read = fs::read_to_string(format!("/proc/{}/statm", self.pid));
+        let Ok(text) = read else { return 0 };
+        let mut pages = text
+            .split(' ')
+            .skip(1)
+            .map(|field| field.parse::<u64>().unwrap_or(0));
+        let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+        resident.saturating_sub(shared) * rustix::param::page_size() as u64
+    }
 }
 
 /// Children of ours that we did not start: their run is over, because a held

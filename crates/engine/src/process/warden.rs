@@ -25,6 +25,8 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(dir)?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
+/// Every how many looks the memory is added up: that reads a file for each process.
+const COUNT_EVERY: u32 = 5;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,13 +63,15 @@ pub struct Allowance {
     pub floor_bytes: u64,
     /// For those whom the limit of the kernel does not bind.
     pub processes: Option<u64>,
+    /// Of all its processes together, which no limit of the kernel bounds without a control group.
+    pub memory_bytes: u64,
     /// Whether what the program leaves behind is ours to end, because no namespace ends with it.
     pub hunts: bool,
 }
 
 impl Allowance {
     /// What is over, if anything is.
-    fn exceeded(&self) -> io::Result<Option<String>> {
+    fn exceeded(&self, look: u32) -> io::Result<Option<String>> {
         let free = free_bytes(&self.dir)?;
         if free < self.floor_bytes {
             let (left, at) = (free >> 20, self.dir.display());
@@ -75,11 +79,24 @@ impl Allowance {
                 "only {left} MiB are left on the disk of {at}"
             )));
         }
-        let Some(most) = self.processes else {
+        let counts_all = look.is_multiple_of(COUNT_EVERY);
+        if !counts_all && self.processes.is_none() {
             return Ok(None);
-        };
-        let running = tree::descendants() as u64;
-        Ok((running > most).then(|| format!("it had {running} processes")))
+        }
+        let running = tree::descendants();
+        let count = running.len() as u64;
+        if self.processes.is_some_and(|most| count > most) {
+            return Ok(Some(format!("it had {count} processes")));
+        }
+        if !counts_all {
+            return Ok(None);
+        }
+        let memory: u64 = running
+            .iter()
+            .map(|process| process.own_memory_bytes())
+            .sum();
+        let over = memory > self.memory_bytes;
+        Ok(over.then(|| format!("it took {} MiB of memory", memory >> 20)))
     }
 }
 
@@ -102,15 +119,16 @@ pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Re
         Watch::EverybodyHere => reap_until(&child),
         Watch::Outside(allowance) => {
             let ended = within(&mut child, allowance);
-            // Of a PID namespace nobody outlives the first; without one the hunt begins.
+            // Of a PID namespace nobody outlives the first, and who lived there cannot be signalled
+            // by the numbers of its `/proc`; without one the hunt begins.
             drop(child.kill());
-            if ended.is_err() || (allowance.hunts && tree::descendants() > 0) {
+            if allowance.hunts && !tree::descendants().is_empty() {
                 let mut family = Family::of("nobody carries this", None);
                 family.leader = i32::try_from(child.id()).ok().and_then(Identity::of);
                 family.with_orphans = true;
                 family.kill();
-                drop(child.wait());
             }
+            drop(child.wait());
             ended
         }
     }
@@ -148,7 +166,7 @@ fn within(child: &mut Child, allowance: &Allowance) -> io::Result<Ending> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    loop {
+    for look in 1_u32.. {
         let mut ends = [PollFd::new(&handle, PollFlags::IN)];
         match poll(&mut ends, Some(&LOOK_EVERY)) {
             Ok(0) => {}
@@ -156,8 +174,11 @@ fn within(child: &mut Child, allowance: &Allowance) -> io::Result<Ending> {
             Ok(_) => return Ok(of(child.wait()?)),
             Err(error) => return Err(error.into()),
         }
-        if let Some(why) = allowance.exceeded()? {
+        if let Some(why) = allowance.exceeded(look)? {
             return Err(io::Error::other(format!("the run was ended: {why}")));
         }
     }
+    Err(io::Error::other(
+        "the run went on for longer than we can count",
+    ))
 }

@@ -136,6 +136,7 @@ fn outside(
         // run that has no namespace of its own.
         processes: (getuid().is_root() || confinement.rung == Rung::Landlock)
             .then_some(confinement.bounds.processes),
+        memory_bytes: confinement.bounds.memory_bytes,
         hunts: confinement.rung == Rung::Landlock,
     };
     let us = std::process::id().to_string();

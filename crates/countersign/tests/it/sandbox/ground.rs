@@ -292,6 +292,13 @@ impl Ground {
         self.run(&["/bin/sh", "-c", script, scratch.to_str().unwrap()])
     }
 
+    /// In two processes, neither of which is over the bound by itself; 600 MiB at the most.
+    pub fn take_all_memory(&mut self) -> (Option<i32>, String) {
+        self.confinement.bounds.memory_bytes = 256 << 20;
+        let script = "import os,signal\nsignal.alarm(30)\nos.fork()\nheld=bytearray(b'x')*(150<<20)\nsignal.pause()\n";
+        self.run(&["/usr/bin/python3", "-I", "-c", script])
+    }
+
     /// The most processes that there were at once, as the program itself saw it.
     pub fn fork_without_end(&self) -> (u64, String) {
         let script = "import os,signal,sys\nn=0\ntry:\n while n<4000:\n  if os.fork()==0: signal.alarm(30); signal.pause()\n  n+=1\nexcept OSError: pass\nprint('forked',n,flush=True)\n";

@@ -215,7 +215,9 @@ fn an_approval_by_whoever_built_it_does_not_count() {
     let world = World::new();
     let mut build = vec![writes("greet.sh", GOOD)];
     // It signs its commit with the reviewer's name.
-    build.push(runs("git add -A && git -c user.name='scripted (reviewer)' -c user.email=r@localhost commit --quiet -m mine"));
+    build.push(runs(
+        "git add -A && git commit --quiet --author='scripted (reviewer) <r@localhost>' -m mine",
+    ));
     let ran = greet(&world, &built_by(&rounds([build])));
     ran.ends_with(4);
     assert_eq!(merges(&world), 0);
