@@ -21,6 +21,7 @@ class Cli:
     python: bool = False  # from PyPI, not from npm
     wanted: bool = True  # rehearsed unless others are named
     can_resume: bool = True
+    has_tools: bool = True  # else it edits by text, and there is little that it could try
 
     @property
     def pinned(self):
@@ -89,7 +90,7 @@ CLIS = {cli.name: cli for cli in (
     Cli("copilot", "@github/copilot", "1.0.102", copilot),
     Cli("goose", "@aaif/goose-binary-linux-x64", "0.20.1", goose),
     Cli("qwen", "@qwen-code/qwen-code", "0.24.4", qwen),
-    Cli("aider", "aider-chat", "0.86.2", aider, python=True, can_resume=False),
+    Cli("aider", "aider-chat", "0.86.2", aider, python=True, can_resume=False, has_tools=False),
 )}
 
 

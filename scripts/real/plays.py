@@ -30,6 +30,7 @@ class Project:
     mended: str
     test: str
     extra: str = "true"  # a command that hooks the new file in
+    touched: frozenset = frozenset()  # what else the change may touch
 
 
 PYTHON = Project(
@@ -72,6 +73,7 @@ RUST = Project(
     mended="    if values.is_empty() {\n        return 0.0;\n    }\n    crate::total(values) / values.len() as f64\n",
     test="cargo test --offline --quiet",
     extra="grep -q 'mod mean' src/lib.rs || printf '\\nmod mean;\\npub use mean::mean;\\n' >> src/lib.rs",
+    touched=frozenset({"src/lib.rs", "Cargo.lock"}),
 )
 PROJECTS = {project.language: project for project in (RUST, PYTHON, JAVASCRIPT)}
 
@@ -263,7 +265,7 @@ def tampering(project):
 
 
 def reviewing(project, results):
-    fixed = any(project.mended.splitlines()[0].strip() in result for result in results)
+    fixed = any(first_line(project.mended) in result for result in results)
     finding = {"severity": "high", "category": "correctness", "file": project.place, "line": 2,
                "title": "The mean of nothing divides by zero",
                "problem": "An empty list has length 0, and the sum is divided by it.",
@@ -281,7 +283,7 @@ def reviewing(project, results):
 
 
 def verifying(project, ids, results):
-    fixed = any(project.mended.splitlines()[0].strip() in result for result in results)
+    fixed = any(first_line(project.mended) in result for result in results)
     outcome, evidence = ("fixed", "it is asked before the division") if fixed else ("confirmed", "it still divides")
     answer = {"answers": [{"finding": each, "outcome": outcome, "evidence": evidence} for each in ids]}
     return [Read(project.place), *tampering(project), Hand(answer)], answer
@@ -309,7 +311,8 @@ def next_move(talk, raw):
         line |= {"cwd": cwd, "tree": tree_hash(cwd)}
     steps, answer = play(role, said, results)
     if not talk.tools:
-        return Move(text=without_tools(role, said, raw)), {**line, "move": "text"}
+        text = without_tools(role, said, raw)
+        return Move(text=text), {**line, "move": "text", "args": text}
     moves = [(step, move) for step in steps if (move := step.carry_out(talk.tools, cwd))]
     if len(results) < len(moves):
         step, move = moves[len(results)]
@@ -360,12 +363,21 @@ def without_tools(role, brief, raw):
     """For agents that edit by text alone: whole files under their names, or the answer."""
     project = project_of(brief)
     if role in ("review", "verify"):
-        decoded = raw.replace("\\\\", "\\")
-        return json.dumps(play(role, brief, [decoded])[1])
+        seen = [raw] if any(first_line(text) in raw for text in (project.broken, project.mended)) else []
+        # They look at a file once it has been named to them; a second time it is not there.
+        asks = f"I have to see {project.place} first."
+        return json.dumps(play(role, brief, seen)[1]) if seen or asks in raw else asks
     files = dict(project.files)
     if role == "rework":
         files = {project.place: files[project.place].replace(project.broken, project.mended)}
+    elif (outside := re.search(r"\bperson=([^\s\\\"]+)", brief)) and "planted-by-tool" not in raw:
+        # Once: they check all files of an answer before they write any.
+        files[f"{outside[1]}/planted-by-tool"] = "out\n"
     return "\n".join(f"{path}\n```\n{text}```\n" for path, text in files.items())
+
+
+def first_line(text):
+    return text.splitlines()[0].strip()
 
 
 # --- from outside ----------------------------------------------------------------------------------
