@@ -12,7 +12,7 @@ import time
 import clis
 import plays
 
-RUN_SECS = 90
+RUN_SECS = 300
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

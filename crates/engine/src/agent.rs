@@ -159,6 +159,11 @@ pub trait Adapter: Send + Sync {
     fn accounts(&self, _text: &str) -> Option<AgentEvent> {
         None
     }
+    /// Names in the directory it works in that it leaves for itself; they go when it has ended,
+    /// unless they were there before.
+    fn litter(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether a later run can go on in an earlier one's session.
     fn resumes(&self) -> bool {
         false
@@ -247,6 +252,7 @@ pub async fn run(
     contract::prepare(assignment, &invocation)?;
     let mut dialogue = adapter.dialogue(assignment);
     let spec = specify(adapter, assignment, invocation, dialogue.as_mut());
+    let litter = contract::absent(&assignment.dir, adapter.litter());
     let mut heard = Heard::default();
     let on_line = |line: Line| {
         let heeded = heed(adapter, dialogue.as_mut(), &line);
@@ -271,6 +277,7 @@ pub async fn run(
             },
             other => Error::Process(other),
         })?;
+    contract::sweep(&litter)?;
     let last = adapter.ended(ended.exit, &heard.complaint);
     if let Some(event) = last.filter(|event| heard.outweighs(event)) {
         heard.keep(event);

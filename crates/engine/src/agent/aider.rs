@@ -31,6 +31,7 @@ pub(super) const CLI: Cli = Cli {
         "DEEPSEEK_API_KEY",
     ],
     accounts: None,
+    litter: &[".aider.tags.cache.v4"],
     barred_exit: None,
     resumes: false,
     sums_over_session: false,

@@ -31,6 +31,7 @@ pub(super) const CLI: Cli = Cli {
         "CLAUDE_CODE_OAUTH_TOKEN",
     ],
     accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

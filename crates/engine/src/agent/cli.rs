@@ -35,6 +35,8 @@ pub struct Cli {
     pub invocation: fn(&Native, &Assignment) -> Invocation,
     /// Reads what it spent from a file that it leaves, where its output does not say so.
     pub accounts: Option<fn(&str) -> Option<AgentEvent>>,
+    /// What it leaves for itself where it works, and that is no part of the work.
+    pub litter: &'static [&'static str],
     pub events: fn(&str) -> Option<Vec<AgentEvent>>,
 }
 
@@ -142,6 +144,10 @@ impl Adapter for Native {
 
     fn accounts(&self, text: &str) -> Option<AgentEvent> {
         (self.cli.accounts?)(text)
+    }
+
+    fn litter(&self) -> &'static [&'static str] {
+        self.cli.litter
     }
 
     fn resumes(&self) -> bool {

@@ -37,6 +37,7 @@ pub(super) const CLI: Cli = Cli {
         "COPILOT_OFFLINE",
     ],
     accounts: Some(accounts),
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -56,6 +56,10 @@ impl<A: Adapter> Adapter for Equipped<A> {
         self.agent.accounts(text)
     }
 
+    fn litter(&self) -> &'static [&'static str] {
+        self.agent.litter()
+    }
+
     fn resumes(&self) -> bool {
         self.agent.resumes()
     }

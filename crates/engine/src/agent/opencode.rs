@@ -27,6 +27,7 @@ pub(super) const CLI: Cli = Cli {
         "OPENCODE_API_KEY",
     ],
     accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

@@ -28,6 +28,7 @@ pub(super) const CLI: Cli = Cli {
         "DASHSCOPE_API_KEY",
     ],
     accounts: None,
+    litter: &[],
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: true,
