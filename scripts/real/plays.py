@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from wire import Move, Tool
+from wire import Move
 
 BRIEF = re.compile(r"# (Build|Rework|Review|Verify findings on) (\S+?)(?:, round (\d+))?(?::|\n|\\n|$)")
 BRIEF_FILE = re.compile(r"(/[^\s`'\"<>]*/brief\.md)")
