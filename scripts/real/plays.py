@@ -21,7 +21,7 @@ RESULT_SHOWN = 6000
 
 @dataclass
 class Project:
-    """A change in two rounds: `files` has a defect that `broken` → `mended` removes."""
+    """A change in two rounds: `files` has a defect that `broken` → `mended` removes, in whole lines."""
     language: str
     base: dict
     files: dict
@@ -55,8 +55,8 @@ JAVASCRIPT = Project(
                            "const { mean } = require('./mean.js');\n\n"
                            "test('halves', () => assert.strictEqual(mean([1, 2]), 1.5));\n"},
     place="mean.js",
-    broken="(values) => values.reduce((a, b) => a + b, 0) / values.length;",
-    mended="(values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : 0);",
+    broken="exports.mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;\n",
+    mended="exports.mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : 0);\n",
     test="node --test",
 )
 RUST = Project(
