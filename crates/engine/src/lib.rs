@@ -10,6 +10,7 @@ pub mod manifest;
 pub mod news;
 pub mod perform;
 pub mod process;
+pub mod runs;
 pub mod sandbox;
 pub mod supplies;
 pub mod work;

@@ -168,6 +168,22 @@ fn lent(adapter: &dyn Adapter, home: &Path) -> Result<Vec<Lent>, Trouble> {
     Ok(lent)
 }
 
+/// Where nothing is confined the agent's own credentials are links in its home: whatever the agent
+/// renews is then renewed for the person too.
+pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trouble> {
+    for (from, to) in adapter.credentials() {
+        let to = home.join(to);
+        fs::create_dir_all(to.parent().unwrap_or(home))?;
+        if from.is_file() {
+            if fs::symlink_metadata(&to).is_ok() {
+                fs::remove_file(&to)?;
+            }
+            std::os::unix::fs::symlink(&from, &to)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
