@@ -3,19 +3,25 @@
 use flow::{Stage, TicketId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::job::{Ask, JobState, Work};
 use crate::record::{EventBody, Scope};
 
 /// What the log says of a job.
-pub(crate) fn job_story(id: i64, queue: &str, kind: &str) -> Value {
-    json!({ "job": id, "queue": queue, "kind": kind })
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct JobStory<'a> {
+    pub(crate) job: i64,
+    pub(crate) queue: &'a str,
+    pub(crate) kind: &'a str,
+    #[serde(flatten)]
+    pub(crate) failure: Option<JobFailure<'a>>,
 }
 
-pub(crate) fn job_failure(id: i64, queue: &str, kind: &str, attempts: i64, error: &str) -> Value {
-    json!({ "job": id, "queue": queue, "kind": kind, "attempts": attempts, "error": error })
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct JobFailure<'a> {
+    pub(crate) attempts: i64,
+    pub(crate) error: &'a str,
 }
 
 impl JobState {
