@@ -8,6 +8,7 @@ pub mod git;
 pub mod hash;
 pub mod manifest;
 pub mod news;
+mod own_home;
 pub mod perform;
 pub mod process;
 pub mod runs;

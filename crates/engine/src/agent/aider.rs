@@ -99,7 +99,10 @@ const ABOUT_ITSELF: &[&str] = &[
 #[expect(clippy::unnecessary_wraps, reason = "the form that all parsers have")]
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let about_itself = ABOUT_ITSELF.iter().any(|start| line.starts_with(start));
-    Some(if line.starts_with("litellm.") {
+    let error = ["litellm.", "Unable to "]
+        .iter()
+        .any(|start| line.starts_with(start));
+    Some(if error {
         vec![trouble::of(line)]
     } else if let Some(told) = line.strip_prefix("Tokens: ") {
         vec![spent(told)]

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Assignment, Error, Invocation};
+use crate::own_home;
 
 /// The version of what an agent is given and may answer.
 pub const CONTRACT: &str = "1";
@@ -42,11 +43,13 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
         }
         _ => {}
     }
-    let brief = brief_file(assignment);
-    fs::write(&brief, &assignment.brief).map_err(failed(&brief))?;
-    for (path, text) in &invocation.files {
-        fs::create_dir_all(path.parent().unwrap_or(&assignment.home)).map_err(failed(path))?;
-        fs::write(path, text).map_err(failed(path))?;
+    let brief = (brief_file(assignment), assignment.brief.clone());
+    for (path, text) in invocation.files.iter().chain([&brief]) {
+        // Both were the agent's own, if it was started here before.
+        let own = [&assignment.home, &assignment.scratch];
+        let own = own.into_iter().find(|dir| path.starts_with(dir));
+        let own = own.unwrap_or(&assignment.scratch);
+        own_home::write(own, path, text).map_err(failed(path))?;
     }
     Ok(())
 }

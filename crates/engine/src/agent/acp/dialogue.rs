@@ -155,7 +155,7 @@ impl Conversation {
         });
         let started = AgentEvent::Started {
             session: Some(self.session.clone()),
-            model: text(result, "/models/currentModelId"),
+            model: model(result),
         };
         let mut begun = heeded(
             self.ask(Asked::Work, "session/prompt", params),
@@ -186,6 +186,16 @@ impl Conversation {
         }
         over(events)
     }
+}
+
+/// Agents tell it in one of two places.
+fn model(result: &Value) -> Option<String> {
+    let told = text(result, "/models/currentModelId");
+    told.or_else(|| {
+        let mut options = list(result, "/configOptions");
+        let option = options.find(|option| option["id"] == "model")?;
+        text(option, "/currentValue")
+    })
 }
 
 fn refused(error: &Value) -> AgentEvent {

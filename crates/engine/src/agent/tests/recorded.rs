@@ -91,6 +91,37 @@ fn every_recording_is_understood_as_before() {
 }
 
 #[test]
+fn a_conversation_with_a_real_agent_is_answered_as_before() {
+    for (name, role) in [
+        ("opencode-builder", Role::Build),
+        ("copilot-builder", Role::Build),
+        ("gemini-reviewer", Role::Review),
+    ] {
+        let mut assignment = Desk::new().assignment();
+        assignment.role = role;
+        let agent = Acp(Command::parse("some-agent").unwrap());
+        let mut talk = agent.dialogue(&assignment).unwrap();
+        talk.open();
+        let path = fixtures().join("acp").join(format!("{name}.jsonl"));
+        let mut out = String::new();
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            let heeded = talk.hear(line);
+            for event in heeded.events.unwrap() {
+                writeln!(out, "{}", short(&format!("{event:?}"))).unwrap();
+            }
+            let said = String::from_utf8(heeded.reaction.say).unwrap();
+            if said.contains("outcome") {
+                writeln!(out, "  we say {}", said.trim_end()).unwrap();
+            }
+            if heeded.reaction.over {
+                writeln!(out, "over").unwrap();
+            }
+        }
+        expect_file![path.with_extension("events")].assert_eq(&out);
+    }
+}
+
+#[test]
 fn cursor_is_read_as_its_documentation_has_it() {
     let cli = known::find("cursor").unwrap();
     let lines = [
