@@ -14,14 +14,31 @@ pub(crate) struct JobStory<'a> {
     pub(crate) job: i64,
     pub(crate) queue: &'a str,
     pub(crate) kind: &'a str,
-    #[serde(flatten)]
-    pub(crate) failure: Option<JobFailure<'a>>,
+    /// Of one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) attempts: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct JobFailure<'a> {
-    pub(crate) attempts: i64,
-    pub(crate) error: &'a str,
+impl<'a> JobStory<'a> {
+    pub(crate) fn new(job: i64, queue: &'a str, kind: &'a str) -> Self {
+        Self {
+            job,
+            queue,
+            kind,
+            attempts: None,
+            error: None,
+        }
+    }
+
+    pub(crate) fn failed(self, attempts: i64, error: &'a str) -> Self {
+        Self {
+            attempts: Some(attempts),
+            error: Some(error),
+            ..self
+        }
+    }
 }
 
 impl JobState {

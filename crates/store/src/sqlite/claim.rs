@@ -10,7 +10,7 @@ use flow::{TicketId, Time};
 
 use crate::error::Error;
 use crate::job::{Ask, Leased};
-use crate::rows::{self, JobFailure, JobStory, int, nat};
+use crate::rows::{self, JobStory, int, nat};
 
 use super::jobs::{LEASED_COLUMNS, leased};
 use super::writer::{Tx, now};
@@ -103,15 +103,7 @@ impl Tx<'_> {
         for job in lapsed {
             let attempts = job.attempts + 1;
             let error = format!("the lease of {} ran out", job.holder);
-            let story = JobStory {
-                job: job.id,
-                queue,
-                kind: &job.kind,
-                failure: Some(JobFailure {
-                    attempts,
-                    error: &error,
-                }),
-            };
+            let story = JobStory::new(job.id, queue, &job.kind).failed(attempts, &error);
             let name = if attempts > i64::from(self.settings.attempts_max) {
                 self.end_dead(job.id, attempts, &error)?;
                 "job_dead"
@@ -137,12 +129,7 @@ impl Tx<'_> {
             .execute(params![job.id.0, int(job.fence), job.holder, job.until.0])?;
         if !chosen.tracked {
             let ticket = job.ticket.as_ref().map(TicketId::as_str);
-            let story = JobStory {
-                job: job.id.0,
-                queue: &job.queue,
-                kind: &chosen.kind,
-                failure: None,
-            };
+            let story = JobStory::new(job.id.0, &job.queue, &chosen.kind);
             self.tell("job_claimed", &job.holder, ticket, &story)?;
         }
         Ok(job)

@@ -8,7 +8,7 @@ use flow::Time;
 
 use crate::error::Error;
 use crate::job::{Ask, Ended, JobId, Leased, Outcome};
-use crate::rows::{self, JobFailure, JobStory};
+use crate::rows::{self, JobStory};
 
 use super::jobs::{assert_fence, held};
 use super::writer::Tx;
@@ -39,12 +39,7 @@ impl Tx<'_> {
             return Err(Error::of_a_ticket(&ended.job.0.to_string()));
         }
         let queue = row.get_ref(6)?.as_str()?;
-        let mut story = JobStory {
-            job: held.id,
-            queue,
-            kind: row.get_ref(7)?.as_str()?,
-            failure: None,
-        };
+        let mut story = JobStory::new(held.id, queue, row.get_ref(7)?.as_str()?);
         let attempts = row.get::<_, i64>(9)? + 1;
         let name = match &ended.outcome {
             Outcome::Done { result } => {
@@ -52,13 +47,13 @@ impl Tx<'_> {
                 "job_done"
             }
             Outcome::Retry { error, not_before } => {
-                story.failure = Some(JobFailure { attempts, error });
+                story = story.failed(attempts, error);
                 self.end_retry(held.id, not_before.0, attempts, error)?;
                 self.made_ready(queue);
                 "job_retried"
             }
             Outcome::Dead { error } => {
-                story.failure = Some(JobFailure { attempts, error });
+                story = story.failed(attempts, error);
                 self.end_dead(held.id, attempts, error)?;
                 "job_dead"
             }

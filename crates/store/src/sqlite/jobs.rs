@@ -179,12 +179,7 @@ impl Tx<'_> {
 
     fn add_free(&mut self, job: &JobColumns) -> Result<i64, Error> {
         let id = self.add_job(job)?;
-        let story = JobStory {
-            job: id,
-            queue: &job.queue,
-            kind: &job.kind,
-            failure: None,
-        };
+        let story = JobStory::new(id, &job.queue, &job.kind);
         self.tell("job_enqueued", "", None, &story)?;
         Ok(id)
     }
