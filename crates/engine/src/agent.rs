@@ -155,6 +155,15 @@ pub trait Adapter: Send + Sync {
     fn ended(&self, _exit: Exit, _complaint: &str) -> Option<AgentEvent> {
         None
     }
+    /// What the file says in which it keeps its accounts, if it left one.
+    fn accounts(&self, _text: &str) -> Option<AgentEvent> {
+        None
+    }
+    /// Names in the directory it works in that it leaves for itself; they go when it has ended,
+    /// unless they were there before.
+    fn litter(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether a later run can go on in an earlier one's session.
     fn resumes(&self) -> bool {
         false
@@ -243,6 +252,7 @@ pub async fn run(
     contract::prepare(assignment, &invocation)?;
     let mut dialogue = adapter.dialogue(assignment);
     let spec = specify(adapter, assignment, invocation, dialogue.as_mut());
+    let litter = contract::absent(&assignment.dir, adapter.litter());
     let mut heard = Heard::default();
     let on_line = |line: Line| {
         let heeded = heed(adapter, dialogue.as_mut(), &line);
@@ -267,11 +277,16 @@ pub async fn run(
             },
             other => Error::Process(other),
         })?;
+    contract::sweep(&litter)?;
     let last = adapter.ended(ended.exit, &heard.complaint);
     if let Some(event) = last.filter(|event| heard.outweighs(event)) {
         heard.keep(event);
     }
-    let result = heard.result(contract::read_result(&assignment.result_file));
+    let accounts = contract::read_bounded(&contract::accounts_file(assignment));
+    if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
+        heard.keep(event);
+    }
+    let result = heard.result(contract::read_bounded(&assignment.result_file));
     let told = told(adapter, assignment, &heard, result.as_ref());
     Ok(Report {
         exit: ended.exit,

@@ -30,6 +30,8 @@ pub(super) const CLI: Cli = Cli {
         "OPENROUTER_API_KEY",
         "DEEPSEEK_API_KEY",
     ],
+    accounts: None,
+    litter: &[".aider.tags.cache.v4"],
     barred_exit: None,
     resumes: false,
     sums_over_session: false,

@@ -30,6 +30,8 @@ pub(super) const CLI: Cli = Cli {
         "ANTHROPIC_BASE_URL",
         "CLAUDE_CODE_OAUTH_TOKEN",
     ],
+    accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

@@ -33,6 +33,10 @@ pub struct Cli {
     pub resumes: bool,
     pub sums_over_session: bool,
     pub invocation: fn(&Native, &Assignment) -> Invocation,
+    /// Reads what it spent from a file that it leaves, where its output does not say so.
+    pub accounts: Option<fn(&str) -> Option<AgentEvent>>,
+    /// What it leaves for itself where it works, and that is no part of the work.
+    pub litter: &'static [&'static str],
     pub events: fn(&str) -> Option<Vec<AgentEvent>>,
 }
 
@@ -136,6 +140,14 @@ impl Adapter for Native {
             });
         }
         (!message.is_empty()).then(|| trouble::of(message))
+    }
+
+    fn accounts(&self, text: &str) -> Option<AgentEvent> {
+        (self.cli.accounts?)(text)
+    }
+
+    fn litter(&self) -> &'static [&'static str] {
+        self.cli.litter
     }
 
     fn resumes(&self) -> bool {

@@ -31,6 +31,8 @@ pub(super) const CLI: Cli = Cli {
     }],
     files: &[".codex/auth.json"],
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
+    accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -19,7 +19,12 @@ pub fn brief_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
-/// Directories that must be there, and a result that must not: one of an
+/// Where an agent may leave what it spent, if it wants a file for it.
+pub(super) fn accounts_file(assignment: &Assignment) -> PathBuf {
+    assignment.scratch.join("accounts.json")
+}
+
+/// Directories that must be there, and answers that must not: those of an
 /// earlier attempt would be taken for this one's.
 pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Result<(), Error> {
     let failed = |path: &Path| {
@@ -37,11 +42,13 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
     ] {
         fs::create_dir_all(dir).map_err(failed(dir))?;
     }
-    match fs::remove_file(&assignment.result_file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(failed(&assignment.result_file)(error));
+    for answer in [&assignment.result_file, &accounts_file(assignment)] {
+        match fs::remove_file(answer) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(answer)(error));
+            }
+            _ => {}
         }
-        _ => {}
     }
     let brief = (brief_file(assignment), assignment.brief.clone());
     for (path, text) in invocation.files.iter().chain([&brief]) {
@@ -91,8 +98,33 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
     env
 }
 
+/// Those of the names that are not there.
+pub(super) fn absent(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let paths = names.iter().map(|name| dir.join(name));
+    paths
+        .filter(|path| path.symlink_metadata().is_err())
+        .collect()
+}
+
+/// Removes what has come since, links as links.
+pub(super) fn sweep(paths: &[PathBuf]) -> Result<(), Error> {
+    for path in paths.iter().filter(|path| path.symlink_metadata().is_ok()) {
+        let is_dir = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let removed = if is_dir {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        };
+        removed.map_err(|source| Error::File {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
 /// A link is not followed: it could lead to a file that only we may read.
-pub(super) fn read_result(path: &Path) -> Option<String> {
+pub(super) fn read_bounded(path: &Path) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
@@ -104,4 +136,22 @@ pub(super) fn read_result(path: &Path) -> Option<String> {
         .ok()?;
     let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{FFFD}");
     (!text.trim().is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn litter_goes_and_what_was_there_before_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("kept")).unwrap();
+        let litter = absent(dir.path(), &["kept", "cache", "link", "nothing"]);
+        fs::create_dir_all(at("cache/deep")).unwrap();
+        std::os::unix::fs::symlink(at("kept"), at("link")).unwrap();
+        sweep(&litter).unwrap();
+        assert!(at("kept").is_dir());
+        assert!(!at("cache").exists() && at("link").symlink_metadata().is_err());
+    }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::contract::accounts_file;
 use super::stream_json::{number, object, text, used};
 use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
 
@@ -22,6 +23,7 @@ pub(super) const CLI: Cli = Cli {
             "--no-auto-update",
             "--disable-builtin-mcps",
             "--add-dir",
+            "--usage-output-file",
         ],
     }],
     files: &[".copilot/config.json"],
@@ -34,9 +36,11 @@ pub(super) const CLI: Cli = Cli {
         "COPILOT_MODEL",
         "COPILOT_OFFLINE",
     ],
+    accounts: Some(accounts),
+    litter: &[],
     barred_exit: None,
     resumes: true,
-    sums_over_session: false,
+    sums_over_session: true,
     invocation,
     events,
 };
@@ -53,6 +57,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         .and(&["--no-custom-instructions", "--allow-all-tools"])
         .with("--add-dir", Some(&assignment.scratch))
         .with("--add-dir", assignment.result_file.parent())
+        .with("--usage-output-file", Some(accounts_file(assignment)))
         .with("--model", assignment.model.as_ref())
         .when(judges, &["--deny-tool", "write"])
         .when(judges && !confined, &["--deny-tool", "shell"]);
@@ -83,7 +88,7 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
         "tool.execution_start" => vec![used(text(data, "/toolName"), data.get("arguments"))],
         "tool.execution_complete" => denied(data).into_iter().collect(),
         "session.error" => vec![trouble::of(&text(data, "/message").unwrap_or_default())],
-        // It counts in requests of its own, not in tokens or money.
+        // What it spent is in a file that it writes afterwards.
         "result" => vec![
             started(text(&value, "/sessionId"), None),
             AgentEvent::Finished,
@@ -94,15 +99,29 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
 
 fn said(data: &Value) -> Vec<AgentEvent> {
     let text = text(data, "/content").filter(|text| !text.trim().is_empty());
-    let mut events = vec![AgentEvent::Spent {
+    text.map(|text| AgentEvent::Answered { text })
+        .into_iter()
+        .collect()
+}
+
+/// All models of the session together; the one that it used last gives the name.
+fn accounts(written: &str) -> Option<AgentEvent> {
+    let value: Value = serde_json::from_str(written).ok()?;
+    let models = value["modelMetrics"].as_object()?;
+    let sum = |name: &str| {
+        let path = format!("/usage/{name}");
+        let told = models.values().filter_map(|model| number(model, &path));
+        told.reduce(u64::saturating_add)
+    };
+    Some(AgentEvent::Spent {
         usage: Usage {
-            tokens_out: number(data, "/outputTokens"),
-            ..Usage::default()
+            usd_micros: None,
+            tokens_in: sum("inputTokens"),
+            tokens_out: sum("outputTokens"),
+            tokens_cached: sum("cacheReadTokens"),
         },
-        model: None,
-    }];
-    events.extend(text.map(|text| AgentEvent::Answered { text }));
-    events
+        model: text(&value, "/currentModel"),
+    })
 }
 
 /// Which rule it was is told in the message, between backquotes.
@@ -110,4 +129,25 @@ fn denied(data: &Value) -> Option<AgentEvent> {
     let message = text(data, "/error/message")?;
     let rule = message.split('`').nth(1).unwrap_or_default().to_owned();
     (data["error"]["code"] == "denied").then_some(AgentEvent::Denied { tool: rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_the_sum_over_all_models() {
+        let one = r#"{"usage": {"inputTokens": 4000, "outputTokens": 200, "cacheReadTokens": 10}}"#;
+        let written =
+            format!(r#"{{"modelMetrics": {{"a": {one}, "b": {one}}}, "currentModel": "b"}}"#);
+        let Some(AgentEvent::Spent { usage, model }) = accounts(&written) else {
+            panic!("not understood")
+        };
+        assert_eq!((usage.tokens_in, usage.tokens_out), (Some(8000), Some(400)));
+        assert_eq!(
+            (usage.tokens_cached, model.as_deref()),
+            (Some(20), Some("b"))
+        );
+        assert_eq!(accounts("no JSON"), None);
+    }
 }

@@ -19,6 +19,8 @@ pub(super) const CLI: Cli = Cli {
     }],
     files: &[".config/cursor/auth.json", ".cursor/cli-config.json"],
     variables: &["CURSOR_API_KEY"],
+    accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

@@ -52,6 +52,14 @@ impl<A: Adapter> Adapter for Equipped<A> {
         self.agent.ended(exit, complaint)
     }
 
+    fn accounts(&self, text: &str) -> Option<AgentEvent> {
+        self.agent.accounts(text)
+    }
+
+    fn litter(&self) -> &'static [&'static str] {
+        self.agent.litter()
+    }
+
     fn resumes(&self) -> bool {
         self.agent.resumes()
     }

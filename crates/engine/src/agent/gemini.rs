@@ -32,6 +32,8 @@ pub(super) const CLI: Cli = Cli {
         "GOOGLE_CLOUD_PROJECT",
         "GOOGLE_CLOUD_LOCATION",
     ],
+    accounts: None,
+    litter: &[],
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: false,

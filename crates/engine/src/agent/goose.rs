@@ -37,6 +37,8 @@ pub(super) const CLI: Cli = Cli {
         "GOOGLE_API_KEY",
         "OPENROUTER_API_KEY",
     ],
+    accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -26,6 +26,8 @@ pub(super) const CLI: Cli = Cli {
         "OPENROUTER_API_KEY",
         "OPENCODE_API_KEY",
     ],
+    accounts: None,
+    litter: &[],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

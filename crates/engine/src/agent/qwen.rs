@@ -1,6 +1,6 @@
 //! Qwen Code: Gemini CLI's flags and settings, Claude Code's line format and schema.
 
-use super::cli::{Cli, Native, Probe};
+use super::cli::{Cli, Native, Probe, confined};
 use super::gemini::{arguments, settings, shut_tools};
 use super::{AgentEvent, Assignment, Invocation, schema, stream_json};
 
@@ -27,6 +27,8 @@ pub(super) const CLI: Cli = Cli {
         "OPENAI_MODEL",
         "DASHSCOPE_API_KEY",
     ],
+    accounts: None,
+    litter: &[],
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: true,
@@ -40,7 +42,13 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
     } else {
         "qwen-oauth"
     };
-    let shut = shut_tools(assignment, &["write_file", "edit", "notebook_edit"]);
+    // Without its tool for writing it refuses every command with a redirection, harmless ones too;
+    // so a judge whom the sandbox holds keeps it, and finds that it cannot write.
+    let shut = if confined(assignment) {
+        Vec::new()
+    } else {
+        shut_tools(assignment, &["write_file", "edit", "notebook_edit"])
+    };
     let schema = schema::of(assignment.role).to_string();
     Invocation {
         args: arguments(assignment, "auto-edit")

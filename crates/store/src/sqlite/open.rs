@@ -96,7 +96,7 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
     migrate(db)
 }
 
-/// Of several that open a new file together, SQLite refuses all but one at once, whatever the busy
+/// Of several that open a new file together, `SQLite` refuses all but one at once, whatever the busy
 /// timeout: each reads, and none may become the writer. Who was refused waits for a writer's turn, as
 /// the timeout has it, and looks again; mostly it is done then.
 fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
