@@ -50,7 +50,6 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         facts: Facts::default(),
         limits: Limits::default(),
         model: Some("some-model".to_owned()),
-        copy: None,
         session: (role == Role::Build).then_some(session),
         confinement: confined.then(confinement),
     }
