@@ -135,6 +135,11 @@ impl Files {
         self.data.join(&self.of_ticket).join("worktree")
     }
 
+    /// There once the worktree has been set up.
+    pub fn set_up(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("set-up")
+    }
+
     /// The home of an agent that goes on in its own session from round to round.
     pub fn home(&self, agent: &str) -> PathBuf {
         self.data.join(&self.of_ticket).join("homes").join(agent)
@@ -143,11 +148,6 @@ impl Files {
     /// All jobs' directories.
     pub fn jobs(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("jobs")
-    }
-
-    /// There once the worktree has been set up.
-    pub fn set_up(&self) -> PathBuf {
-        self.data.join(&self.of_ticket).join("set-up")
     }
 
     /// A job's own directory.

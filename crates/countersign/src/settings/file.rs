@@ -39,6 +39,15 @@ enum WrittenCheck {
     },
 }
 
+/// How a fresh checkout becomes usable.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct WrittenSetup {
+    run: Option<String>,
+    timeout_secs: Option<u64>,
+    caches: Vec<String>,
+}
+
 /// An agent as the project wants it: another name, model or place for one that is known, or a
 /// command of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -55,15 +64,6 @@ pub struct Agent {
     pub env: Vec<String>,
     /// Files below the home that are lent to it, beside the CLI's own.
     pub files: Vec<String>,
-}
-
-/// How a fresh checkout becomes usable.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct WrittenSetup {
-    run: Option<String>,
-    timeout_secs: Option<u64>,
-    caches: Vec<String>,
 }
 
 /// A command that must succeed on the commit.

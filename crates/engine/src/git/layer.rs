@@ -54,7 +54,9 @@ impl Repository {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let run = format!("{} {} {count}", layer.display(), std::process::id());
         let name = crate::hash::short(run.as_bytes());
-        let pack = self.common.join(format!("objects/pack/pack-{name}.pack"));
+        // Forty digits, as libraries that read git's files by themselves want a pack's name.
+        let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
+        let pack = self.common.join(name);
         if pack.exists() {
             return Err(Error::file(&pack)(io::ErrorKind::AlreadyExists.into()));
         }

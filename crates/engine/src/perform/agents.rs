@@ -100,11 +100,11 @@ pub async fn run(
     let own = held.dir();
     fs::create_dir_all(&own)?;
     let mut assignment = assignment(held, member, role, brief, dir, &own, limit_secs)?;
+    let (shop, adapter) = (held.shop, member.adapter.as_ref());
     if role == Role::Build {
         // Its home is empty: without this git would not let it commit.
         assignment.env.extend(signs_as(&member.name));
     }
-    let (shop, adapter) = (held.shop, member.adapter.as_ref());
     assignment.confinement = room::of_agent(shop, role, &assignment, adapter, &own)?;
     if assignment.confinement.is_none() {
         room::link_credentials(adapter, &assignment.home)?;
@@ -135,6 +135,19 @@ pub async fn run(
         tampered: None,
         isolation: report.proof.map(|proof| proof.describe()),
     })
+}
+
+fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
+    let who = identity(builder);
+    ["AUTHOR", "COMMITTER"]
+        .iter()
+        .flat_map(|part| {
+            [
+                (format!("GIT_{part}_NAME").into(), who.name.clone().into()),
+                (format!("GIT_{part}_EMAIL").into(), who.email.clone().into()),
+            ]
+        })
+        .collect()
 }
 
 /// One start of the agent, on record before and after.
@@ -245,19 +258,6 @@ fn failed(report: &Report, what: &str) -> Trouble {
     Trouble::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
 }
 
-fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
-    let who = identity(builder);
-    ["AUTHOR", "COMMITTER"]
-        .iter()
-        .flat_map(|part| {
-            [
-                (format!("GIT_{part}_NAME").into(), who.name.clone().into()),
-                (format!("GIT_{part}_EMAIL").into(), who.email.clone().into()),
-            ]
-        })
-        .collect()
-}
-
 fn trouble(error: agent::Error) -> Trouble {
     match error {
         agent::Error::NotInstalled { .. }
@@ -297,12 +297,7 @@ fn assignment(
     let (ticket, lease, limits) = (held.ticket, held.lease, &held.shop.project.policy.limits);
     let put = ticket.submission.as_ref();
     let session = session(held, member, role);
-    let goes_on = role == Role::Build && member.adapter.resumes();
-    let home = if goes_on {
-        held.shop.files(&ticket.id).home(member.adapter.format())
-    } else {
-        own.join("home")
-    };
+    let home = home(held, member, role);
     Ok(Assignment {
         run_id: RunId::new(&format!("{}.{}.{}", ticket.id, lease.serial, lease.fence))
             .map_err(Trouble::permanent)?,
@@ -333,6 +328,16 @@ fn assignment(
         session,
         confinement: None,
     })
+}
+
+/// One that goes on in its own session finds it in its home.
+pub fn home(held: &Held<'_>, member: &Member, role: Role) -> PathBuf {
+    if role == Role::Build && member.adapter.resumes() {
+        let files = held.shop.files(&held.ticket.id);
+        files.home(member.adapter.format())
+    } else {
+        held.dir().join("home")
+    }
 }
 
 /// A builder goes on where it was; whoever judges begins with a fresh mind. A try that was cut

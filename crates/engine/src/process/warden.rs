@@ -20,13 +20,14 @@ const LOOK_EVERY: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
+/// Every how many looks the memory is added up: that reads a file for each process.
+const COUNT_EVERY: u32 = 5;
+
 /// What is left to us on the disk of a directory.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(dir)?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
-/// Every how many looks the memory is added up: that reads a file for each process.
-const COUNT_EVERY: u32 = 5;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
