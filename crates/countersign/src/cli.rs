@@ -15,6 +15,7 @@ mod prompt;
 mod run;
 mod status;
 mod ticket;
+mod transcript;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,7 +25,6 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::settings::Surroundings;
-pub use doctor::Examined;
 use out::Out;
 
 /// No agent's change lands on one signature.

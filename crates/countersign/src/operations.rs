@@ -1,8 +1,10 @@
 //! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
+mod agents;
 mod confinement;
 pub mod demo;
+pub mod doctor;
 pub mod epics;
 pub mod escalations;
 pub mod export;
@@ -12,6 +14,7 @@ pub mod insights;
 pub mod project;
 pub mod run;
 pub mod tickets;
+pub mod transcripts;
 
 use std::sync::Arc;
 

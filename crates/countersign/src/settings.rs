@@ -123,6 +123,17 @@ pub fn wants_colour() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// What an agent is passed of the environment: what is set of these, and nothing else.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn passed_on<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsString, OsString)> {
+    let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+    set.filter(|(_, value): &(OsString, OsString)| !value.is_empty())
+        .collect()
+}
+
 /// The environment as it is: a scripted agent takes its part from it.
 #[expect(
     clippy::disallowed_methods,

@@ -78,6 +78,7 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: data_dir.to_owned(),
         stdin: Vec::new(),
+        converses: false,
         transcript: data_dir.join("transcript"),
         limits: Limits {
             term_grace: Duration::from_millis(100),

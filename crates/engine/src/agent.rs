@@ -7,31 +7,48 @@
 //! is untrusted text, and is neither believed nor cleaned here.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use heard::Heard;
 
-use crate::process::{self, Exit, Host, Limits, Line, RunId, Spec, Stop};
+use crate::process::{self, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream};
 use crate::sandbox::{Confinement, Proof};
 
+mod acp;
+mod aider;
 pub mod answer;
+mod claude;
+mod cli;
+mod codex;
 pub mod command;
+mod contract;
+mod copilot;
+mod cursor;
+mod equipped;
 pub mod event;
+mod gemini;
+mod goose;
 mod heard;
+pub mod installed;
+pub mod known;
+mod opencode;
+pub mod quota;
+mod qwen;
+mod schema;
 pub mod scripted;
+pub mod session;
+mod stream_json;
+mod trouble;
 
+pub use acp::Acp;
+pub use cli::{Cli, Native, Probe};
 pub use command::Command;
+pub use contract::{CONTRACT, brief_file};
+pub use equipped::Equipped;
 pub use event::{AgentEvent, Usage};
 pub use scripted::Scripted;
-
-/// The version of what an agent is given and may answer; see docs/agents.md.
-pub const CONTRACT: &str = "1";
-
-/// How much of a result file is read.
-const RESULT_MAX: usize = 16 << 20;
+pub use session::Session;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -101,26 +118,64 @@ pub struct Assignment {
     pub facts: Facts,
     pub limits: Limits,
     pub model: Option<String>,
+    /// The session to go on in, where the agent can and has one.
+    pub session: Option<Session>,
     /// What it may see and touch; without one, all that we may.
     pub confinement: Option<Confinement>,
 }
 
 /// How an adapter wants its agent started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     pub program: OsString,
     pub args: Vec<OsString>,
     /// Beside the contract's variables, and stronger.
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Vec<u8>,
+    /// Settings that it reads from files: where they go, and what is in them.
+    pub files: Vec<(PathBuf, String)>,
 }
 
 /// What is particular about one agent. Pure: nothing is started or read here.
 pub trait Adapter: Send + Sync {
+    /// As people know it.
     fn name(&self) -> &str;
+    /// Whose output it reads; a transcript can be read again by that name.
+    fn format(&self) -> &'static str {
+        "command"
+    }
     fn invocation(&self, assignment: &Assignment) -> Invocation;
-    /// What a line of its stdout means, if it means anything.
-    fn event(&self, line: &str) -> Option<AgentEvent>;
+    /// What a line of its stdout means. None: the line is not of its format, and may be the answer.
+    fn events(&self, line: &str) -> Option<Vec<AgentEvent>>;
+    /// How it is talked to, if it wants more than its first input.
+    fn dialogue(&self, _assignment: &Assignment) -> Option<Box<dyn Dialogue>> {
+        None
+    }
+    /// What its end says that its output did not.
+    fn ended(&self, _exit: Exit, _complaint: &str) -> Option<AgentEvent> {
+        None
+    }
+    /// What the file says in which it keeps its accounts, if it left one.
+    fn accounts(&self, _text: &str) -> Option<AgentEvent> {
+        None
+    }
+    /// Names in the directory it works in that it leaves for itself; they go when it has ended,
+    /// unless they were there before.
+    fn litter(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// Whether a later run can go on in an earlier one's session.
+    fn resumes(&self) -> bool {
+        false
+    }
+    /// Whether what it says was spent is for the whole session and not for the run.
+    fn sums_over_session(&self) -> bool {
+        false
+    }
+    /// What helps where it may not work at all.
+    fn cure(&self) -> String {
+        String::new()
+    }
     /// What it must be able to read, beside the system, the tools and its own directories.
     fn reads(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -129,6 +184,21 @@ pub trait Adapter: Send + Sync {
     fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
         Vec::new()
     }
+}
+
+/// A conversation with an agent as a state machine: a line in, lines out. Pure, like the adapter.
+pub trait Dialogue: Send {
+    /// What is said first.
+    fn open(&mut self) -> Vec<u8>;
+    fn hear(&mut self, line: &str) -> Heeded;
+}
+
+/// What a line of a conversation comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heeded {
+    pub reaction: Reaction,
+    /// None: the line is not of the protocol.
+    pub events: Option<Vec<AgentEvent>>,
 }
 
 /// Where a result was found.
@@ -150,10 +220,16 @@ pub struct Report {
     /// None if it answered nothing at all.
     pub result: Option<(String, Source)>,
     pub events: Vec<AgentEvent>,
+    /// Of this run.
     pub usage: Usage,
     pub wall: Duration,
-    pub session: Option<String>,
+    /// Where a later run can go on.
+    pub session: Option<Session>,
     pub model: Option<String>,
+    pub turns: Option<u64>,
+    pub denials: u64,
+    /// What kept it from its work, if it says so: no quota, no right, or a failure.
+    pub trouble: Option<AgentEvent>,
     pub transcript: PathBuf,
     /// The end of stderr, for a message that says why.
     pub complaint: String,
@@ -172,33 +248,24 @@ pub async fn run(
     mut on_event: impl FnMut(&AgentEvent) + Send,
     stop: Stop,
 ) -> Result<Report, Error> {
-    prepare(assignment)?;
     let invocation = adapter.invocation(assignment);
-    let mut env = contract(assignment);
-    for (name, value) in invocation.env {
-        env.retain(|(known, _)| *known != name);
-        env.push((name, value));
-    }
-    let spec = Spec {
-        run_id: assignment.run_id.clone(),
-        program: invocation.program,
-        args: invocation.args,
-        env,
-        cwd: assignment.dir.clone(),
-        stdin: invocation.stdin,
-        transcript: assignment.transcript.clone(),
-        limits: assignment.limits,
-        confinement: assignment.confinement.clone().map(|mut confinement| {
-            confinement.read.extend(adapter.reads());
-            confinement
-        }),
-    };
+    contract::prepare(assignment, &invocation)?;
+    let mut dialogue = adapter.dialogue(assignment);
+    let spec = specify(adapter, assignment, invocation, dialogue.as_mut());
+    let litter = contract::absent(&assignment.dir, adapter.litter());
     let mut heard = Heard::default();
     let on_line = |line: Line| {
-        if let Some(event) = heard.take(adapter, line) {
+        let heeded = heed(adapter, dialogue.as_mut(), &line);
+        if line.stream == Stream::Err {
+            heard.hear_complaint(&line.text);
+        } else if heeded.events.is_none() {
+            heard.hear_text(&line);
+        }
+        for event in heeded.events.into_iter().flatten() {
             on_event(&event);
             heard.keep(event);
         }
+        heeded.reaction
     };
     let ended = host
         .run(spec, on_line, stop)
@@ -210,23 +277,28 @@ pub async fn run(
             },
             other => Error::Process(other),
         })?;
-    let result = heard.result(read_result(&assignment.result_file));
-    let mut usage = heard.usage;
-    let mut model = heard.model.or_else(|| assignment.model.clone());
-    if let Some((text, Source::File | Source::Json)) = &result
-        && let Some((told, name)) = event::usage_in(text)
-    {
-        usage = usage.or(told);
-        model = name.or(model);
+    contract::sweep(&litter)?;
+    let last = adapter.ended(ended.exit, &heard.complaint);
+    if let Some(event) = last.filter(|event| heard.outweighs(event)) {
+        heard.keep(event);
     }
+    let accounts = contract::read_bounded(&contract::accounts_file(assignment));
+    if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
+        heard.keep(event);
+    }
+    let result = heard.result(contract::read_bounded(&assignment.result_file));
+    let told = told(adapter, assignment, &heard, result.as_ref());
     Ok(Report {
         exit: ended.exit,
         result,
         events: heard.events,
-        usage,
+        usage: told.usage,
         wall: ended.wall,
-        session: heard.session,
-        model,
+        session: told.session,
+        model: told.model,
+        turns: heard.turns,
+        denials: heard.denials,
+        trouble: heard.trouble,
         transcript: assignment.transcript.clone(),
         complaint: heard.complaint,
         survivors: ended.survivors,
@@ -234,89 +306,94 @@ pub async fn run(
     })
 }
 
-/// The brief's place, for agents that read it from a file.
-pub fn brief_file(assignment: &Assignment) -> PathBuf {
-    assignment.scratch.join("brief.md")
+fn specify(
+    adapter: &dyn Adapter,
+    assignment: &Assignment,
+    invocation: Invocation,
+    dialogue: Option<&mut Box<dyn Dialogue>>,
+) -> Spec {
+    let mut env = contract::environment(assignment);
+    for (name, value) in invocation.env {
+        env.retain(|(known, _)| *known != name);
+        env.push((name, value));
+    }
+    let converses = dialogue.is_some();
+    Spec {
+        run_id: assignment.run_id.clone(),
+        program: invocation.program,
+        args: invocation.args,
+        env,
+        cwd: assignment.dir.clone(),
+        stdin: dialogue.map_or(invocation.stdin, |dialogue| dialogue.open()),
+        converses,
+        transcript: assignment.transcript.clone(),
+        limits: assignment.limits,
+        confinement: assignment.confinement.clone().map(|mut confinement| {
+            confinement.read.extend(adapter.reads());
+            confinement
+        }),
+    }
 }
 
-/// Directories that must be there, and a result that must not: one of an
-/// earlier attempt would be taken for this one's.
-fn prepare(assignment: &Assignment) -> Result<(), Error> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::File { path, source }
-    };
-    let parent = assignment
-        .result_file
-        .parent()
-        .unwrap_or(&assignment.scratch);
-    for dir in [
-        &assignment.home,
-        &assignment.scratch.join("tmp"),
-        &parent.to_owned(),
-    ] {
-        fs::create_dir_all(dir).map_err(failed(dir))?;
-    }
-    match fs::remove_file(&assignment.result_file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(failed(&assignment.result_file)(error));
-        }
-        _ => {}
-    }
-    let brief = brief_file(assignment);
-    fs::write(&brief, &assignment.brief).map_err(failed(&brief))
-}
-
-/// The environment of contract version 1.
-fn contract(assignment: &Assignment) -> Vec<(OsString, OsString)> {
-    let mut env = assignment.env.clone();
-    let mut set = |name: &str, value: OsString| {
-        env.retain(|(known, _)| known != name);
-        env.push((name.into(), value));
-    };
-    let facts = &assignment.facts;
-    set("HOME", assignment.home.clone().into());
-    set("TMPDIR", assignment.scratch.join("tmp").into());
-    set("COUNTERSIGN_CONTRACT", CONTRACT.into());
-    set("COUNTERSIGN_ROLE", assignment.role.as_str().into());
-    set("COUNTERSIGN_TICKET", assignment.ticket.clone().into());
-    set("COUNTERSIGN_ROUND", assignment.round.to_string().into());
-    set("COUNTERSIGN_SLOT", assignment.slot.to_string().into());
-    set("COUNTERSIGN_BRIEF_FILE", brief_file(assignment).into());
-    set(
-        "COUNTERSIGN_RESULT_FILE",
-        assignment.result_file.clone().into(),
-    );
-    let optional = [
-        ("COUNTERSIGN_COMMIT", &facts.commit),
-        ("COUNTERSIGN_BASE", &facts.base),
-        ("COUNTERSIGN_BRANCH", &facts.branch),
-        ("COUNTERSIGN_MODEL", &assignment.model),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            set(name, value.into());
+/// A line of stderr means nothing; one of stdout what the adapter, or the conversation, makes of it.
+fn heed(adapter: &dyn Adapter, dialogue: Option<&mut Box<dyn Dialogue>>, line: &Line) -> Heeded {
+    match (line.stream, dialogue) {
+        (Stream::Err, _) => Heeded::default(),
+        (Stream::Out, Some(dialogue)) => dialogue.hear(&line.text),
+        (Stream::Out, None) => {
+            let events = adapter.events(&line.text);
+            let over = events
+                .iter()
+                .flatten()
+                .any(|event| *event == AgentEvent::Finished);
+            Heeded {
+                reaction: Reaction {
+                    over,
+                    ..Reaction::default()
+                },
+                events,
+            }
         }
     }
-    if let Some(copy) = &assignment.copy {
-        set("COUNTERSIGN_COPY", copy.into());
-    }
-    env
 }
 
-/// A link is not followed: it could lead to a file that only we may read.
-fn read_result(path: &Path) -> Option<String> {
-    if !fs::symlink_metadata(path).ok()?.is_file() {
-        return None;
+/// What is known of a run once it is over, from its events and its answer.
+struct Told {
+    usage: Usage,
+    model: Option<String>,
+    session: Option<Session>,
+}
+
+fn told(
+    adapter: &dyn Adapter,
+    assignment: &Assignment,
+    heard: &Heard,
+    result: Option<&(String, Source)>,
+) -> Told {
+    let mut usage = heard.usage;
+    let mut model = heard.model.clone().or_else(|| assignment.model.clone());
+    if let Some((text, Source::File | Source::Json)) = result
+        && let Some((told, name)) = event::usage_in(text)
+    {
+        usage = usage.or(told);
+        model = name.or(model);
     }
-    let mut bytes = Vec::new();
-    fs::File::open(path)
-        .ok()?
-        .take(RESULT_MAX as u64)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{FFFD}");
-    (!text.trim().is_empty()).then_some(text)
+    let session = heard.session.clone().map(|id| Session {
+        agent: adapter.format().to_owned(),
+        id,
+        spent: usage,
+    });
+    if adapter.sums_over_session()
+        && let Some(before) = &assignment.session
+        && heard.session.as_deref() == Some(before.id.as_str())
+    {
+        usage = usage.since(before.spent);
+    }
+    Told {
+        usage,
+        model,
+        session,
+    }
 }
 
 #[cfg(test)]

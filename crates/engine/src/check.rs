@@ -78,6 +78,7 @@ pub async fn run(
         env: ground.env.to_vec(),
         cwd: ground.dir.to_owned(),
         stdin: Vec::new(),
+        converses: false,
         transcript: ground.output.to_owned(),
         // A compiler may be silent for as long as it likes.
         limits: Limits {
@@ -111,7 +112,7 @@ fn outcome(exit: Exit) -> Outcome {
     match exit {
         Exit::Code(0) => Outcome::Passed,
         Exit::Code(126 | 127) => Outcome::CouldNotStart,
-        Exit::Code(_) | Exit::Signal(_) => Outcome::Failed,
+        Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed => Outcome::Failed,
         Exit::WallLimit | Exit::IdleLimit => Outcome::TimedOut,
         Exit::Cancelled => Outcome::Cancelled,
     }

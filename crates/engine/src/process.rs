@@ -25,6 +25,7 @@ mod record;
 mod run;
 mod spawn;
 mod tree;
+mod voice;
 mod warden;
 
 pub use hold::{adopt_orphans, hold};
@@ -32,7 +33,7 @@ pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
 pub use tree::Identity;
-pub use warden::{Allowance, Ending, Watch, become_program, watch_over};
+pub use warden::{Allowance, Ending, Watch, become_program, free_bytes, watch_over};
 
 /// The environment variable by which everything that belongs to a run is known.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";
@@ -100,6 +101,8 @@ pub struct Limits {
     pub term_grace: Duration,
     /// How long the pipes are read after the leader's exit.
     pub drain_grace: Duration,
+    /// How long a program that has nothing more to do may take to end by itself.
+    pub exit_grace: Duration,
 }
 
 impl Default for Limits {
@@ -111,6 +114,7 @@ impl Default for Limits {
             line_bytes: 1 << 20,
             term_grace: Duration::from_secs(2),
             drain_grace: Duration::from_secs(2),
+            exit_grace: Duration::from_secs(5),
         }
     }
 }
@@ -126,6 +130,8 @@ pub struct Spec {
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
     pub stdin: Vec<u8>,
+    /// Whether stdin stays open for what `on_line` answers, until that says it is over.
+    pub converses: bool,
     /// Where the raw output goes, stdout and stderr together, line by line.
     pub transcript: PathBuf,
     pub limits: Limits,
@@ -142,11 +148,13 @@ pub enum Exit {
     WallLimit,
     IdleLimit,
     Cancelled,
+    /// It had done all it was there for, did not end by itself, and was ended.
+    Dismissed,
 }
 
 impl Exit {
     pub fn success(self) -> bool {
-        self == Self::Code(0)
+        matches!(self, Self::Code(0) | Self::Dismissed)
     }
 }
 
@@ -158,6 +166,7 @@ impl fmt::Display for Exit {
             Self::WallLimit => f.write_str("stopped at its time limit"),
             Self::IdleLimit => f.write_str("stopped after it had been silent for too long"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Dismissed => f.write_str("ended by us, after its last word"),
         }
     }
 }
@@ -195,6 +204,24 @@ pub struct Line {
     pub text: String,
     /// False for a piece of a line that is longer than the limit.
     pub whole: bool,
+}
+
+/// What the reader of a line wants to happen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reaction {
+    /// Said to the program, where it converses.
+    pub say: Vec<u8>,
+    /// From now on the last thing to be said to it, if it has to be stopped.
+    pub farewell: Option<Vec<u8>>,
+    /// Nothing more is wanted of it: stdin is closed, and soon the program is ended.
+    pub over: bool,
+}
+
+/// Somebody who only listens.
+impl From<()> for Reaction {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
 }
 
 /// A program put in front of every child: `program args… -- child args…`.

@@ -40,6 +40,9 @@ pub enum Error {
         "the run was not confined, so nothing was started: {why}; `countersign doctor` shows what this machine can do, and `isolation = \"manifest\"` in the policy goes without"
     )]
     NotConfined { why: String },
+    /// Somebody ended it before it could confine itself, or prove that it had.
+    #[error("the run was killed before it had begun: {exit}")]
+    Killed { exit: String },
     #[error("{}: {source}; see that the data directory is writable", path.display())]
     File { path: PathBuf, source: io::Error },
 }

@@ -58,6 +58,8 @@ pub struct Member {
     /// The family of the model behind it, where it is known.
     pub family: Option<String>,
     pub adapter: Arc<dyn Adapter>,
+    /// The model that it shall use; its own choice, where none is named.
+    pub model: Option<String>,
 }
 
 impl Member {
@@ -140,10 +142,7 @@ impl Workshop {
     }
 
     pub fn files(&self, ticket: &TicketId) -> Files {
-        Files {
-            data: self.host.data_dir.clone(),
-            of_ticket: format!("tickets/{ticket}"),
-        }
+        Files::of(&self.host.data_dir, ticket)
     }
 }
 
@@ -155,6 +154,13 @@ pub struct Files {
 }
 
 impl Files {
+    pub fn of(data_dir: &Path, ticket: &TicketId) -> Self {
+        Self {
+            data: data_dir.to_owned(),
+            of_ticket: format!("tickets/{ticket}"),
+        }
+    }
+
     /// The builder's worktree.
     pub fn worktree(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("worktree")
@@ -165,11 +171,19 @@ impl Files {
         self.data.join(&self.of_ticket).join("set-up")
     }
 
+    /// The home of an agent that goes on in its own session from round to round.
+    pub fn home(&self, agent: &str) -> PathBuf {
+        self.data.join(&self.of_ticket).join("homes").join(agent)
+    }
+
+    /// All jobs' directories.
+    pub fn jobs(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("jobs")
+    }
+
     /// A job's own directory.
     pub fn job(&self, serial: u32) -> PathBuf {
-        self.data
-            .join(&self.of_ticket)
-            .join(format!("jobs/{serial}"))
+        self.jobs().join(serial.to_string())
     }
 
     pub fn round_document(&self, round: u32) -> PathBuf {

@@ -12,6 +12,7 @@ mod log;
 mod pipeline;
 mod records;
 mod tickets;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use crate::{Result, Store};
 use bell::Bell;
 use claim::{Look, Promoted};
 use pipeline::{Pipeline, Session, Value, values};
+use upkeep::Upkeep;
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
@@ -46,6 +48,7 @@ pub(crate) struct Postgres {
     wakes: Arc<Wakes>,
     bell: Bell,
     promoted: Promoted,
+    upkeep: Upkeep,
 }
 
 impl Postgres {
@@ -61,6 +64,7 @@ impl Postgres {
             pool,
             wakes,
             promoted: Promoted::default(),
+            upkeep: Upkeep::default(),
         })
     }
 

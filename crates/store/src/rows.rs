@@ -6,12 +6,10 @@ mod words;
 
 pub(crate) use jobs::{JobColumns, Turn, lease_end, state_for};
 pub(crate) use words::{
-    clean, count, decode, event_body, int, job_failure, job_story, nat, nat32, stage, ticket_id,
-    time, unreadable,
+    JobStory, clean, count, decode, event_body, int, nat, nat32, stage, ticket_id, time, unreadable,
 };
 
 use flow::{Event, Policy, Ticket, Usage, What};
-use serde_json::Value;
 
 use crate::change::{Artefact, Change, Remembered};
 use crate::error::Error;
@@ -257,26 +255,6 @@ impl EventColumns {
             spent: None,
             body: serde_json::to_string(&noted.body)?,
         })
-    }
-
-    /// A line about a job that no ticket follows: the log is its only history.
-    pub(crate) fn of_job(
-        name: &str,
-        at: i64,
-        by: &str,
-        ticket: Option<String>,
-        job: &Value,
-    ) -> Self {
-        Self {
-            ticket,
-            version: None,
-            policy: None,
-            at,
-            name: name.to_owned(),
-            by: clean(by),
-            spent: None,
-            body: job.to_string(),
-        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::record::{
     Agent, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed, Retention,
     Scope, Stored, StoredEvent, TicketQuery, TicketRow,
 };
-use crate::rows::{Encoded, EventColumns, nat};
+use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::wakes::Wakes;
 use crate::{Result, Store};
@@ -132,7 +132,8 @@ impl Store for Sqlite {
     }
 
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
-        let plain = |job: &FreeJob| job.key.is_none() && job.queue_max.is_none();
+        let plain = |job: &JobColumns| job.key.is_none() && job.queue_max.is_none();
+        let jobs: Vec<_> = jobs.iter().map(JobColumns::free).collect::<Result<_>>()?;
         if jobs.iter().all(plain) {
             return self.writer.run_plain(move |tx| tx.enqueue(&jobs)).await;
         }

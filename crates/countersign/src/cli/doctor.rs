@@ -1,11 +1,8 @@
 //! `countersign doctor`
 
-use serde::Serialize;
-
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::history;
-use crate::operations::project::examine;
+use crate::operations::{doctor, history};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -14,29 +11,27 @@ pub struct Args {
     verify_log: bool,
 }
 
-/// One thing that was looked at.
-#[derive(Clone, Debug, Serialize)]
-pub struct Examined {
-    pub what: &'static str,
-    pub fine: bool,
-    pub found: String,
-}
-
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if args.verify_log {
         return verify_log(desktop).await;
     }
-    let examined = examine(&desktop.surroundings, &desktop.directory).await;
-    for one in &examined {
+    let found = doctor::examine(&desktop.surroundings, &desktop.directory).await;
+    let out = &desktop.out;
+    for one in &found.examined {
         let mark = if one.fine { "ok " } else { "!! " };
-        desktop
-            .out
-            .line(format!("{mark} {:<10} {}", one.what, one.found));
+        out.line(format!("{mark} {:<10} {}", one.what, one.found));
     }
-    desktop
-        .out
-        .answer(&serde_json::json!({"examined": examined}));
-    Ok(if examined.iter().all(|one| one.fine) {
+    out.line("\nagents");
+    for seen in &found.agents {
+        let mark = if doctor::is_ready(seen) { "ok " } else { "-- " };
+        out.line(format!(
+            "{mark} {:<10} {}",
+            seen.name,
+            doctor::describe(seen)
+        ));
+    }
+    out.answer(&found);
+    Ok(if found.holds() {
         Exit::Done
     } else {
         Exit::Error

@@ -1,6 +1,6 @@
 //! `countersign log`
 
-use super::Desktop;
+use super::{Desktop, transcript};
 use crate::failure::{Exit, Failure};
 use crate::operations::{Cursor, history, ticket_id};
 
@@ -14,6 +14,18 @@ pub struct Args {
     /// How many events at the most.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
+    /// What the agents said and did instead: the ticket's runs, or the newest ticket's.
+    #[arg(long, conflicts_with_all = ["after", "limit"])]
+    transcript: bool,
+    /// Only this round's.
+    #[arg(long, value_name = "N", requires = "transcript")]
+    round: Option<u32>,
+    /// Only this role's.
+    #[arg(long, requires = "transcript")]
+    role: Option<transcript::Role>,
+    /// The bytes as they came.
+    #[arg(long, requires = "transcript")]
+    raw: bool,
 }
 
 fn cursor(text: &str) -> Result<Cursor, String> {
@@ -26,6 +38,10 @@ fn cursor(text: &str) -> Result<Cursor, String> {
 }
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    if args.transcript {
+        let ticket = args.ticket.as_deref();
+        return transcript::perform(ticket, args.round, args.role, args.raw, desktop).await;
+    }
     let office = desktop.office().await?;
     let ticket = args.ticket.as_deref().map(ticket_id).transpose()?;
     if let Some(id) = &ticket {

@@ -24,7 +24,9 @@ pub struct Args {
     /// A ticket file (Markdown or YAML), an epic (YAML with `tickets`), the id of a known ticket, or a sentence.
     #[arg(value_name = "TICKET")]
     ticket: String,
-    /// Who builds: `command:PROGRAM ARGS…` or `scripted:FILE`.
+    /// Who builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model:
+    /// `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`, `acp:PROGRAM ARGS…` or
+    /// `scripted:FILE`.
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
     /// Who reviews.
@@ -65,6 +67,7 @@ enum Landing {
 
 const EXAMPLES: &str = "\
 Examples:
+  countersign run ticket.md --builder claude --reviewer codex --check \"cargo test\"
   countersign run ticket.md --builder \"command:./build-agent\" --reviewer \"command:./review-agent\" --check \"cargo test\"
   countersign run \"Greet the user by name\" --land branch
   countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, side by side

@@ -4,18 +4,16 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::agent::{Adapter, Command, Scripted};
 use engine::check::Check;
 use engine::git::{Repository, Tool};
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
-use engine::workshop::{Crew, Member, Project, Workshop};
+use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, confinement};
-use crate::cli::Examined;
+use super::{Office, agents, confinement};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -50,7 +48,7 @@ pub async fn furnish(
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = crew(&written, &office.surroundings, &directory)?;
+    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
     let project = Project {
         base_branch,
         house: House {
@@ -308,123 +306,4 @@ async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option
     Ok(Some(format!(
         "{files} in your work tree are not part of this run"
     )))
-}
-
-fn crew(written: &Written, surroundings: &Surroundings, directory: &Path) -> Result<Crew, Failure> {
-    let missing = |role: &str| {
-        Failure::usage(format!("no {role} is named"))
-            .hint(format!(
-                "say who with --{role} AGENT, or `{role} = \"…\"` in {}",
-                file::NAME
-            ))
-            .hint("agents: command:PROGRAM ARGS…, scripted:FILE")
-    };
-    let builder = written
-        .builder
-        .as_deref()
-        .ok_or_else(|| missing("builder"))?;
-    let reviewer = written
-        .reviewer
-        .as_deref()
-        .ok_or_else(|| missing("reviewer"))?;
-    let verifier = written.verifier.as_deref().unwrap_or(reviewer);
-    let member = |spec: &str, role: &str| -> Result<Member, Failure> {
-        let adapter = adapter(spec, surroundings, directory).map_err(|failure| Failure {
-            message: format!("{role}: {}", failure.message),
-            ..failure
-        })?;
-        Ok(Member {
-            name: format!("{} ({role})", adapter.name()),
-            written: spec.to_owned(),
-            family: family(written, spec, adapter.name()),
-            adapter,
-        })
-    };
-    Ok(Crew {
-        builder: member(builder, "builder")?,
-        reviewer: member(reviewer, "reviewer")?,
-        verifier: member(verifier, "verifier")?,
-    })
-}
-
-/// The family that the project names for an agent, or that everybody knows.
-fn family(written: &Written, spec: &str, adapter: &str) -> Option<String> {
-    let known = match adapter {
-        "claude" => Some("anthropic"),
-        "codex" => Some("openai"),
-        "gemini" => Some("google"),
-        _ => None,
-    };
-    let named = written.families.get(spec).cloned();
-    named.or_else(|| known.map(str::to_owned))
-}
-
-/// `scripted:FILE` or `command:PROGRAM ARGS…`; found out before anything starts.
-fn adapter(
-    spec: &str,
-    surroundings: &Surroundings,
-    directory: &Path,
-) -> Result<Arc<dyn Adapter>, Failure> {
-    let known =
-        "agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract";
-    match spec.split_once(':') {
-        Some(("scripted", file)) => {
-            let script = std::path::absolute(directory.join(file)).map_err(Failure::usage)?;
-            Ok(Arc::new(
-                Scripted::new(&surroundings.program, &script).map_err(Failure::usage)?,
-            ))
-        }
-        Some(("command", line)) => {
-            let command = Command::parse(line).map_err(|why| Failure::usage(why).hint(known))?;
-            let program = find_program(&command.program, &surroundings.path, directory)
-                .map_err(|error| Failure::usage(error).hint(known))?;
-            Ok(Arc::new(Command {
-                program: program.into(),
-                ..command
-            }))
-        }
-        Some(_) | None => Err(Failure::usage(format!("there is no agent {spec:?}")).hint(known)),
-    }
-}
-
-/// Looks at everything that a run would need.
-pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Vec<Examined> {
-    let mut examined = Vec::new();
-    let mut say = |what, found: Result<String, String>| {
-        let (fine, found) = match found {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
-        examined.push(Examined { what, fine, found });
-    };
-    let git = open(surroundings, directory).await;
-    say("git", version(surroundings, directory).await);
-    say(
-        "repository",
-        match &git {
-            Ok(git) => Ok(git.common_dir().display().to_string()),
-            Err(failure) => Err(failure.message.clone()),
-        },
-    );
-    let office = Office::open(surroundings.clone()).await;
-    say(
-        "database",
-        match office {
-            Ok(office) => office
-                .desk
-                .store
-                .describe()
-                .await
-                .map_err(|error| error.to_string()),
-            Err(failure) => Err(failure.message),
-        },
-    );
-    say("data", Ok(surroundings.data_dir.display().to_string()));
-    say("sandbox", confinement::examine(surroundings).await);
-    examined
-}
-
-async fn version(surroundings: &Surroundings, directory: &Path) -> Result<String, String> {
-    let tool = git_tool(surroundings, directory).map_err(|failure| failure.message)?;
-    tool.version().await.map_err(|error| error.to_string())
 }

@@ -20,6 +20,7 @@ struct Written {
     verifier: Option<String>,
     rules: Vec<String>,
     families: BTreeMap<String, String>,
+    agents: BTreeMap<String, Agent>,
     checks: BTreeMap<String, WrittenCheck>,
     setup: WrittenSetup,
     preset: Option<String>,
@@ -50,6 +51,24 @@ struct WrittenSetup {
     caches: Vec<String>,
 }
 
+/// An agent as the project wants it: another name, model or place for one that is known, or a
+/// command of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agent {
+    /// A known CLI's name, `command` or `acp`; the agent's own name where that is a known one.
+    pub adapter: Option<String>,
+    pub model: Option<String>,
+    /// Given to a known CLI after ours.
+    pub args: Vec<String>,
+    /// The program and what goes before all other arguments.
+    pub command: Option<String>,
+    /// Variables that are passed on, beside the CLI's own.
+    pub env: Vec<String>,
+    /// Files below the home that are lent to it, beside the CLI's own.
+    pub files: Vec<String>,
+}
+
 /// A command that must succeed on the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
@@ -70,6 +89,7 @@ pub struct Project {
     pub rules: Vec<String>,
     /// Agents as they are written here, and their models' families.
     pub families: BTreeMap<String, String>,
+    pub agents: BTreeMap<String, Agent>,
     pub checks: Vec<Check>,
     pub setup: Setup,
     pub policy: Policy,
@@ -104,6 +124,7 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
         verifier: written.verifier,
         rules: written.rules,
         families: written.families,
+        agents: written.agents,
         checks: written
             .checks
             .into_iter()
@@ -204,6 +225,14 @@ mod tests {
         assert_eq!(project.checks.len(), 2);
         assert_eq!(project.checks[0].timeout_secs, 5);
         assert_eq!(project.checks[1].command, "make test");
+    }
+
+    #[test]
+    fn agents_have_names_of_the_project_s_own() {
+        let text = "builder = \"fast\"\n[agents.fast]\nadapter = \"claude\"\nmodel = \"haiku\"\nenv = [\"HTTPS_PROXY\"]\n";
+        let project = read("f", text).unwrap();
+        assert_eq!(project.agents["fast"].model.as_deref(), Some("haiku"));
+        assert!(read("f", "[agents.fast]\nmodell = \"x\"\n").is_err());
     }
 
     #[test]

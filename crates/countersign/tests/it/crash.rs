@@ -43,6 +43,8 @@ struct Tally {
     refused: usize,
     /// Ended because the database kept it waiting too long.
     locked: u32,
+    /// Ended because a step of its own could not be done, and had to be started again.
+    gave_up: u32,
 }
 
 fn campaign(

@@ -1,5 +1,6 @@
 //! Whole tickets through the built program, on real repositories, with scripted crews.
 
+mod agents;
 mod base;
 mod builders;
 mod commands;

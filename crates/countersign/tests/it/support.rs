@@ -51,6 +51,8 @@ pub struct World {
     pub data: PathBuf,
     /// Instead of the database in the data directory.
     pub database: Option<String>,
+    /// In the environment of everything that is started.
+    pub variables: Vec<(String, String)>,
 }
 
 impl World {
@@ -93,6 +95,7 @@ impl World {
             repository,
             data,
             database: None,
+            variables: Vec::new(),
         }
     }
 
@@ -112,6 +115,36 @@ impl World {
         let path = self.root().join(name);
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+
+    /// A file in the person's home.
+    pub fn put_home(&self, name: &str, text: &str) {
+        let path = self.root().join("home").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A program that is found before the machine's own.
+    pub fn install(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir_all(self.root().join("bin")).unwrap();
+        let path = self.put(&format!("bin/{name}"), script);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The machine's, and before it what this world has installed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test starts the program from outside, as a person does"
+    )]
+    fn path(&self) -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let own = self.root().join("bin");
+        if !own.is_dir() {
+            return path;
+        }
+        let dirs = std::iter::once(own).chain(std::env::split_paths(&path));
+        std::env::join_paths(dirs).unwrap()
     }
 
     /// A scripted crew, as the command line names it.
@@ -177,15 +210,15 @@ impl World {
     ) -> Running {
         use std::os::unix::process::CommandExt;
         let said = Said::new(&self.root());
-        let path = std::env::var_os("PATH").unwrap_or_default();
         let child = Command::new(program)
             .args(words)
             .current_dir(&self.repository)
             .env_clear()
-            .env("PATH", path)
+            .env("PATH", self.path())
             .env("HOME", self.root().join("home"))
             .env("USER", "ada")
             .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(self.variables.iter().cloned())
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(File::create(&said.out).unwrap())

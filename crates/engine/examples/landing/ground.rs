@@ -291,6 +291,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         name: name.to_owned(),
         written: name.to_owned(),
         family: None,
+        model: None,
         adapter: Arc::new(Command::parse("true").unwrap()),
     };
     let policy = Policy {

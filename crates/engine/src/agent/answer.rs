@@ -3,6 +3,9 @@
 //! A reviewer's answer is read by `findings`, which knows many more forms.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::event::last_json;
 
 /// What a builder says about its work. All of it is a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -65,7 +68,8 @@ pub enum Verification {
 
 /// A builder's answer. One that is not of the contract's form is a summary.
 pub fn built(text: &str) -> Built {
-    serde_json::from_str(text).unwrap_or_else(|_| Built {
+    let told: Option<Built> = in_json(text).ok().filter(|told| *told != Built::default());
+    told.unwrap_or_else(|| Built {
         summary: text.trim().to_owned(),
         ..Built::default()
     })
@@ -73,8 +77,16 @@ pub fn built(text: &str) -> Built {
 
 /// A verifier's answer; the error says where it leaves the contract.
 pub fn verified(text: &str) -> Result<Verified, String> {
-    serde_json::from_str(text).map_err(|error| {
+    in_json(text).map_err(|error| {
         format!("the verifier's answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {error}")
+    })
+}
+
+/// The text itself, or the last JSON in it: many say a sentence first, or fence it.
+fn in_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text).or_else(|error| match last_json(text) {
+        Some(json) => serde_json::from_str(json),
+        None => Err(error),
     })
 }
 
@@ -90,6 +102,13 @@ mod tests {
         let answer = built(text);
         assert_eq!(answer.findings[0].outcome, Handling::CouldNotFix);
         assert!(answer.claims[0].met);
+    }
+
+    #[test]
+    fn a_sentence_before_the_answer_does_no_harm() {
+        let text =
+            "Done:\n```json\n{\"answers\": [{\"finding\": \"F1\", \"outcome\": \"fixed\"}]}\n```\n";
+        assert_eq!(verified(text).unwrap().answers[0].finding, "F1");
     }
 
     #[test]

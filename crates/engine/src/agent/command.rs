@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::event::ToldUsage;
+use super::quota::Until;
 use super::{Adapter, AgentEvent, Assignment, Invocation};
 
 /// A program that speaks the contract.
@@ -39,13 +40,13 @@ impl Adapter for Command {
         Invocation {
             program: self.program.clone(),
             args: self.args.clone(),
-            env: Vec::new(),
             stdin: assignment.brief.clone().into_bytes(),
+            ..Invocation::default()
         }
     }
 
-    fn event(&self, line: &str) -> Option<AgentEvent> {
-        event(line)
+    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
+        event(line).map(|event| vec![event])
     }
 
     /// A script that an interpreter is given is as much a part of the agent as the interpreter.
@@ -93,7 +94,9 @@ pub(super) fn event(line: &str) -> Option<AgentEvent> {
             let (usage, model) = told.read();
             AgentEvent::Spent { usage, model }
         }
-        Told::Quota { until } => AgentEvent::OutOfQuota { until },
+        Told::Quota { until } => AgentEvent::OutOfQuota {
+            until: until.as_deref().and_then(Until::find),
+        },
         Told::Fail { message } => AgentEvent::Failed { message },
     })
 }
@@ -158,7 +161,7 @@ mod tests {
         let usage = Usage {
             usd_micros: Some(500_000),
             tokens_in: Some(10),
-            tokens_out: None,
+            ..Usage::default()
         };
         assert_eq!(spent, Some(AgentEvent::Spent { usage, model: None }));
         for text in [

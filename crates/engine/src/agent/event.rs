@@ -1,7 +1,9 @@
 //! What agents say, in one form for all of them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::quota::Until;
 
 /// Something an agent did or said, as it went on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +12,13 @@ pub enum AgentEvent {
         session: Option<String>,
         model: Option<String>,
     },
+    /// For people to read; not part of the answer.
     Said {
+        text: String,
+    },
+    /// A piece of what it is saying. Pieces add up until it does something else; the last of such
+    /// sayings is its answer, if it gives no other.
+    Wrote {
         text: String,
     },
     /// It used a tool.
@@ -18,53 +26,79 @@ pub enum AgentEvent {
         tool: String,
         detail: String,
     },
+    /// It was not let use a tool.
+    Denied {
+        tool: String,
+    },
     /// Adds to what was spent before.
     Spent {
         usage: Usage,
         model: Option<String>,
     },
-    /// Its own last word, where the output format has one.
+    /// How many turns it took, all in all.
+    Turned {
+        turns: u64,
+    },
+    /// Its own last word so far.
     Answered {
         text: String,
     },
+    /// The provider gives nothing more until then.
     OutOfQuota {
-        until: Option<String>,
+        until: Option<Until>,
+    },
+    /// A person has to do something before it works at all: log in, pay.
+    Barred {
+        message: String,
     },
     Failed {
         message: String,
     },
+    /// Nothing more will come, whether it ends by itself or not.
+    Finished,
 }
 
 /// What a run cost, as far as the agent tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Millionths of a dollar. None: it gives no price.
     pub usd_micros: Option<u64>,
+    /// All that was read, from a cache or not.
     pub tokens_in: Option<u64>,
     pub tokens_out: Option<u64>,
+    /// The part of `tokens_in` that came from a cache.
+    pub tokens_cached: Option<u64>,
 }
 
 impl Usage {
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
-        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        self.each(more, |a, b| match (a, b) {
             (Some(a), Some(b)) => Some(a.saturating_add(b)),
             (a, b) => a.or(b),
-        };
-        Self {
-            usd_micros: sum(self.usd_micros, more.usd_micros),
-            tokens_in: sum(self.tokens_in, more.tokens_in),
-            tokens_out: sum(self.tokens_out, more.tokens_out),
-        }
+        })
+    }
+
+    /// What came on top of what was there before.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.each(before, |all, before| {
+            Some(all?.saturating_sub(before.unwrap_or_default()))
+        })
     }
 
     /// Fills in what is not known.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        self.each(other, Option::or)
+    }
+
+    fn each(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         Self {
-            usd_micros: self.usd_micros.or(other.usd_micros),
-            tokens_in: self.tokens_in.or(other.tokens_in),
-            tokens_out: self.tokens_out.or(other.tokens_out),
+            usd_micros: join(self.usd_micros, other.usd_micros),
+            tokens_in: join(self.tokens_in, other.tokens_in),
+            tokens_out: join(self.tokens_out, other.tokens_out),
+            tokens_cached: join(self.tokens_cached, other.tokens_cached),
         }
     }
 }
@@ -75,20 +109,19 @@ pub(super) struct ToldUsage {
     usd: Option<f64>,
     tokens_in: Option<u64>,
     tokens_out: Option<u64>,
+    tokens_cached: Option<u64>,
     model: Option<String>,
 }
 
 impl ToldUsage {
     pub fn read(self) -> (Usage, Option<String>) {
-        let (tokens_in, tokens_out) = (self.tokens_in, self.tokens_out);
-        (
-            Usage {
-                usd_micros: self.usd.and_then(micros),
-                tokens_in,
-                tokens_out,
-            },
-            self.model,
-        )
+        let usage = Usage {
+            usd_micros: self.usd.and_then(micros),
+            tokens_in: self.tokens_in,
+            tokens_out: self.tokens_out,
+            tokens_cached: self.tokens_cached,
+        };
+        (usage, self.model)
     }
 }
 
@@ -98,7 +131,7 @@ impl ToldUsage {
     clippy::cast_sign_loss,
     reason = "checked to be positive and small before"
 )]
-fn micros(usd: f64) -> Option<u64> {
+pub(super) fn micros(usd: f64) -> Option<u64> {
     (0.0..=1e9)
         .contains(&usd)
         .then(|| (usd * 1e6).round() as u64)

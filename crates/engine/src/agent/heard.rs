@@ -1,8 +1,8 @@
 //! What a run says, gathered line by line, and the answer picked out of it.
 
 use super::event::last_json;
-use super::{Adapter, AgentEvent, Source, Usage};
-use crate::process::{Line, Stream};
+use super::{AgentEvent, Source, Usage};
+use crate::process::Line;
 
 /// How much of what was said on stdout is kept: the end of it.
 const SAID_MAX: usize = 16 << 20;
@@ -14,30 +14,35 @@ const EVENTS_MAX: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Heard {
     said: String,
+    /// What it is saying, or said last.
+    saying: String,
+    /// It did something since: what it says next is another saying.
+    paused: bool,
     pub events: Vec<AgentEvent>,
     pub usage: Usage,
     pub session: Option<String>,
     pub model: Option<String>,
+    pub turns: Option<u64>,
+    pub denials: u64,
+    /// What stands between it and an answer, unless it gave one afterwards.
+    pub trouble: Option<AgentEvent>,
     answer: Option<String>,
     pub complaint: String,
 }
 
 impl Heard {
-    pub fn take(&mut self, adapter: &dyn Adapter, line: Line) -> Option<AgentEvent> {
-        match line.stream {
-            Stream::Err => {
-                keep_end(&mut self.complaint, &line.text, COMPLAINT_MAX);
-                None
-            }
-            Stream::Out => {
-                let event = adapter.event(&line.text);
-                if event.is_none() {
-                    let end = if line.whole { "\n" } else { "" };
-                    keep_end(&mut self.said, &(line.text + end), SAID_MAX);
-                }
-                event
-            }
+    /// A line that its format does not know: an agent's plain words.
+    pub fn hear_text(&mut self, line: &Line) {
+        let end = if line.whole { "\n" } else { "" };
+        keep_end(&mut self.said, &line.text, SAID_MAX);
+        keep_end(&mut self.said, end, SAID_MAX);
+    }
+
+    pub fn hear_complaint(&mut self, text: &str) {
+        if !self.complaint.is_empty() {
+            self.complaint.push('\n');
         }
+        keep_end(&mut self.complaint, text, COMPLAINT_MAX);
     }
 
     pub fn keep(&mut self, event: AgentEvent) {
@@ -50,15 +55,42 @@ impl Heard {
                 self.usage = self.usage.plus(*usage);
                 self.model = model.clone().or(self.model.take());
             }
-            AgentEvent::Answered { text } => self.answer = Some(text.clone()),
-            AgentEvent::Said { .. }
-            | AgentEvent::Used { .. }
-            | AgentEvent::OutOfQuota { .. }
-            | AgentEvent::Failed { .. } => {}
+            AgentEvent::Answered { text } => {
+                self.answer = Some(text.clone());
+                self.trouble = None;
+            }
+            AgentEvent::Wrote { text } => self.hear_saying(text),
+            AgentEvent::Used { .. } => self.paused = true,
+            AgentEvent::Denied { .. } => self.denials += 1,
+            AgentEvent::Turned { turns } => self.turns = Some(*turns),
+            AgentEvent::OutOfQuota { .. } | AgentEvent::Barred { .. } => {
+                self.trouble = Some(event.clone());
+            }
+            AgentEvent::Failed { .. } => {
+                // What is known better already is not forgotten.
+                if matches!(self.trouble, None | Some(AgentEvent::Failed { .. })) {
+                    self.trouble = Some(event.clone());
+                }
+            }
+            AgentEvent::Said { .. } | AgentEvent::Finished => {}
         }
         if self.events.len() < EVENTS_MAX {
             self.events.push(event);
         }
+    }
+
+    /// Whether an event tells more than what is known: what the agent said itself is known better
+    /// than what its end looks like, unless nobody let it in.
+    pub fn outweighs(&self, event: &AgentEvent) -> bool {
+        self.trouble.is_none() || matches!(event, AgentEvent::Barred { .. })
+    }
+
+    fn hear_saying(&mut self, text: &str) {
+        if std::mem::take(&mut self.paused) {
+            self.saying.clear();
+        }
+        keep_end(&mut self.saying, text, SAID_MAX);
+        self.trouble = None;
     }
 
     pub fn result(&mut self, file: Option<String>) -> Option<(String, Source)> {
@@ -67,6 +99,9 @@ impl Heard {
         }
         if let Some(text) = self.answer.take() {
             return Some((text, Source::Event));
+        }
+        if !self.saying.trim().is_empty() {
+            return Some((std::mem::take(&mut self.saying), Source::Event));
         }
         if let Some(json) = last_json(&self.said) {
             return Some((json.to_owned(), Source::Json));

@@ -38,13 +38,13 @@ impl Adapter for Scripted {
         Invocation {
             program: self.exe.clone().into(),
             args: vec!["play".into(), self.script.clone().into()],
-            env: Vec::new(),
             stdin: assignment.brief.clone().into_bytes(),
+            ..Invocation::default()
         }
     }
 
-    fn event(&self, line: &str) -> Option<AgentEvent> {
-        command::event(line)
+    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
+        command::event(line).map(|event| vec![event])
     }
 
     fn reads(&self) -> Vec<PathBuf> {

@@ -1,8 +1,29 @@
 //! A shell script as the agent: what it is given, and what is made of its answer.
 
+use std::fs;
+use std::path::Path;
+
 use tempfile::TempDir;
 
 use super::*;
+
+mod acp;
+mod invocations;
+mod recorded;
+
+/// A known CLI as if it were installed.
+fn native(cli: &'static Cli) -> Native {
+    Native {
+        name: cli.name.to_owned(),
+        cli,
+        program: format!("/usr/bin/{}", cli.program).into(),
+        before: Vec::new(),
+        extra: vec!["--extra".into()],
+        env: vec![("SOME_KEY".into(), "value".into())],
+        credentials: Vec::new(),
+        reads: Vec::new(),
+    }
+}
 
 struct Desk {
     dir: TempDir,
@@ -47,6 +68,7 @@ impl Desk {
             },
             limits: Limits::default(),
             model: Some("some-model".to_owned()),
+            session: None,
             confinement: None,
         }
     }
@@ -150,19 +172,20 @@ async fn events_usage_session_and_model_are_kept() {
         echo '{"event":"usage","usd":0.25,"tokens_in":100}'
         echo '{"summary":"done","usage":{"usd":9,"tokens_out":7,"model":"m-2"}}'"#;
     let report = desk.run(script).await;
-    assert_eq!(report.session.as_deref(), Some("s-1"));
+    assert_eq!(report.session.unwrap().id, "s-1");
     assert_eq!(report.model.as_deref(), Some("m-2"));
     let usage = Usage {
         usd_micros: Some(500_000),
         tokens_in: Some(200),
         tokens_out: Some(5),
+        tokens_cached: None,
     };
     assert_eq!(
         report.usage, usage,
         "what was told as it went counts, the result fills in"
     );
     assert_eq!(report.events.len(), 4);
-    assert_eq!(answer::built(text(&report).0).summary, "done");
+    assert_eq!(answer::built(&report.result.unwrap().0).summary, "done");
 }
 
 #[tokio::test]

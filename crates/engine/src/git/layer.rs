@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::worktree::remove_tree;
 use super::{Error, Oid, Repository, Worktree};
@@ -47,8 +48,18 @@ impl Repository {
     }
 
     async fn take_objects(&self, new: &Oid, old: &Oid, layer: &Path) -> Result<(), Error> {
-        let pack = format!("objects/pack/incoming-{}.pack", new.as_str());
-        let pack = self.common.join(pack);
+        // A name that nobody has had: the same commits may have come before, by a run that was
+        // killed, and writing over their pack would take away what a ref already points to.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let run = format!("{} {} {count}", layer.display(), std::process::id());
+        let name = crate::hash::short(run.as_bytes());
+        // Forty digits, as libraries that read git's files by themselves want a pack's name.
+        let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
+        let pack = self.common.join(name);
+        if pack.exists() {
+            return Err(Error::file(&pack)(io::ErrorKind::AlreadyExists.into()));
+        }
         let args = [
             "pack-objects",
             "--revs",

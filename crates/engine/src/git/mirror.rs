@@ -43,7 +43,8 @@ impl Repository {
         haves: &[Oid],
         git_dir: &Path,
     ) -> Result<(), Error> {
-        let pack = git_dir.join(format!("objects/pack/incoming-{}.pack", want.as_str()));
+        // Libraries that read git's files themselves look for packs by this name.
+        let pack = git_dir.join(format!("objects/pack/pack-{}.pack", want.as_str()));
         let haves: String = haves
             .iter()
             .flat_map(|have| ["^", have.as_str(), "\n"])

@@ -205,9 +205,11 @@ impl<'a> Run<'a> {
             Exit::Code(_) => Err(failed(
                 String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             )),
-            Exit::Signal(_) | Exit::WallLimit | Exit::IdleLimit | Exit::Cancelled => {
-                Err(failed(output.exit.to_string()))
-            }
+            Exit::Signal(_)
+            | Exit::WallLimit
+            | Exit::IdleLimit
+            | Exit::Cancelled
+            | Exit::Dismissed => Err(failed(output.exit.to_string())),
         }
     }
 

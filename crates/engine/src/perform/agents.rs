@@ -6,15 +6,16 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flow::event::Lease;
+use flow::event::{Failure, Lease};
 use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
 
 use super::build::identity;
 use super::{Held, Trouble, millis, room, secs};
-use crate::agent::{self, AgentEvent, Assignment, Facts, Role};
+use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
 use crate::process::{self, Exit, Limits, RunId, end_runs};
+use crate::runs;
 use crate::sandbox;
 use crate::workshop::{Member, Workshop};
 
@@ -22,6 +23,8 @@ use crate::workshop::{Member, Workshop};
 const ENDED: &str = "ended.json";
 /// How much of its complaint goes into a message.
 const COMPLAINT_CHARS_MAX: usize = 400;
+/// Where a provider does not say when it has quota again.
+const LOOK_AGAIN_MS: u64 = 15 * 60 * 1000;
 
 /// A run that came to its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -78,18 +81,9 @@ fn runs_of(
     ticket: &TicketId,
     lease: Lease,
 ) -> impl Iterator<Item = (u64, PathBuf)> {
-    let entries = fs::read_dir(shop.files(ticket).job(lease.serial));
-    let dirs = entries.into_iter().flatten().filter_map(move |entry| {
-        let entry = entry.ok()?;
-        let fence = entry
-            .file_name()
-            .to_str()?
-            .strip_prefix("run-")?
-            .parse()
-            .ok()?;
-        Some((fence, entry.path()))
-    });
-    dirs.filter(move |(fence, _)| *fence <= lease.fence)
+    let dirs = runs::numbered(&shop.files(ticket).job(lease.serial), "run-");
+    let up_to_ours = move |(fence, _): &(u64, PathBuf)| *fence <= lease.fence;
+    dirs.into_iter().filter(up_to_ours)
 }
 
 /// Starts the agent with its brief in `dir` and waits for its end.
@@ -105,54 +99,25 @@ pub async fn run(
     end_earlier_holders(held).await?;
     let own = held.dir();
     fs::create_dir_all(&own)?;
-    let mut assignment = assignment(held, role, brief, dir, &own, limit_secs)?;
-    let shop = held.shop;
+    let mut assignment = assignment(held, member, role, brief, dir, &own, limit_secs)?;
+    let (shop, adapter) = (held.shop, member.adapter.as_ref());
     if role == Role::Build {
         // Its home is empty: without this git would not let it commit.
         assignment.env.extend(signs_as(&member.name));
     }
-    assignment.confinement =
-        room::of_agent(shop, role, &assignment, member.adapter.as_ref(), &own)?;
-    let heard = |_: &AgentEvent| {};
-    let report = agent::run(
-        &shop.host,
-        member.adapter.as_ref(),
-        &assignment,
-        heard,
-        held.stop.clone(),
-    )
-    .await
-    .map_err(trouble)?;
-    let usage = Usage {
-        usd_micros: report.usage.usd_micros.unwrap_or_default(),
-        tokens: report
-            .usage
-            .tokens_in
-            .unwrap_or_default()
-            .saturating_add(report.usage.tokens_out.unwrap_or_default()),
-        wall_ms: millis(report.wall),
-    };
-    match report.exit {
-        Exit::Code(0) => {}
-        Exit::Cancelled => {
-            return Err(Trouble {
-                usage,
-                ..super::interrupted()
-            });
-        }
-        exit @ (Exit::Code(_) | Exit::Signal(_) | Exit::WallLimit | Exit::IdleLimit) => {
-            let complaint =
-                findings::shorten(&findings::clean(&report.complaint), COMPLAINT_CHARS_MAX);
-            let text = format!(
-                "{}: {exit}\n{complaint}\ntranscript: {}",
-                member.name,
-                assignment.transcript.display()
-            );
-            return Err(Trouble {
-                usage,
-                ..Trouble::transient(text.trim_end())
-            });
-        }
+    assignment.confinement = room::of_agent(shop, role, &assignment, adapter, &own)?;
+    if assignment.confinement.is_none() {
+        room::link_credentials(adapter, &assignment.home)?;
+    }
+    let mut report = once(held, member, &assignment).await?;
+    if assignment.session.is_some() && could_not_go_on(&report) {
+        // The brief says everything that the session would have known.
+        assignment.session = None;
+        report = once(held, member, &assignment).await?;
+    }
+    let usage = usage_of(&report);
+    if let Some(trouble) = trouble_of(held, member, &report) {
+        return Err(Trouble { usage, ..trouble });
     }
     let artefacts = vec![artefact(
         held,
@@ -160,11 +125,11 @@ pub async fn run(
         &member.name,
         &assignment.transcript,
     )];
-    let result = report.result.map(|(text, _)| text);
+    let session = report.session.filter(|_| adapter.resumes());
     Ok(Run {
-        result,
+        result: report.result.map(|(text, _)| text),
         usage,
-        session: report.session,
+        session: session.map(|session| session.written()),
         artefacts,
         head: None,
         tampered: None,
@@ -183,6 +148,114 @@ fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
             ]
         })
         .collect()
+}
+
+/// One start of the agent, on record before and after.
+async fn once(
+    held: &Held<'_>,
+    member: &Member,
+    assignment: &Assignment,
+) -> Result<Report, Trouble> {
+    let (own, adapter) = (held.dir(), member.adapter.as_ref());
+    let mut noted = runs::Run {
+        role: assignment.role.as_str().to_owned(),
+        round: assignment.round,
+        agent: member.name.clone(),
+        format: adapter.format().to_owned(),
+        started: (held.shop.desk.clock)(),
+        ended: None,
+    };
+    runs::write(&own, &noted)?;
+    let heard = |_: &AgentEvent| {};
+    let report = agent::run(
+        &held.shop.host,
+        adapter,
+        assignment,
+        heard,
+        held.stop.clone(),
+    );
+    let report = report.await.map_err(trouble)?;
+    noted.ended = Some(runs::Ended {
+        how: report.exit.to_string(),
+        wall_ms: millis(report.wall),
+        model: report.model.clone(),
+        session: report.session.as_ref().map(|session| session.id.clone()),
+        turns: report.turns,
+        denials: report.denials,
+        usage: report.usage,
+    });
+    runs::write(&own, &noted)?;
+    Ok(report)
+}
+
+/// It ended before it did or said anything, and not for want of a login or of quota.
+fn could_not_go_on(report: &Report) -> bool {
+    let began = report.events.iter().any(|event| {
+        matches!(
+            event,
+            AgentEvent::Used { .. } | AgentEvent::Wrote { .. } | AgentEvent::Answered { .. }
+        )
+    });
+    let elsewhere = matches!(
+        report.trouble,
+        Some(AgentEvent::Barred { .. } | AgentEvent::OutOfQuota { .. })
+    );
+    matches!(report.exit, Exit::Code(code) if code != 0) && !began && !elsewhere
+}
+
+fn usage_of(report: &Report) -> Usage {
+    let told = report.usage;
+    let tokens = told.tokens_in.unwrap_or_default();
+    Usage {
+        usd_micros: told.usd_micros.unwrap_or_default(),
+        tokens: tokens.saturating_add(told.tokens_out.unwrap_or_default()),
+        wall_ms: millis(report.wall),
+    }
+}
+
+/// Why a run is no result, whatever its exit code says.
+fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<Trouble> {
+    let name = &member.name;
+    let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
+    match &report.trouble {
+        _ if report.exit == Exit::Cancelled => Some(super::interrupted()),
+        Some(AgentEvent::OutOfQuota { until }) => {
+            let now = (held.shop.desk.clock)();
+            let until = until.map_or(now.plus_ms(LOOK_AGAIN_MS), |until| until.from_now(now));
+            Some(Trouble {
+                failure: Failure::Quota { until },
+                ..Trouble::transient(format!("{name} is out of quota until {}", until.iso()))
+            })
+        }
+        Some(AgentEvent::Barred { message }) => {
+            let cure = member.adapter.cure();
+            let what_to_do = if cure.is_empty() {
+                cure
+            } else {
+                format!("; {cure}")
+            };
+            Some(Trouble::permanent(format!(
+                "{name} may not work: {}{what_to_do}",
+                short(message)
+            )))
+        }
+        Some(AgentEvent::Failed { message }) => {
+            Some(failed(report, &format!("{name}: {}", short(message))))
+        }
+        _ if report.exit.success() => None,
+        _ => {
+            let complaint = short(&report.complaint);
+            Some(failed(
+                report,
+                &format!("{name}: {}\n{complaint}", report.exit),
+            ))
+        }
+    }
+}
+
+fn failed(report: &Report, what: &str) -> Trouble {
+    let transcript = report.transcript.display();
+    Trouble::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
 }
 
 fn trouble(error: agent::Error) -> Trouble {
@@ -214,6 +287,7 @@ async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
 
 fn assignment(
     held: &Held<'_>,
+    member: &Member,
     role: Role,
     brief: &str,
     dir: &Path,
@@ -222,6 +296,8 @@ fn assignment(
 ) -> Result<Assignment, Trouble> {
     let (ticket, lease, limits) = (held.ticket, held.lease, &held.shop.project.policy.limits);
     let put = ticket.submission.as_ref();
+    let session = session(held, member, role);
+    let home = home(held, member, role);
     Ok(Assignment {
         run_id: RunId::new(&format!("{}.{}.{}", ticket.id, lease.serial, lease.fence))
             .map_err(Trouble::permanent)?,
@@ -231,11 +307,11 @@ fn assignment(
         slot: 1,
         brief: brief.to_owned(),
         dir: dir.to_owned(),
-        home: own.join("home"),
+        home,
         scratch: own.join("scratch"),
         copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
-        transcript: own.join("transcript.log"),
+        transcript: own.join(runs::TRANSCRIPT),
         env: held.shop.environment(),
         facts: Facts {
             commit: put.map(|put| put.commit.clone()),
@@ -248,9 +324,32 @@ fn assignment(
             output_bytes: limits.output_bytes_max,
             ..Limits::default()
         },
-        model: None,
+        model: member.model.clone(),
+        session,
         confinement: None,
     })
+}
+
+/// One that goes on in its own session finds it in its home.
+pub fn home(held: &Held<'_>, member: &Member, role: Role) -> PathBuf {
+    if role == Role::Build && member.adapter.resumes() {
+        let files = held.shop.files(&held.ticket.id);
+        files.home(member.adapter.format())
+    } else {
+        held.dir().join("home")
+    }
+}
+
+/// A builder goes on where it was; whoever judges begins with a fresh mind. A try that was cut
+/// short has moved the session on while the worktree was put back, so the next one begins anew.
+fn session(held: &Held<'_>, member: &Member, role: Role) -> Option<agent::Session> {
+    let mut runs = runs_of(held.shop, &held.ticket.id, held.lease);
+    let first_try = runs.all(|(fence, _)| fence == held.lease.fence);
+    if role != Role::Build || !member.adapter.resumes() || !first_try {
+        return None;
+    }
+    let written = held.ticket.assigned.session.as_deref()?;
+    agent::Session::read(written, member.adapter.format())
 }
 
 /// A file of this job, as the store refers to it.

@@ -237,11 +237,11 @@ impl Site {
     }
 
     /// A builder's worktree, with the home that the builder will have.
-    pub fn around(worktree: &Path, own: &Path) -> Self {
+    pub fn around(worktree: &Path, own: &Path, home: PathBuf) -> Self {
         Self {
             root: own.to_owned(),
             dir: worktree.to_owned(),
-            home: own.join("home"),
+            home,
             tmp: own.join("tmp"),
             shut: vec![worktree.join(".git")],
         }

@@ -8,6 +8,7 @@ use flow::policy;
 
 use super::Trouble;
 use crate::agent::{Adapter, Assignment, Role};
+use crate::own_home;
 use crate::sandbox::{Confinement, Layered, Lent, Network, Room};
 use crate::workshop::Workshop;
 
@@ -159,13 +160,25 @@ fn lent(adapter: &dyn Adapter, home: &Path) -> Result<Vec<Lent>, Trouble> {
     let mut lent = Vec::new();
     for (from, to) in adapter.credentials() {
         let to = home.join(to);
-        fs::create_dir_all(to.parent().unwrap_or(home))?;
         if from.is_file() {
-            fs::OpenOptions::new().create(true).append(true).open(&to)?;
+            own_home::write(home, &to, "")?;
             lent.push(Lent { from, to });
         }
     }
     Ok(lent)
+}
+
+/// Where nothing is confined the agent's own credentials are links in its home: whatever the agent
+/// renews is then renewed for the person too.
+pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trouble> {
+    for (from, to) in adapter.credentials() {
+        let to = home.join(to);
+        if from.is_file() {
+            own_home::clear_way(home, &to)?;
+            std::os::unix::fs::symlink(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::check::{Ran, Site, run_one};
-use super::{Held, Trouble};
+use super::{Held, Trouble, agents};
+use crate::agent::Role;
 use crate::git::{Oid, Worktree};
 use crate::supplies::{Cache, Setup, copy_tree};
 
@@ -45,7 +46,8 @@ pub async fn furnish_worktree(held: &Held<'_>, worktree: &Worktree) -> Result<()
         return Ok(());
     }
     let base = held.shop.git.base(&project.base_branch).await?;
-    let site = Site::around(&worktree.path, &held.dir());
+    let home = agents::home(held, &held.shop.crew.builder, Role::Build);
+    let site = Site::around(&worktree.path, &held.dir(), home);
     let mut ignored = Vec::new();
     for cache in &setup.caches {
         if let Cache::Checkout(path) = cache

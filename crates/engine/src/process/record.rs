@@ -16,6 +16,8 @@ use super::tree::{Family, Identity, new_mark, place};
 use super::{Error, RunId};
 
 const TERM_GRACE: Duration = Duration::from_millis(500);
+/// How a record is called while it is being written.
+const HALF: &str = "half";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +75,9 @@ impl Record {
 
     fn write(&self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.entry).unwrap_or_default();
-        let half = self.path.with_extension("half");
+        // Named after its writer, so that a killed one's can be told from one that is being written.
+        let Identity { pid, start } = self.entry.owner;
+        let half = self.path.with_extension(format!("{pid}.{start}.{HALF}"));
         let written = fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| fs::write(&half, text))
             .and_then(|()| fs::rename(&half, &self.path));
@@ -127,6 +131,10 @@ async fn end_where(
     let (boot, _) = here.split_once(' ').unwrap_or((&here, ""));
     let mut swept = Vec::new();
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
+        if writer_of_half(&path).is_some_and(|writer| !writer.is_alive()) {
+            let _ = fs::remove_file(&path);
+            continue;
+        }
         let Some(entry) = read(&path) else { continue };
         if !entry.place.starts_with(boot) {
             let _ = fs::remove_file(&path);
@@ -143,6 +151,14 @@ async fn end_where(
         }
     }
     Ok(swept)
+}
+
+fn writer_of_half(path: &Path) -> Option<Identity> {
+    let name = path.file_name()?.to_str()?.strip_suffix(HALF)?;
+    let mut parts = name.trim_end_matches('.').rsplit('.');
+    let start = parts.next()?.parse().ok()?;
+    let pid = parts.next()?.parse().ok()?;
+    Some(Identity { pid, start })
 }
 
 fn read(path: &Path) -> Option<Entry> {

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -12,8 +12,9 @@ use super::lines::{Piece, Splitter, Spool, text};
 use super::record::Record;
 use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
-use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Spec, Stop, Stream};
-use crate::sandbox::Confinement;
+use super::voice::Voice;
+use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
+use crate::sandbox::{self, Confinement};
 
 const CHUNK: usize = 64 << 10;
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
@@ -22,10 +23,10 @@ const REAP_MAX: Duration = Duration::from_secs(5);
 impl Host {
     /// Runs a program to its end, whatever that end is. Every line is handed to
     /// `on_line` as it comes. Dropping the future kills the tree at once.
-    pub async fn run(
+    pub async fn run<R: Into<Reaction>>(
         &self,
         spec: Spec,
-        on_line: impl FnMut(Line) + Send,
+        mut on_line: impl FnMut(Line) -> R + Send,
         mut stop: Stop,
     ) -> Result<Ended, Error> {
         let started = Instant::now();
@@ -76,8 +77,9 @@ impl Host {
         })?;
         held.started(known.pid)?;
 
-        let mut feeds = Feeds::new(&mut known, &spec.limits, spool, on_line);
-        let feeding = feed(&mut known, spec.stdin);
+        let voice = Voice::new(&mut known, spec.stdin, spec.converses);
+        let on_line = |line| on_line(line).into();
+        let mut feeds = Feeds::new(&mut known, &spec.limits, spool, voice, on_line);
         let exit = watch(
             &mut known,
             &mut feeds,
@@ -90,13 +92,17 @@ impl Host {
         let until = Instant::now() + spec.limits.drain_grace;
         while Instant::now() < until && timeout_at(until, feeds.next()).await == Ok(true) {}
         feeds.finish();
-        if let Some(task) = feeding {
-            task.abort();
-        }
+        feeds.voice.end();
         held.end(spec.limits.term_grace).await;
         let proof = match confinement.as_ref().map(Confinement::proven) {
             // Stopped before it could begin.
             Some(Err(_)) if exit == Exit::Cancelled => None,
+            Some(Err(_)) if matches!(exit, Exit::Signal(_)) => {
+                return Err(sandbox::Error::Killed {
+                    exit: exit.to_string(),
+                }
+                .into());
+            }
             proven => proven.transpose()?,
         };
         Ok(Ended {
@@ -117,7 +123,7 @@ impl Host {
 /// Reads and waits until the leader has ended, by itself or by us.
 async fn watch(
     known: &mut Known,
-    feeds: &mut Feeds<impl FnMut(Line) + Send>,
+    feeds: &mut Feeds<impl FnMut(Line) -> Reaction + Send>,
     held: &mut Held,
     limits: &Limits,
     stop: &mut Stop,
@@ -125,16 +131,31 @@ async fn watch(
 ) -> Exit {
     let wall = later(started, limits.wall);
     let mut idle = later(started, limits.idle);
+    let mut dismissed = None;
     let cause = loop {
+        if feeds.voice.over && dismissed.is_none() {
+            dismissed = Some(later(Instant::now(), limits.exit_grace));
+        }
         tokio::select! {
             biased;
             () = stop.asked() => break Exit::Cancelled,
             () = sleep_until(wall) => break Exit::WallLimit,
             status = known.child.wait() => return status.map_or(Exit::Code(-1), exit_of),
+            () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break Exit::Dismissed,
             _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
             () = sleep_until(idle) => break Exit::IdleLimit,
         }
     };
+    if feeds.voice.say_farewell() {
+        let until = later(Instant::now(), limits.term_grace);
+        loop {
+            tokio::select! {
+                _ = known.child.wait() => break,
+                () = sleep_until(until) => break,
+                _ = feeds.next(), if feeds.open() => {}
+            }
+        }
+    }
     // The pipes are read on while the tree is ended: a program that says goodbye
     // into a full pipe would otherwise never get to its end.
     {
@@ -162,15 +183,6 @@ pub(super) fn exit_of(status: ExitStatus) -> Exit {
         (None, Some(signal)) => Exit::Signal(signal),
         (None, None) => Exit::Code(-1),
     }
-}
-
-/// Hands the input over in the background: a child that reads nothing must not
-/// keep us from reading it.
-fn feed(known: &mut Known, bytes: Vec<u8>) -> Option<tokio::task::JoinHandle<()>> {
-    let mut stdin = known.child.stdin.take()?;
-    Some(tokio::spawn(async move {
-        let _ = stdin.write_all(&bytes).await;
-    }))
 }
 
 /// The record and the family of a run, which are let go together: on a dropped
@@ -230,14 +242,15 @@ struct Feeds<F> {
     out_chunk: Vec<u8>,
     err_chunk: Vec<u8>,
     spool: Spool,
+    voice: Voice,
     on_line: F,
     out_bytes: u64,
     err_bytes: u64,
     lines: u64,
 }
 
-impl<F: FnMut(Line) + Send> Feeds<F> {
-    fn new(known: &mut Known, limits: &Limits, spool: Spool, on_line: F) -> Self {
+impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
+    fn new(known: &mut Known, limits: &Limits, spool: Spool, voice: Voice, on_line: F) -> Self {
         Self {
             stdout: known.child.stdout.take(),
             stderr: known.child.stderr.take(),
@@ -246,6 +259,7 @@ impl<F: FnMut(Line) + Send> Feeds<F> {
             out_chunk: vec![0; CHUNK],
             err_chunk: vec![0; CHUNK],
             spool,
+            voice,
             on_line,
             out_bytes: 0,
             err_bytes: 0,
@@ -282,18 +296,22 @@ impl<F: FnMut(Line) + Send> Feeds<F> {
             Stream::Err => (&mut self.err, &self.err_chunk, &mut self.err_bytes),
         };
         *bytes += count as u64;
-        let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
+        let (spool, on_line, voice) = (&mut self.spool, &mut self.on_line, &mut self.voice);
         splitter.push(&chunk[..count], |piece| {
-            hand_on(stream, &piece, spool, on_line, lines);
+            self.lines += 1;
+            voice.react(hand_on(stream, &piece, spool, on_line));
         });
     }
 
     fn finish(&mut self) {
         let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
-        self.out
-            .finish(|piece| hand_on(Stream::Out, &piece, spool, on_line, lines));
-        self.err
-            .finish(|piece| hand_on(Stream::Err, &piece, spool, on_line, lines));
+        // Nobody is left to answer.
+        let mut last = |stream, piece: Piece<'_>| {
+            *lines += 1;
+            drop(hand_on(stream, &piece, spool, on_line));
+        };
+        self.out.finish(|piece| last(Stream::Out, piece));
+        self.err.finish(|piece| last(Stream::Err, piece));
     }
 }
 
@@ -308,14 +326,12 @@ fn hand_on(
     stream: Stream,
     piece: &Piece<'_>,
     spool: &mut Spool,
-    on_line: &mut impl FnMut(Line),
-    lines: &mut u64,
-) {
+    on_line: &mut impl FnMut(Line) -> Reaction,
+) -> Reaction {
     spool.write(piece.raw);
-    *lines += 1;
     on_line(Line {
         stream,
         text: text(piece.raw),
         whole: piece.whole,
-    });
+    })
 }

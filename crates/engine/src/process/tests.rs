@@ -67,6 +67,7 @@ impl Bench {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             cwd: self.dir.path().to_owned(),
             stdin: Vec::new(),
+            converses: false,
             transcript: self.dir.path().join("transcript"),
             limits,
             confinement: None,

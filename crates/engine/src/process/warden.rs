@@ -23,6 +23,12 @@ const LOOK_EVERY: Timespec = Timespec {
 /// Every how many looks the memory is added up: that reads a file for each process.
 const COUNT_EVERY: u32 = 5;
 
+/// What is left to us on the disk of a directory.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(dir)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -67,8 +73,7 @@ pub struct Allowance {
 impl Allowance {
     /// What is over, if anything is.
     fn exceeded(&self, look: u32) -> io::Result<Option<String>> {
-        let space = rustix::fs::statvfs(&self.dir)?;
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let free = free_bytes(&self.dir)?;
         if free < self.floor_bytes {
             let (left, at) = (free >> 20, self.dir.display());
             return Ok(Some(format!(

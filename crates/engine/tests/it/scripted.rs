@@ -96,6 +96,7 @@ impl Desk {
             facts: Facts::default(),
             limits: Limits::default(),
             model: None,
+            session: None,
             confinement: None,
         };
         let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();

@@ -25,7 +25,8 @@ const PUT_IN: &str = "WITH added AS (INSERT INTO jobs (queue, state, priority, b
 
 /// What helps the store helps its rival too.
 const SESSION: &str = "SET search_path = countersign_raw; SET plan_cache_mode = force_generic_plan;
-    SET enable_seqscan = off; SET jit = off";
+    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
+    SET enable_mergejoin = off; SET jit = off";
 
 /// Completes what is held and claims the next, in one statement.
 const TURN: &str = "WITH done AS (UPDATE jobs SET state = 'done' WHERE id = ANY ($1::bigint[])

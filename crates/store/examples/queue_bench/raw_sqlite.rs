@@ -1,11 +1,37 @@
 //! What `SQLite` itself can do: the same steps on the smallest tables that hold them, without a
 //! writer thread, a channel, a lease or a fence to check.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use tempfile::TempDir;
 use tokio::time::Instant;
 
 /// Each job is two operations: put in; complete and claim the next.
 pub fn jobs_per_second(jobs: u32, operations: u32) -> f64 {
+    let (_directory, db) = fresh();
+    let began = Instant::now();
+    let mut held = None;
+    let pairs = (operations / 2).max(1);
+    for _ in 0..jobs / pairs {
+        if operations == 1 {
+            begin(&db);
+            put_in(&db);
+            commit(&db);
+            begin(&db);
+            held = turn(&db, held);
+            commit(&db);
+            continue;
+        }
+        begin(&db);
+        for _ in 0..pairs {
+            put_in(&db);
+            held = turn(&db, held);
+        }
+        commit(&db);
+    }
+    f64::from(jobs) / began.elapsed().as_secs_f64()
+}
+
+pub fn fresh() -> (TempDir, Connection) {
     let directory = tempfile::tempdir_in(".").unwrap();
     let db = Connection::open(directory.path().join("raw.db")).unwrap();
     db.execute_batch(
@@ -16,35 +42,19 @@ pub fn jobs_per_second(jobs: u32, operations: u32) -> f64 {
         CREATE TABLE events (sequence INTEGER PRIMARY KEY, at INTEGER, name TEXT, body TEXT) STRICT;",
     )
     .unwrap();
-    let began = Instant::now();
-    let mut held = None;
-    let pairs = (operations / 2).max(1);
-    for _ in 0..jobs / pairs {
-        if operations == 1 {
-            commit(&db, || put_in(&db));
-            commit(&db, || held = Some(turn(&db, held)));
-            continue;
-        }
-        commit(&db, || {
-            for _ in 0..pairs {
-                put_in(&db);
-                held = Some(turn(&db, held));
-            }
-        });
-    }
-    f64::from(jobs) / began.elapsed().as_secs_f64()
+    (directory, db)
 }
 
-fn commit(db: &Connection, work: impl FnOnce()) {
-    db.prepare_cached("BEGIN IMMEDIATE")
-        .unwrap()
-        .execute([])
-        .unwrap();
-    work();
+pub fn begin(db: &Connection) {
+    let mut begin = db.prepare_cached("BEGIN IMMEDIATE").unwrap();
+    begin.execute([]).unwrap();
+}
+
+pub fn commit(db: &Connection) {
     db.prepare_cached("COMMIT").unwrap().execute([]).unwrap();
 }
 
-fn put_in(db: &Connection) {
+pub fn put_in(db: &Connection) {
     db.prepare_cached(
         "INSERT INTO jobs (queue, state, priority, body) VALUES ('work', 'ready', 50, '{\"n\":1}')",
     )
@@ -54,7 +64,7 @@ fn put_in(db: &Connection) {
     note(db, "enqueued", db.last_insert_rowid());
 }
 
-fn turn(db: &Connection, held: Option<i64>) -> i64 {
+pub fn turn(db: &Connection, held: Option<i64>) -> Option<i64> {
     if let Some(id) = held {
         db.prepare_cached("UPDATE jobs SET state = 'done' WHERE id = ?1")
             .unwrap()
@@ -69,13 +79,14 @@ fn turn(db: &Connection, held: Option<i64>) -> i64 {
         )
         .unwrap()
         .query_row([], |row| row.get(0))
-        .unwrap();
+        .optional()
+        .unwrap()?;
     db.prepare_cached("UPDATE jobs SET state = 'leased', holder = 'raw', until = 1 WHERE id = ?1")
         .unwrap()
         .execute([next])
         .unwrap();
     note(db, "claimed", next);
-    next
+    Some(next)
 }
 
 fn note(db: &Connection, name: &str, job: i64) {

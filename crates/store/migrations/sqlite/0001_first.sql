@@ -87,8 +87,7 @@ CREATE TABLE jobs (
 -- whatever has been finished, waits or is blocked.
 CREATE INDEX jobs_ready ON jobs (queue, agent, priority DESC, id) WHERE state = 'ready';
 CREATE INDEX jobs_waiting ON jobs (queue, not_before) WHERE state = 'waiting';
-CREATE INDEX jobs_leased_free ON jobs (queue, lease_until) WHERE state = 'leased' AND tracked = 0;
-CREATE INDEX jobs_leased_tracked ON jobs (lease_until) WHERE state = 'leased' AND tracked = 1;
+CREATE INDEX jobs_leased ON jobs (queue, lease_until) WHERE state = 'leased';
 -- What people look at.
 CREATE INDEX jobs_by_queue ON jobs (queue, id);
 CREATE INDEX jobs_dead ON jobs (id) WHERE state = 'dead';

@@ -62,16 +62,13 @@ impl Bell {
         steps
     }
 
-    /// For whoever has made work ready, after the commit. A row that is locked is just being
-    /// fired by somebody else, or armed by one who will look after that: neither needs us.
+    /// For whoever has made work ready, after the commit.
     pub(super) fn fire(&self, queues: &[String]) -> Pipeline {
         let mut steps = Pipeline::default();
         if !queues.is_empty() {
             steps.push(
-                "WITH fired AS (UPDATE wakeups SET armed = false WHERE queue IN
-                    (SELECT queue FROM wakeups WHERE queue = ANY ($1::text[]) AND armed
-                    FOR UPDATE SKIP LOCKED) RETURNING queue)
-                SELECT pg_notify($2, queue) FROM fired",
+                "UPDATE wakeups SET armed = false WHERE queue = ANY ($1::text[]) AND armed
+                RETURNING pg_notify($2, queue)",
                 values![queues.to_vec(), self.channel.clone()],
             );
         }
@@ -82,9 +79,9 @@ impl Bell {
     pub(super) fn fire_all(&self) -> Pipeline {
         let mut steps = Pipeline::default();
         steps.push(
-            "WITH fired AS (UPDATE wakeups SET armed = false WHERE queue IN
-                (SELECT queue FROM wakeups WHERE armed FOR UPDATE SKIP LOCKED) RETURNING queue)
-            SELECT pg_notify($1, queue) FROM fired",
+            "UPDATE wakeups SET armed = false WHERE queue IN
+                (SELECT queue FROM wakeups WHERE armed ORDER BY queue FOR UPDATE SKIP LOCKED)
+            RETURNING pg_notify($1, queue)",
             values![self.channel.clone()],
         );
         steps

@@ -20,6 +20,8 @@ use super::pipeline::{Pipeline, Place, Session, Value, values};
 const PROMOTED_MAX: i64 = 256;
 /// How many jobs one claim takes.
 const CLAIMED_MAX: u32 = 1000;
+/// The number of the first value that a claim leaves to others.
+pub(super) const MORE: usize = 9;
 
 /// How late a busy queue may notice that a waiting job is due, or a lease has run out. A queue
 /// that seems empty always looks.
@@ -53,44 +55,56 @@ impl Promoted {
     }
 }
 
-/// Not paused: `queue` is the job's, $2 the agent, $3 its provider.
+/// Not paused: $3 is the agent who asks, $4 its provider.
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
     WHERE (until IS NULL OR until > clock_ms())
         AND ((scope = 'queue' AND pauses.name = line.queue)
-            OR (scope = 'agent' AND pauses.name = $2)
-            OR (scope = 'provider' AND pauses.name = $3)))";
+            OR (scope = 'agent' AND pauses.name = $3)
+            OR (scope = 'provider' AND pauses.name = $4)))";
 
-/// The lines that the ask may look into: each queue, for anybody and for this agent.
-const LINES: &str = "(SELECT DISTINCT queue, agent FROM unnest($1::text[]) AS q (queue)
-    CROSS JOIN (VALUES (''), ($2)) AS a (agent)) AS line";
-
-/// The top of each line, then the top of them all. `found` sees `line`.
+/// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
 fn picked(ask: &Ask, first: &str, lock: &str) -> String {
     if ask.ticket.is_some() {
         return format!(
             "SELECT line.id, line.priority FROM (SELECT id, priority, queue, agent FROM jobs
-                WHERE state = 'ready' AND ticket = $4 AND queue = ANY ($1::text[])
-                    AND agent IN ('', $2)
-                ORDER BY priority DESC, id LIMIT $5 {lock}) AS line
-            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT $5"
+                WHERE state = 'ready' AND ticket = $5 AND queue = ANY ($1::text[])
+                    AND agent = ANY ($2::text[])
+                ORDER BY priority DESC, id LIMIT $6 {lock}) AS line
+            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT $6"
         );
     }
     format!(
-        "SELECT top.id, top.priority FROM {LINES} CROSS JOIN LATERAL
+        "SELECT top.id, top.priority FROM unnest($1::text[], $2::text[]) AS line (queue, agent)
+        CROSS JOIN LATERAL
             (SELECT id, priority FROM jobs
                 WHERE state = 'ready' AND queue = line.queue AND agent = line.agent
-                ORDER BY priority DESC, id LIMIT $5 {lock}) AS top
-        WHERE {OPEN} AND $4::text IS NULL {first} ORDER BY top.priority DESC, top.id LIMIT $5"
+                ORDER BY priority DESC, id LIMIT $6 {lock}) AS top
+        WHERE {OPEN} AND $5::text IS NULL {first} ORDER BY top.priority DESC, top.id LIMIT $6"
     )
 }
 
+/// The lines that the ask may look into: each queue, for anybody and for this agent.
+fn lines(ask: &Ask) -> (Vec<String>, Vec<String>) {
+    let mut queues: Vec<String> = ask.queues.iter().map(|queue| clean(queue)).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    let own = Some(clean(&ask.agent)).filter(|agent| !agent.is_empty());
+    let agents = [Some(String::new()), own].into_iter().flatten();
+    agents
+        .flat_map(|agent| {
+            queues
+                .iter()
+                .map(move |queue| (queue.clone(), agent.clone()))
+        })
+        .unzip()
+}
+
 fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
+    let (queues, agents) = lines(ask);
     values![
-        ask.queues
-            .iter()
-            .map(|queue| clean(queue))
-            .collect::<Vec<_>>(),
+        queues,
+        agents,
         clean(&ask.agent),
         ask.provider.as_deref().map(clean),
         ask.ticket.as_ref().map(ToString::to_string),
@@ -98,21 +112,27 @@ fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
     ]
 }
 
-/// Takes jobs that are ready, each with its line in the log where no ticket follows it. Values are
-/// numbered from 1 to 7.
+/// Takes jobs that are ready. Values are numbered from 1 to 8.
 fn taking(ask: &Ask, first: &str) -> String {
     let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED");
     format!(
         "picked AS MATERIALIZED ({picked}),
-        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $7,
-                lease_until = (SELECT clock_ms()) + $6
+        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $8,
+                lease_until = (SELECT clock_ms()) + $7
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
-                attempts, jobs.priority, tracked),
-        logged AS (INSERT INTO events (ticket, at, name, by, body)
-            SELECT ticket, (SELECT clock_ms()), 'job_claimed', holder,
+                attempts, jobs.priority, tracked)"
+    )
+}
+
+/// A line in the log for each job that no ticket follows, in one insert with those of `others`.
+fn logging(others: &str) -> String {
+    format!(
+        "logged AS (INSERT INTO events (ticket, at, name, by, body)
+            SELECT ticket, (SELECT clock_ms()), name, by,
                 json_build_object('job', id, 'queue', queue, 'kind', kind)::text
-            FROM taken WHERE NOT tracked)"
+            FROM ({others} SELECT ticket, 'job_claimed' AS name, holder AS by, id, queue, kind
+                FROM taken WHERE NOT tracked) AS lines)"
     )
 }
 
@@ -124,21 +144,27 @@ fn values_to_take(ask: &Ask) -> Vec<Value> {
 }
 
 pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
-    let taking = taking(ask, "");
-    let sql = format!("WITH {taking} SELECT * FROM taken ORDER BY priority DESC, id");
+    let (taking, logging) = (taking(ask, ""), logging(""));
+    let sql = format!("WITH {taking}, {logging} SELECT * FROM taken ORDER BY priority DESC, id");
     steps.push(sql, values_to_take(ask))
 }
 
-/// The same in one statement with what `ends` does before it: its last common table is `checked`,
-/// of one row, and its values are numbered from 8.
+/// The same in one statement with what `ends` does before it: its common tables are `ended`, whose
+/// lines are `lines`, and `checked`, of one row; its values are numbered from [`MORE`].
 ///
 /// "Before" matters. Looking for a job can leave a lock on one that is not taken, because somebody
 /// took it just then. Whoever takes first and ends later could wait for such a lock while others
 /// wait for its own; whoever waits only while ending, and takes last, cannot.
-pub(super) fn end_and_take(steps: &mut Pipeline, ends: &str, more: Vec<Value>, ask: &Ask) -> Place {
+pub(super) fn end_and_take(
+    steps: &mut Pipeline,
+    (ends, lines): (&str, &str),
+    more: Vec<Value>,
+    ask: &Ask,
+) -> Place {
     let taking = taking(ask, "AND EXISTS (SELECT 1 FROM checked)");
+    let logging = logging(&format!("{lines} UNION ALL"));
     let sql = format!(
-        "WITH {ends}, {taking} SELECT taken.* FROM checked LEFT JOIN taken ON true
+        "WITH {ends}, {taking}, {logging} SELECT taken.* FROM checked LEFT JOIN taken ON true
         ORDER BY priority DESC, id"
     );
     let mut values = values_to_take(ask);
@@ -274,10 +300,7 @@ impl Postgres {
     pub(super) async fn list_lapsed(&self, most: u32) -> Result<Vec<Leased>, Error> {
         let sql = "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until,
                 attempts FROM
-            ((SELECT * FROM jobs WHERE state = 'leased' AND tracked AND lease_until <= clock_ms()
-                ORDER BY lease_until LIMIT $1)
-            UNION ALL (SELECT * FROM jobs WHERE state = 'leased' AND NOT tracked
-                AND lease_until <= clock_ms() LIMIT $1)) AS lapsed
+            jobs WHERE state = 'leased' AND lease_until <= clock_ms()
             ORDER BY lease_until LIMIT $1";
         taken(&self.read(sql, values![i64::from(most)]).await?)
     }

@@ -40,6 +40,7 @@ impl Postgres {
                 answers.all_well(false)?;
                 let ready = made_ready(change);
                 session.commit(self.bell.fire(&ready)).await?;
+                self.upkeep.count(change.turns.len(), &self.pool);
                 self.wakes.wake(&ready);
                 Ok(done)
             }

@@ -17,10 +17,13 @@ const SERVER_MIN: i32 = 130_000;
 /// In order; the schema's version is how many of them have been applied.
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_first.sql")];
 
-/// Every statement of ours walks an index and is prepared once. So it is planned once, not at each
-/// call, which took longer than the work; and the plan is not a scan because the tables were small
-/// when it was made. No transaction of a stopped program holds its locks for ever.
-const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
+/// Every statement of ours walks an index, goes from row to row by their keys, and is prepared once.
+/// So it is planned once, not at each call, which took longer than the work; and the plan is no scan
+/// and no hash of a whole table because that was small when it was made. A bitmap would not mark the
+/// dead entries of an index that it passes, which a queue has many of. No transaction of a stopped
+/// program holds its locks for ever.
+const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+    -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off \
     -c idle_in_transaction_session_timeout=60000";
 
 pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {

@@ -27,6 +27,7 @@ impl Postgres {
             Some(ask) if all_done && due.is_empty() => self.end_done_and_take(ended, ask).await?,
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
+        self.upkeep.count(ended.len(), &self.pool);
         match then {
             Some(ask) if count(claimed.len()) < i64::from(ask.most) => {
                 Ok(self.take_the_rest(ask, claimed).await)
@@ -41,8 +42,9 @@ impl Postgres {
         let mut steps = Pipeline::default();
         let (ids, fences, results) = done_columns(ended)?;
         let wanted = count(ids.len());
-        let values = values![ids, fences, results, wanted];
-        let place = claim::end_and_take(&mut steps, &done(8), values, ask);
+        let values = values![ids, fences, results, wanted, "leased"];
+        let ends = (done(claim::MORE), DONE_LINES);
+        let place = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, ask);
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
@@ -166,18 +168,25 @@ fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
     if !done_jobs.0.is_empty() {
         let (ids, fences, results) = done_jobs;
         let wanted = count(ids.len());
-        let sql = format!("WITH {} SELECT * FROM checked", done(1));
-        steps.push(sql, values![ids, fences, results, wanted]);
+        let sql = format!(
+            "WITH {}, noted AS (INSERT INTO events (ticket, name, by, at, body)
+                SELECT ticket, name, by, (SELECT clock_ms()),
+                    json_build_object('job', id, 'queue', queue, 'kind', kind)::text
+                FROM ({DONE_LINES}) AS lines)
+            SELECT * FROM checked",
+            done(1)
+        );
+        steps.push(sql, values![ids, fences, results, wanted, "leased"]);
     }
     if !retry.1.is_empty() {
         let ((ids, fences, errors), times) = retry;
         let wanted = count(ids.len());
-        steps.push(RETRY, values![ids, fences, errors, wanted, times]);
+        steps.push(RETRY, values![ids, fences, errors, wanted, "leased", times]);
     }
     if !dead.0.is_empty() {
         let (ids, fences, errors) = dead;
         let wanted = count(ids.len());
-        steps.push(DEAD, values![ids, fences, errors, wanted]);
+        steps.push(DEAD, values![ids, fences, errors, wanted, "leased"]);
     }
     Ok(())
 }
@@ -188,20 +197,23 @@ fn failed(columns: &mut Columns, one: &Ended, error: &str) {
     columns.2.push(rows::clean(error));
 }
 
-/// Ends jobs as done; its four values are numbered from `first`.
+/// What the log has of the jobs that [`done`] ended.
+const DONE_LINES: &str = "SELECT ticket, 'job_done' AS name, coalesce(holder, '') AS by, id, queue,
+    kind FROM ended";
+
+/// Ends jobs as done; its five values are numbered from `first`. That the state is a value and the
+/// list has a limit keeps the plan to the jobs' keys: else it walks through every lease there is.
 fn done(first: usize) -> String {
     let (ids, fences, results, wanted) = (first, first + 1, first + 2, first + 3);
+    let leased = first + 4;
     format!(
         "ended AS (UPDATE jobs SET state = 'done', result = given.text,
                 ended_at = (SELECT clock_ms()), lease_until = NULL
-            FROM unnest(${ids}::bigint[], ${fences}::bigint[], ${results}::text[])
-                AS given (id, fence, text)
-            WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = 'leased'
+            FROM (SELECT * FROM unnest(${ids}::bigint[], ${fences}::bigint[], ${results}::text[])
+                LIMIT ${wanted}) AS given (id, fence, text)
+            WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = ${leased}
                 AND NOT tracked
             RETURNING jobs.id, queue, kind, ticket, holder),
-        noted AS (INSERT INTO events (ticket, at, name, by, body)
-            SELECT ticket, (SELECT clock_ms()), 'job_done', coalesce(holder, ''),
-                json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM ended),
         checked AS (SELECT assert_all(count(*), ${wanted}) FROM ended)"
     )
 }
@@ -209,9 +221,9 @@ fn done(first: usize) -> String {
 const RETRY: &str = "WITH ended AS (UPDATE jobs SET last_error = given.text, not_before = given.at,
             state = CASE WHEN given.at <= clock_ms() THEN 'ready' ELSE 'waiting' END,
             attempts = attempts + 1, holder = NULL, lease_until = NULL
-        FROM unnest($1::bigint[], $2::bigint[], $3::text[], $5::bigint[])
-            AS given (id, fence, text, at)
-        WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = 'leased' AND NOT tracked
+        FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $6::bigint[])
+            LIMIT $4) AS given (id, fence, text, at)
+        WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = $5 AND NOT tracked
         RETURNING jobs.id, queue, kind, ticket, attempts, last_error),
     logged AS (INSERT INTO events (ticket, at, name, by, body)
         SELECT ticket, clock_ms(), 'job_retried', '', json_build_object('job', id, 'queue', queue,
@@ -220,8 +232,9 @@ const RETRY: &str = "WITH ended AS (UPDATE jobs SET last_error = given.text, not
 
 const DEAD: &str = "WITH ended AS (UPDATE jobs SET state = 'dead', last_error = given.text,
             attempts = attempts + 1, ended_at = clock_ms(), lease_until = NULL
-        FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS given (id, fence, text)
-        WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = 'leased' AND NOT tracked
+        FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])
+            LIMIT $4) AS given (id, fence, text)
+        WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = $5 AND NOT tracked
         RETURNING jobs.id, queue, kind, ticket, holder, attempts, last_error),
     logged AS (INSERT INTO events (ticket, at, name, by, body)
         SELECT ticket, clock_ms(), 'job_dead', coalesce(holder, ''), json_build_object('job', id,

@@ -114,9 +114,6 @@ const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, seri
     ORDER BY place";
 
 fn columns(jobs: &[JobColumns]) -> Vec<super::pipeline::Value> {
-    fn all<T>(jobs: &[JobColumns], column: impl Fn(&JobColumns) -> T) -> Vec<T> {
-        jobs.iter().map(column).collect()
-    }
     values![
         all(jobs, |job| job.queue.clone()),
         all(jobs, |job| job.agent.clone()),
@@ -137,18 +134,48 @@ pub(super) fn add(steps: &mut Pipeline, jobs: &[JobColumns]) {
     }
 }
 
-/// The same for jobs of no ticket, each with its line in the log. A key that is taken adds
-/// nothing, and no row comes back.
-fn add_free(steps: &mut Pipeline, jobs: &[JobColumns]) -> Place {
+/// The rest of a statement that adds jobs of no ticket: each has its line in the log.
+const LOG_ADDED: &str = "logged AS (INSERT INTO events (at, name, by, body)
+        SELECT (SELECT clock_ms()), 'job_enqueued', '',
+            json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM added)
+    SELECT id FROM added ORDER BY id";
+
+/// A key that is taken adds nothing, and no row comes back.
+fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> Place {
     let sql = format!(
         "WITH added AS ({ADD} ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
             RETURNING id, queue, kind),
-        logged AS (INSERT INTO events (at, name, by, body)
-            SELECT (SELECT clock_ms()), 'job_enqueued', '',
-                json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM added)
-        SELECT id FROM added ORDER BY id"
+        {LOG_ADDED}"
     );
-    steps.push(sql, columns(jobs))
+    steps.push(sql, columns(std::slice::from_ref(job)))
+}
+
+/// Without keys there is nothing to conflict with, and the database need not look twice.
+fn add_plain(steps: &mut Pipeline, jobs: &[JobColumns]) -> Place {
+    let sql = format!(
+        "WITH added AS (INSERT INTO jobs (queue, agent, priority, kind, body, not_before, state,
+                created_at, tracked)
+            SELECT queue, agent, priority, kind, body, greatest(not_before, 0),
+                CASE WHEN not_before <= (SELECT clock_ms()) THEN 'ready' ELSE 'waiting' END,
+                (SELECT clock_ms()), false
+            FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::text[],
+                $6::bigint[]) AS j (queue, agent, priority, kind, body, not_before)
+            RETURNING id, queue, kind),
+        {LOG_ADDED}"
+    );
+    let values = values![
+        all(jobs, |job| job.queue.clone()),
+        all(jobs, |job| job.agent.clone()),
+        all(jobs, |job| job.priority),
+        all(jobs, |job| job.kind.clone()),
+        all(jobs, |job| job.body.clone()),
+        all(jobs, |job| job.not_before),
+    ];
+    steps.push(sql, values)
+}
+
+fn all<T>(jobs: &[JobColumns], column: impl Fn(&JobColumns) -> T) -> Vec<T> {
+    jobs.iter().map(column).collect()
 }
 
 impl Postgres {
@@ -164,19 +191,22 @@ impl Postgres {
         let ids = if jobs.iter().any(guarded) {
             self.add_guarded(&jobs, &ready).await?
         } else {
-            self.add_plain(&jobs, &ready).await?
+            self.add_unguarded(&jobs, &ready).await?
         };
         self.wakes.wake(&ready);
         Ok(ids)
     }
 
     /// One statement, which is its own transaction.
-    async fn add_plain(&self, jobs: &[JobColumns], ready: &[String]) -> Result<Vec<JobId>, Error> {
+    async fn add_unguarded(
+        &self,
+        jobs: &[JobColumns],
+        ready: &[String],
+    ) -> Result<Vec<JobId>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
-        let added = add_free(&mut steps, jobs);
-        steps.append(self.bell.fire(ready));
-        let answers = session.run(steps).await?;
+        let added = add_plain(&mut steps, jobs);
+        let answers = session.run_and_send(steps, self.bell.fire(ready)).await?;
         answers.all_well(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())
@@ -194,7 +224,7 @@ impl Postgres {
         let places: Vec<(Place, Place)> = jobs
             .iter()
             .map(|job| {
-                let added = add_free(&mut steps, std::slice::from_ref(job));
+                let added = add_keyed(&mut steps, job);
                 let same = steps.push(
                     "SELECT id, queue, kind, body FROM jobs WHERE key = $1",
                     values![job.key.clone()],

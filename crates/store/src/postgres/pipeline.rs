@@ -49,6 +49,13 @@ impl Pipeline {
 
     /// Sends everything, waits for every answer.
     pub(super) async fn run(self, client: &Client) -> Result<Answers, Error> {
+        let all = self.steps.len();
+        self.run_until(all, client).await
+    }
+
+    /// Sends everything, waits for the first `wanted` answers. What comes after them is thrown away
+    /// by the connection, before it answers whoever uses it next.
+    async fn run_until(self, wanted: usize, client: &Client) -> Result<Answers, Error> {
         let mut statements = Vec::with_capacity(self.steps.len());
         for (sql, _) in &self.steps {
             statements.push(client.prepare_cached(sql).await.map_err(|e| failed(&e))?);
@@ -67,7 +74,7 @@ impl Pipeline {
             );
         }
         Ok(Answers {
-            answers: in_order(sent).await,
+            answers: in_order(sent, wanted).await,
         })
     }
 }
@@ -111,20 +118,18 @@ type Answer = Result<Vec<Row>, tokio_postgres::Error>;
 type Sent<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 /// A query is sent when its future is first polled; this polls them first to last, every time.
-async fn in_order(mut sent: Vec<Sent<'_>>) -> Vec<Answer> {
+async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = sent.iter().map(|_| None).collect();
     std::future::poll_fn(move |context| {
-        let mut all = true;
         for (future, answer) in sent.iter_mut().zip(&mut answers) {
-            if answer.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
-                    Poll::Pending => all = false,
-                }
+            if answer.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *answer = Some(ready);
             }
         }
-        if all {
-            return Poll::Ready(answers.drain(..).flatten().collect());
+        if answers.iter().take(wanted).all(Option::is_some) {
+            return Poll::Ready(answers.drain(..).take(wanted).flatten().collect());
         }
         Poll::Pending
     })
@@ -164,6 +169,20 @@ impl Session {
     pub(super) async fn run(&mut self, steps: Pipeline) -> Result<Answers, Error> {
         self.open = true;
         let answers = steps.run(self.client()?).await?;
+        self.open = false;
+        Ok(answers)
+    }
+
+    /// The same, with `after` sent behind them, whose answers nobody needs.
+    pub(super) async fn run_and_send(
+        &mut self,
+        mut steps: Pipeline,
+        after: Pipeline,
+    ) -> Result<Answers, Error> {
+        let wanted = steps.steps.len();
+        steps.append(after);
+        self.open = true;
+        let answers = steps.run_until(wanted, self.client()?).await?;
         self.open = false;
         Ok(answers)
     }

@@ -3,19 +3,42 @@
 use flow::{Stage, TicketId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::job::{Ask, JobState, Work};
 use crate::record::{EventBody, Scope};
 
 /// What the log says of a job.
-pub(crate) fn job_story(id: i64, queue: &str, kind: &str) -> Value {
-    json!({ "job": id, "queue": queue, "kind": kind })
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct JobStory<'a> {
+    pub(crate) job: i64,
+    pub(crate) queue: &'a str,
+    pub(crate) kind: &'a str,
+    /// Of one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) attempts: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<&'a str>,
 }
 
-pub(crate) fn job_failure(id: i64, queue: &str, kind: &str, attempts: i64, error: &str) -> Value {
-    json!({ "job": id, "queue": queue, "kind": kind, "attempts": attempts, "error": error })
+impl<'a> JobStory<'a> {
+    pub(crate) fn new(job: i64, queue: &'a str, kind: &'a str) -> Self {
+        Self {
+            job,
+            queue,
+            kind,
+            attempts: None,
+            error: None,
+        }
+    }
+
+    pub(crate) fn failed(self, attempts: i64, error: &'a str) -> Self {
+        Self {
+            attempts: Some(attempts),
+            error: Some(error),
+            ..self
+        }
+    }
 }
 
 impl JobState {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
 
-use flow::Time;
+use flow::{TicketId, Time};
 
 use crate::error::Error;
 use crate::job::{Ask, Leased};
-use crate::rows::{self, EventColumns, int, nat};
+use crate::rows::{self, JobStory, int, nat};
 
 use super::jobs::{LEASED_COLUMNS, leased};
 use super::writer::{Tx, now};
@@ -31,7 +31,7 @@ struct Candidate {
 
 impl Tx<'_> {
     pub(super) fn claim(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
-        let room = self.space.gate();
+        let room = self.gate();
         self.gated = room.is_err();
         room?;
         self.take(ask)
@@ -39,10 +39,18 @@ impl Tx<'_> {
 
     /// As a rider on another write, which must not fail for want of room to begin new work.
     pub(super) fn claim_if_room(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
-        if self.space.gate().is_err() {
+        if self.gate().is_err() {
             return Ok(Vec::new());
         }
         self.take(ask)
+    }
+
+    fn gate(&mut self) -> Result<(), Error> {
+        if !self.seen.room {
+            self.space.gate()?;
+            self.seen.room = true;
+        }
+        Ok(())
     }
 
     fn take(&mut self, ask: &Ask) -> Result<Vec<Leased>, Error> {
@@ -95,7 +103,7 @@ impl Tx<'_> {
         for job in lapsed {
             let attempts = job.attempts + 1;
             let error = format!("the lease of {} ran out", job.holder);
-            let story = rows::job_failure(job.id, queue, &job.kind, attempts, &error);
+            let story = JobStory::new(job.id, queue, &job.kind).failed(attempts, &error);
             let name = if attempts > i64::from(self.settings.attempts_max) {
                 self.end_dead(job.id, attempts, &error)?;
                 "job_dead"
@@ -103,13 +111,7 @@ impl Tx<'_> {
                 self.end_retry(job.id, self.now, attempts, &error)?;
                 "job_lease_lost"
             };
-            self.append(&EventColumns::of_job(
-                name,
-                self.now,
-                &job.holder,
-                job.ticket,
-                &story,
-            ))?;
+            self.tell(name, &job.holder, job.ticket.as_deref(), &story)?;
         }
         Ok(())
     }
@@ -126,10 +128,9 @@ impl Tx<'_> {
             )?
             .execute(params![job.id.0, int(job.fence), job.holder, job.until.0])?;
         if !chosen.tracked {
-            let ticket = job.ticket.as_ref().map(ToString::to_string);
-            let story = rows::job_story(job.id.0, &job.queue, &chosen.kind);
-            let event = EventColumns::of_job("job_claimed", self.now, &job.holder, ticket, &story);
-            self.append(&event)?;
+            let ticket = job.ticket.as_ref().map(TicketId::as_str);
+            let story = JobStory::new(job.id.0, &job.queue, &chosen.kind);
+            self.tell("job_claimed", &job.holder, ticket, &story)?;
         }
         Ok(job)
     }
@@ -281,11 +282,7 @@ fn pause_end(db: &Connection, now: i64) -> Result<Option<i64>, Error> {
 
 pub(super) fn lapsed(db: &Connection, most: u32) -> Result<Vec<Leased>, Error> {
     let sql = format!(
-        "SELECT {LEASED_COLUMNS} FROM
-            (SELECT * FROM (SELECT * FROM jobs WHERE state = 'leased' AND tracked = 1
-                AND lease_until <= ?1 ORDER BY lease_until LIMIT ?2)
-            UNION ALL SELECT * FROM (SELECT * FROM jobs WHERE state = 'leased' AND tracked = 0
-                AND lease_until <= ?1 LIMIT ?2))
+        "SELECT {LEASED_COLUMNS} FROM jobs WHERE state = 'leased' AND lease_until <= ?1
         ORDER BY lease_until LIMIT ?2"
     );
     let mut select = db.prepare_cached(&sql)?;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rusqlite::ErrorCode;
+use rusqlite::types::FromSqlError;
 
 use crate::error::Error;
 
@@ -58,5 +59,12 @@ impl Error {
             known @ (Self::DiskFull(_) | Self::Locked(_) | Self::ReadOnly(_)) => known,
             other => Self::OutcomeUnknown(other.to_string()),
         }
+    }
+}
+
+/// A column that holds something else than it should.
+impl From<FromSqlError> for Error {
+    fn from(error: FromSqlError) -> Self {
+        Self::Other(error.to_string())
     }
 }

@@ -8,7 +8,7 @@ use flow::Time;
 
 use crate::error::Error;
 use crate::job::{Ask, Ended, JobId, Leased, Outcome};
-use crate::rows::{self, EventColumns};
+use crate::rows::{self, JobStory};
 
 use super::jobs::{assert_fence, held};
 use super::writer::Tx;
@@ -31,20 +31,15 @@ impl Tx<'_> {
             FROM jobs WHERE id = ?1",
         )?;
         let mut found = select.query([ended.job.0])?;
-        let name = ended.job.0.to_string();
         let Some(row) = found.next()? else {
-            return Err(Error::StaleFence {
-                job: name,
-                given: ended.fence,
-                current: 0,
-            });
+            return assert_fence(None, ended.job.0, ended.fence).map(drop);
         };
-        let held = assert_fence(Some(held(row)?), &name, ended.fence)?;
+        let held = assert_fence(Some(held(row)?), ended.job.0, ended.fence)?;
         if row.get(4)? {
-            return Err(Error::of_a_ticket(&name));
+            return Err(Error::of_a_ticket(&ended.job.0.to_string()));
         }
-        let (queue, kind): (String, String) = (row.get(6)?, row.get(7)?);
-        let mut story = rows::job_story(held.id, &queue, &kind);
+        let queue = row.get_ref(6)?.as_str()?;
+        let mut story = JobStory::new(held.id, queue, row.get_ref(7)?.as_str()?);
         let attempts = row.get::<_, i64>(9)? + 1;
         let name = match &ended.outcome {
             Outcome::Done { result } => {
@@ -52,26 +47,19 @@ impl Tx<'_> {
                 "job_done"
             }
             Outcome::Retry { error, not_before } => {
-                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
+                story = story.failed(attempts, error);
                 self.end_retry(held.id, not_before.0, attempts, error)?;
-                self.ready.insert(queue);
+                self.made_ready(queue);
                 "job_retried"
             }
             Outcome::Dead { error } => {
-                story = rows::job_failure(held.id, &queue, &kind, attempts, error);
+                story = story.failed(attempts, error);
                 self.end_dead(held.id, attempts, error)?;
                 "job_dead"
             }
         };
-        let by: Option<String> = row.get(8)?;
-        let by = by.unwrap_or_default();
-        self.append(&EventColumns::of_job(
-            name,
-            self.now,
-            &by,
-            row.get(5)?,
-            &story,
-        ))
+        let by = row.get_ref(8)?.as_str_or_null()?.unwrap_or_default();
+        self.tell(name, by, row.get_ref(5)?.as_str_or_null()?, &story)
     }
 
     fn end_done(&self, id: i64, result: &str) -> Result<(), Error> {
@@ -118,7 +106,7 @@ impl Tx<'_> {
             .db
             .prepare_cached("SELECT id, state, fence, lease_until FROM jobs WHERE id = ?1")?;
         let found = select.query_row([job.0], held).optional()?;
-        assert_fence(found, &job.0.to_string(), fence)?;
+        assert_fence(found, job.0, fence)?;
         let until = rows::lease_end(self.now, lease);
         self.db
             .prepare_cached("UPDATE jobs SET lease_until = ?2 WHERE id = ?1")?

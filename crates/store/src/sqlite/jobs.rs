@@ -4,17 +4,17 @@
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::error::Error;
-use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Leased, Work};
+use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
 use crate::record::{Page, Paged};
-use crate::rows::{self, Encoded, EventColumns, JobColumns, Turn, int, nat, nat32, time};
+use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
 use super::writer::Tx;
 
 /// What a fence is compared with.
 pub(super) struct Held {
     pub(super) id: i64,
-    state: String,
+    leased: bool,
     fence: i64,
     lease_until: Option<i64>,
 }
@@ -143,7 +143,7 @@ impl Tx<'_> {
             job.body,
         ])?;
         // A waiting one too: whoever waits must learn when its time comes.
-        self.ready.insert(job.queue.clone());
+        self.made_ready(&job.queue);
         Ok(self.db.last_insert_rowid())
     }
 
@@ -165,13 +165,12 @@ impl Tx<'_> {
         })
     }
 
-    pub(super) fn enqueue(&mut self, jobs: &[FreeJob]) -> Result<Vec<JobId>, Error> {
+    pub(super) fn enqueue(&mut self, jobs: &[JobColumns]) -> Result<Vec<JobId>, Error> {
         let mut ids = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let columns = JobColumns::free(job)?;
-            let id = match self.same_key(&columns)? {
+            let id = match self.same_key(job)? {
                 Some(id) => id,
-                None => self.add_free(&columns)?,
+                None => self.add_free(job)?,
             };
             ids.push(JobId(id));
         }
@@ -180,14 +179,8 @@ impl Tx<'_> {
 
     fn add_free(&mut self, job: &JobColumns) -> Result<i64, Error> {
         let id = self.add_job(job)?;
-        let story = rows::job_story(id, &job.queue, &job.kind);
-        self.append(&EventColumns::of_job(
-            "job_enqueued",
-            self.now,
-            "",
-            None,
-            &story,
-        ))?;
+        let story = JobStory::new(id, &job.queue, &job.kind);
+        self.tell("job_enqueued", "", None, &story)?;
         Ok(id)
     }
 
@@ -214,17 +207,21 @@ impl Tx<'_> {
 pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
     Ok(Held {
         id: row.get(0)?,
-        state: row.get(1)?,
+        leased: row.get_ref(1)?.as_str()? == JobState::Leased.word(),
         fence: row.get(2)?,
         lease_until: row.get(3)?,
     })
 }
 
-pub(super) fn assert_fence(held: Option<Held>, name: &str, given: u64) -> Result<Held, Error> {
+pub(super) fn assert_fence(
+    held: Option<Held>,
+    name: impl ToString,
+    given: u64,
+) -> Result<Held, Error> {
     let current = held.as_ref().map_or(0, |found| nat(found.fence));
-    held.filter(|found| found.state == JobState::Leased.word() && nat(found.fence) == given)
+    held.filter(|found| found.leased && nat(found.fence) == given)
         .ok_or_else(|| Error::StaleFence {
-            job: name.to_owned(),
+            job: name.to_string(),
             given,
             current,
         })

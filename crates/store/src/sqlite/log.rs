@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use flow::{Policy, Time, Usage};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::change::Remembered;
@@ -34,6 +35,22 @@ impl Tx<'_> {
             event.spent.map(|spent| spent.wall_ms),
             event.body,
         ])?;
+        Ok(())
+    }
+
+    /// A line about a job that no ticket follows: the log is its only history.
+    pub(super) fn tell(
+        &self,
+        name: &str,
+        by: &str,
+        ticket: Option<&str>,
+        story: &impl Serialize,
+    ) -> Result<(), Error> {
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO events (ticket, at, name, by, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        let body = serde_json::to_string(story)?;
+        insert.execute(params![ticket, self.now, name, by, body])?;
         Ok(())
     }
 

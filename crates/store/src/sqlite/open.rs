@@ -19,6 +19,9 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_first.
 
 const STATEMENTS_MAX: usize = 128;
 
+/// How often one of several that open a new file together lets another go first.
+const TURNS_MAX: u32 = 64;
+
 /// The writing connection. Creates the file and its schema where there is none.
 pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     version_is_sound(rusqlite::version_number(), rusqlite::version())?;
@@ -93,8 +96,20 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
     migrate(db)
 }
 
+/// Of several that open a new file together, `SQLite` refuses all but one at once, whatever the busy
+/// timeout: each reads, and none may become the writer. Who was refused waits for a writer's turn, as
+/// the timeout has it, and looks again; mostly it is done then.
 fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
-    db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+    let turn = || db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+    for _ in 0..TURNS_MAX {
+        match turn() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                db.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?;
+            }
+            turned => return turned,
+        }
+    }
+    turn()
 }
 
 fn migrate(db: &mut Connection) -> Result<(), Error> {

@@ -50,7 +50,7 @@ impl Tx<'_> {
     pub(super) fn resume(&mut self, scope: &Scope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
         // Whoever was paused may be waiting; any name here rings the bell for all.
-        self.ready.insert(name.clone());
+        self.made_ready(&name);
         let removed = self
             .db
             .prepare_cached("DELETE FROM pauses WHERE scope = ?1 AND name = ?2")?

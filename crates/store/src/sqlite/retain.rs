@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::error::Error;
 use crate::record::Retention;
-use crate::rows::EventColumns;
 
 use super::writer::Tx;
 
@@ -77,13 +76,7 @@ impl Tx<'_> {
         if !ids.is_empty() {
             // Also keeps the newest event's number from being given again.
             let story = json!({ "removed": ids.len() });
-            self.append(&EventColumns::of_job(
-                "tickets_removed",
-                self.now,
-                "",
-                None,
-                &story,
-            ))?;
+            self.tell("tickets_removed", "", None, &story)?;
         }
         for id in &ids {
             for sql in [

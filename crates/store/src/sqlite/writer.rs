@@ -30,8 +30,8 @@ pub(super) struct Tx<'a> {
     /// The database's clock, read once for each group.
     pub(super) now: i64,
     pub(super) seen: &'a mut Seen,
-    /// Queues in which a job became ready.
-    pub(super) ready: BTreeSet<String>,
+    /// Queues in which a job became ready, or might have: a refusal takes none out again.
+    pub(super) ready: &'a mut BTreeSet<String>,
     /// The operation found too little room to begin work: not yet the time for the ballast.
     pub(super) gated: bool,
 }
@@ -43,6 +43,16 @@ pub(super) struct Seen {
     pub(super) paused: Option<Vec<(String, String)>>,
     /// Queues into which what was due has been brought back.
     pub(super) brought_back: BTreeSet<String>,
+    /// There is room on the disk to begin work.
+    pub(super) room: bool,
+}
+
+impl Tx<'_> {
+    pub(super) fn made_ready(&mut self, queue: &str) {
+        if !self.ready.contains(queue) {
+            self.ready.insert(queue.to_owned());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -216,11 +226,11 @@ impl Desk {
         let mut next = Some(first);
         while let Some(mut operation) = next {
             let ran = match now {
-                Ok(now) => self.run_one(operation.as_mut(), now, &mut seen),
+                Ok(now) => self.run_one(operation.as_mut(), now, &mut seen, ready),
                 Err(ref error) => Err(error.clone()),
             };
             group.push(operation);
-            ready.extend(ran?);
+            ran?;
             next = self.next(outbox, group.len());
         }
         Ok(())
@@ -259,7 +269,8 @@ impl Desk {
         operation: &mut dyn Operation,
         now: i64,
         seen: &mut Seen,
-    ) -> Result<BTreeSet<String>, Error> {
+        ready: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
         let savepoint = operation.wants_savepoint();
         if savepoint {
             self.execute("SAVEPOINT operation")?;
@@ -271,13 +282,12 @@ impl Desk {
             settings: &self.settings,
             now,
             seen,
-            ready: BTreeSet::new(),
+            ready,
             gated: false,
         };
         let refused = operation.run(&mut tx).err();
-        let (mut ready, gated) = (tx.ready, tx.gated);
+        let gated = tx.gated;
         if let Some(error) = refused {
-            ready.clear();
             // A full disk or a failing one makes SQLite take back everything by itself.
             if self.db.is_autocommit() {
                 return Err(error);
@@ -294,7 +304,7 @@ impl Desk {
         if savepoint {
             self.execute("RELEASE operation")?;
         }
-        Ok(ready)
+        Ok(())
     }
 
     fn tell(&self, group: Group, ready: &BTreeSet<String>) {

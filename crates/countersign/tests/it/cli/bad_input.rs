@@ -409,32 +409,32 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
         &expect![[r#"
             exit 2
             error: builder: `no-such-agent` is not installed: looked in PATH (PATH); install it or give its full path
-              hint: agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
         "#]],
     );
     with(
         "command:./missing.sh",
         &expect![[r#"
-        exit 2
-        error: builder: `./missing.sh` is not installed: looked in ROOT/repository/./missing.sh; install it or give its full path
-          hint: agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract
-    "#]],
+            exit 2
+            error: builder: `./missing.sh` is not installed: looked in ROOT/repository/./missing.sh; install it or give its full path
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
+        "#]],
     );
     with(
         "command:",
         &expect![[r#"
-        exit 2
-        error: builder: the command of an agent is empty
-          hint: agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract
-    "#]],
+            exit 2
+            error: builder: the command of an agent is empty
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
+        "#]],
     );
     with(
         "command:agent 'open",
         &expect![[r#"
-        exit 2
-        error: builder: the command has a ' that is not closed: agent 'open
-          hint: agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract
-    "#]],
+            exit 2
+            error: builder: the command has a ' that is not closed: agent 'open
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
+        "#]],
     );
     with(
         "scripted:missing.json",
@@ -446,10 +446,10 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
     with(
         "oracle",
         &expect![[r#"
-        exit 2
-        error: builder: there is no agent "oracle"
-          hint: agents are command:PROGRAM ARGS… and scripted:FILE; docs/agents.md has the contract
-    "#]],
+            exit 2
+            error: builder: there is no agent "oracle"
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
+        "#]],
     );
     refused(
         &world,
@@ -458,7 +458,7 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
             exit 2
             error: no builder is named
               hint: say who with --builder AGENT, or `builder = "…"` in countersign.toml
-              hint: agents: command:PROGRAM ARGS…, scripted:FILE
+              hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
         "#]],
     );
     let broken = world.put("broken.json", "{\"version\": 1, \"bild\": {}}");

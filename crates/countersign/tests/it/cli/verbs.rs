@@ -90,7 +90,9 @@ fn the_help_of_run_shows_how() {
 
             Options:
                   --builder <AGENT>
-                      Who builds: `command:PROGRAM ARGS…` or `scripted:FILE`
+                      Who builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a
+                      model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`, `acp:PROGRAM
+                      ARGS…` or `scripted:FILE`
 
               -C <DIR>
                       Work as if started in DIR
@@ -142,6 +144,7 @@ fn the_help_of_run_shows_how() {
                       Print help (see a summary with '-h')
 
             Examples:
+              countersign run ticket.md --builder claude --reviewer codex --check "cargo test"
               countersign run ticket.md --builder "command:./build-agent" --reviewer "command:./review-agent"
               --check "cargo test"
               countersign run "Greet the user by name" --land branch

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use super::play::Play;
 use super::{Instants, PATIENCE, Tally, blows, campaign, postgres};
-use crate::support::processes::{signal, signal_group};
+use crate::support::processes::{below, signal, signal_group};
 use crate::support::reached;
 
 /// A story that is killed more often than jobs are tried again ends with a person, rightly.
@@ -48,6 +48,37 @@ fn killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
             );
         }
     }
+}
+
+/// One of those whom the program has started: git, an agent's keeper, an agent, a check.
+fn child_killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
+    let at = instants.next();
+    let mut running = play.start();
+    if reached(at, || running.has_ended()) {
+        tally.late += 1;
+        running.wait(PATIENCE).ends_with(0);
+        return;
+    }
+    let children = below(running.pid());
+    let Ok(count) = u64::try_from(children.len()) else {
+        return;
+    };
+    if let Some(which) = instants.number().checked_rem(count) {
+        signal(children[usize::try_from(which).unwrap()], Signal::KILL);
+        tally.blows += 1;
+    }
+    // A step that fails is tried again; where the program itself cannot go on, it says so.
+    let code = running.wait(PATIENCE).code;
+    if code != 0 {
+        tally.gave_up += 1;
+        play.run_to_the_end().ends_with(0);
+    }
+}
+
+#[test]
+fn a_story_whose_children_are_killed_has_the_same_end() {
+    let count = blows("COUNTERSIGN_KILLS", 6);
+    campaign("kill a child", count, None, child_killed);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::PATIENCE;
-use crate::support::crew::{crew, rounds, runs, writes};
+use crate::support::crew::{crew, rounds, writes};
 use crate::support::processes::marked;
 use crate::support::{Ran, Running, World};
 
@@ -35,8 +35,6 @@ fi
 pub struct Play {
     pub world: World,
     ticket: String,
-    /// Every agent says here that it begins, with its job and its lease.
-    begun: PathBuf,
 }
 
 impl Play {
@@ -56,13 +54,10 @@ impl Play {
             "ticket.md",
             format!("---\nid: play-{seed:x}\n---\n# Greet by name\nAnd count.\n"),
         );
-        let begun = world.root().join("begun");
-        fs::write(&begun, "").unwrap();
-        world.crew(&script(&begun.display().to_string()));
+        world.crew(&script());
         Self {
             world,
             ticket: format!("play-{seed:x}"),
-            begun,
         }
     }
 
@@ -90,34 +85,35 @@ impl Play {
 
     /// Jobs whose agent's end is on record: nobody may be paid for them again.
     pub fn recorded(&self) -> BTreeSet<String> {
-        let jobs = self
-            .world
-            .data
-            .join("tickets")
-            .join(&self.ticket)
-            .join("jobs");
-        let Ok(dirs) = fs::read_dir(jobs) else {
-            return BTreeSet::new();
-        };
-        let has_ended = |dir: &PathBuf| {
-            let runs = fs::read_dir(dir).unwrap();
-            runs.map(|run| run.unwrap().path())
-                .any(|run| run.join("ended.json").exists())
-        };
-        dirs.map(|dir| dir.unwrap().path())
-            .filter(has_ended)
-            .map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned())
-            .collect()
+        let ended = self.runs_with("ended.json").into_keys();
+        ended.collect()
     }
 
-    /// How often an agent began, for each job.
+    /// How often an agent began, for each job: every try has a transcript of its own.
     pub fn begun(&self) -> BTreeMap<String, usize> {
-        let mut begun = BTreeMap::new();
-        for line in fs::read_to_string(&self.begun).unwrap().lines() {
-            let serial = line.split('.').nth(1).unwrap().to_owned();
-            *begun.entry(serial).or_default() += 1;
+        self.runs_with("transcript.log")
+    }
+
+    /// How many tries of each job have such a file.
+    fn runs_with(&self, file: &str) -> BTreeMap<String, usize> {
+        let of_ticket = self.world.data.join("tickets").join(&self.ticket);
+        let mut found = BTreeMap::new();
+        for job in entries(&of_ticket.join("jobs")) {
+            let tries = entries(&job);
+            let count = tries.iter().filter(|run| run.join(file).exists()).count();
+            if count > 0 {
+                let serial = job.file_name().unwrap().to_str().unwrap().to_owned();
+                found.insert(serial, count);
+            }
         }
-        begun
+        found
+    }
+
+    /// Every agent is paid once; one that was killed after it had told its price is paid besides.
+    fn spent(&self, ticket: &Value) -> bool {
+        const ALL: u64 = 330_000;
+        let spent = ticket["spent"]["ticket"]["usd_micros"].as_u64().unwrap();
+        spent == ALL || (spent > ALL && self.count("job_failed") > 0)
     }
 
     /// The end is the same whatever happened on the way.
@@ -131,7 +127,7 @@ impl Play {
             "jobs": ticket["jobs"],
             "rounds": ticket["rounds"].as_array().unwrap().len(),
             "findings": ticket["ledger"].as_array().unwrap().iter().map(|entry| &entry["status"]).collect::<Vec<_>>(),
-            "spent": ticket["spent"]["ticket"]["usd_micros"],
+            "spent rightly": self.spent(&ticket),
             "tree": world.git(&["ls-tree", "-r", "--name-only", "main"]),
             "greet.sh": world.git(&["show", "main:greet.sh"]),
             "merges": world.git(&["rev-list", "--merges", "--count", "main"]),
@@ -143,14 +139,14 @@ impl Play {
             "verified": self.count("verified"),
             "landed": self.count("landed"),
             "orphans": marked(&world.root()),
-            "records": names(&world.data.join("runs")),
+            "records": entries(&world.data.join("runs")),
         });
         let wanted = json!({
             "stage": "done",
             "jobs": [],
             "rounds": 2,
             "findings": ["fixed", "fixed", "open"],
-            "spent": 330_000,
+            "spent rightly": true,
             "tree": "README.md\ncountersign.toml\ngreet.sh\nlib/count.sh\nlib/name.sh\ntest.sh",
             "greet.sh": GREET.trim_end(),
             "merges": "1",
@@ -169,11 +165,10 @@ impl Play {
     }
 }
 
-fn names(dir: &std::path::Path) -> Vec<String> {
-    let files = fs::read_dir(dir).into_iter().flatten();
-    files
-        .map(|file| file.unwrap().file_name().to_str().unwrap().to_owned())
-        .collect()
+/// What is in a directory, if there is such a directory.
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(dir).into_iter().flatten();
+    found.map(|entry| entry.unwrap().path()).collect()
 }
 
 /// How long the story takes when nobody disturbs it.
@@ -195,8 +190,7 @@ const GREET: &str =
     "#!/bin/sh\n[ -n \"$1\" ] || exit 2\n. ./lib/name.sh\necho \"Hello, $(name \"$1\")\"\n";
 const NAME: &str = "name() { printf '%s' \"$1\"; }\n";
 
-fn script(begun: &str) -> Value {
-    let begins = || runs(&format!("echo $COUNTERSIGN_RUN >> {begun}"));
+fn script() -> Value {
     let costs = |usd: f64| json!({"usage": {"usd": usd, "tokens_in": 1000, "tokens_out": 100}});
     let waits = || json!({"wait_ms": 40});
     let finding = |severity: &str, line: u32, title: &str| {
@@ -206,7 +200,6 @@ fn script(begun: &str) -> Value {
     let minor = || finding("low", 3, "The word Hello is fixed");
     let build = rounds([
         vec![
-            begins(),
             writes("lib/name.sh", NAME),
             waits(),
             writes("greet.sh", HASTY),
@@ -214,7 +207,6 @@ fn script(begun: &str) -> Value {
             json!({"result": {"summary": "Greets."}}),
         ],
         vec![
-            begins(),
             writes("greet.sh", GREET),
             waits(),
             json!({"commit": {"message": "Refuse an empty name"}}),
@@ -226,7 +218,6 @@ fn script(begun: &str) -> Value {
     ]);
     let says = |verdict: &str, findings: Vec<Value>| {
         vec![
-            begins(),
             waits(),
             costs(0.05),
             json!({"result": {"verdict": verdict, "findings": findings}}),
@@ -243,7 +234,7 @@ fn script(begun: &str) -> Value {
         ),
         says("approved", vec![minor()]),
     ]);
-    let verify = json!({"always": [begins(), waits(), costs(0.03), {"result": {"answers": [
+    let verify = json!({"always": [waits(), costs(0.03), {"result": {"answers": [
         {"finding": "F1", "outcome": "fixed", "evidence": "greet.sh:2"},
         {"finding": "F2", "outcome": "fixed", "evidence": "greet.sh:4"}]}}]});
     crew(&build, &review, &verify)

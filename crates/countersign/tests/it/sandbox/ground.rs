@@ -351,6 +351,7 @@ impl Ground {
             ],
             cwd: self.at("data/job/checkout"),
             stdin: Vec::new(),
+            converses: false,
             transcript: self.at("transcript"),
             limits: Limits {
                 term_grace: Duration::from_millis(200),

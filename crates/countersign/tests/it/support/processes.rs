@@ -15,6 +15,33 @@ pub fn signal_group(pid: i32, signal: Signal) {
     let _ = kill_process_group(Pid::from_raw(pid).unwrap(), signal);
 }
 
+/// Everybody whom this process has started, and whom those have, by number: git, the keepers of
+/// agents, agents and what they started.
+pub fn below(pid: i32) -> Vec<i32> {
+    let parent = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let after_name = &stat[stat.rfind(')')? + 1..];
+        after_name
+            .split_ascii_whitespace()
+            .nth(1)?
+            .parse::<i32>()
+            .ok()
+    };
+    let all: Vec<(i32, i32)> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect();
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(&of) = found.get(at) {
+        let children = all.iter().filter(|(_, parent)| *parent == of);
+        found.extend(children.map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
 /// Processes that carry a run's mark and belong to this place: the command lines.
 pub fn marked(place: &Path) -> Vec<String> {
     let place = place.to_str().unwrap();

@@ -1,0 +1,368 @@
+//! Who an agent's name means: a CLI that we know, one that the project describes, or a command.
+//! Everything that can be found out before the start is: that it is there, and new enough.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::agent::installed::{self, Place};
+use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
+use engine::process::find_program;
+use engine::workshop::{Crew, Member};
+
+use crate::failure::Failure;
+use crate::settings::file::{self, Agent as Described, Project as Written};
+use crate::settings::{Surroundings, passed_on};
+
+/// What is looked at to find an agent.
+struct Finder<'a> {
+    written: &'a Written,
+    surroundings: &'a Surroundings,
+    directory: &'a Path,
+}
+
+pub async fn crew(
+    written: &Written,
+    surroundings: &Surroundings,
+    directory: &Path,
+) -> Result<Crew, Failure> {
+    let finder = Finder {
+        written,
+        surroundings,
+        directory,
+    };
+    let builder = named(written.builder.as_deref(), "builder")?;
+    let reviewer = named(written.reviewer.as_deref(), "reviewer")?;
+    let verifier = written.verifier.as_deref().unwrap_or(reviewer);
+    Ok(Crew {
+        builder: finder.member(builder, "builder").await?,
+        reviewer: finder.member(reviewer, "reviewer").await?,
+        verifier: finder.member(verifier, "verifier").await?,
+    })
+}
+
+fn named<'a>(name: Option<&'a str>, role: &str) -> Result<&'a str, Failure> {
+    name.ok_or_else(|| {
+        Failure::usage(format!("no {role} is named"))
+            .hint(format!(
+                "say who with --{role} AGENT, or `{role} = \"…\"` in {}",
+                file::NAME
+            ))
+            .hint(forms())
+    })
+}
+
+/// Every way to name an agent.
+fn forms() -> String {
+    let names: Vec<&str> = known::ALL.iter().map(|cli| cli.name).collect();
+    format!(
+        "agents: {} (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md",
+        names.join(", ")
+    )
+}
+
+impl Finder<'_> {
+    async fn member(&self, spec: &str, role: &str) -> Result<Member, Failure> {
+        let found = self.find(spec).await.map_err(|failure| Failure {
+            message: format!("{role}: {}", failure.message),
+            ..failure
+        })?;
+        let (adapter, model) = found;
+        Ok(Member {
+            name: format!("{} ({role})", adapter.name()),
+            written: spec.to_owned(),
+            family: self.family(spec, adapter.name()),
+            adapter,
+            model,
+        })
+    }
+
+    /// The family of the model that the project names for an agent, or that everybody knows.
+    fn family(&self, spec: &str, adapter: &str) -> Option<String> {
+        let known = match adapter {
+            "claude" => Some("anthropic"),
+            "codex" => Some("openai"),
+            "gemini" => Some("google"),
+            _ => None,
+        };
+        let families = &self.written.families;
+        let name = spec.rsplit_once('@').map_or(spec, |(name, _)| name);
+        let named = families.get(spec).or_else(|| families.get(name));
+        named.cloned().or_else(|| known.map(str::to_owned))
+    }
+
+    async fn find(&self, spec: &str) -> Result<(Arc<dyn Adapter>, Option<String>), Failure> {
+        match spec.split_once(':') {
+            Some(("scripted", file)) => Ok((self.scripted(file)?, None)),
+            Some(("command", line)) => Ok((Arc::new(self.command(line)?), None)),
+            Some(("acp", line)) => Ok((Arc::new(Acp(self.command(line)?)), None)),
+            Some(_) | None => self.by_name(spec).await,
+        }
+    }
+
+    fn scripted(&self, file: &str) -> Result<Arc<dyn Adapter>, Failure> {
+        let script = std::path::absolute(self.directory.join(file)).map_err(Failure::usage)?;
+        let scripted = Scripted::new(&self.surroundings.program, &script);
+        Ok(Arc::new(scripted.map_err(Failure::usage)?))
+    }
+
+    fn command(&self, line: &str) -> Result<Command, Failure> {
+        let command = Command::parse(line).map_err(|why| Failure::usage(why).hint(forms()))?;
+        let program = self.program(&command.program);
+        Ok(Command {
+            program: program.map_err(|error| error.hint(forms()))?.into(),
+            ..command
+        })
+    }
+
+    fn program(&self, name: &OsStr) -> Result<PathBuf, Failure> {
+        find_program(name, &self.surroundings.path, self.directory).map_err(Failure::usage)
+    }
+
+    /// A name, and a model if one stands behind the last `@`.
+    async fn by_name(&self, spec: &str) -> Result<(Arc<dyn Adapter>, Option<String>), Failure> {
+        let (name, model) = match spec.rsplit_once('@') {
+            Some((name, model)) if !model.is_empty() => (name, Some(model.to_owned())),
+            Some(_) | None => (spec, None),
+        };
+        let described = self.written.agents.get(name);
+        let kind = described
+            .and_then(|agent| agent.adapter.as_deref())
+            .unwrap_or(name);
+        let nothing = Described::default();
+        let agent = described.unwrap_or(&nothing);
+        let model = model.or_else(|| agent.model.clone());
+        if let Some(cli) = known::find(kind) {
+            let native = self.native(name, cli, agent).await?;
+            return Ok((Arc::new(native), model));
+        }
+        let line = agent.command.as_deref();
+        match (kind, described, line) {
+            ("acp", Some(_), Some(line)) => Ok((
+                Arc::new(self.equip(name, agent, Acp(self.command(line)?))?),
+                model,
+            )),
+            (_, Some(Described { adapter: None, .. }), Some(line))
+            | ("command", Some(_), Some(line)) => Ok((
+                Arc::new(self.equip(name, agent, self.command(line)?)?),
+                model,
+            )),
+            (_, Some(_), _) => Err(Failure::usage(format!(
+                "[agents.{name}] has neither a known adapter nor a command"
+            ))
+            .hint(format!(
+                "adapter = one of {}, command, acp; the last two want command = \"PROGRAM ARGS…\"",
+                known::ALL.map(|cli| cli.name).join(", ")
+            ))),
+            (_, None, _) => Err(self.unknown(spec, name)),
+        }
+    }
+
+    fn unknown(&self, spec: &str, name: &str) -> Failure {
+        let failure = Failure::usage(format!("there is no agent {spec:?}")).hint(forms());
+        match self.program(OsStr::new(name)) {
+            Ok(_) => failure.hint(format!(
+                "{name} is a program: command:{name} if it keeps to docs/agents.md, acp:{name} if it speaks ACP"
+            )),
+            Err(_) => failure,
+        }
+    }
+
+    fn equip<A: Adapter>(
+        &self,
+        name: &str,
+        agent: &Described,
+        inner: A,
+    ) -> Result<Equipped<A>, Failure> {
+        Ok(Equipped {
+            name: name.to_owned(),
+            agent: inner,
+            env: passed_on(agent.env.iter().map(String::as_str)),
+            credentials: self.lent(agent.files.iter().map(String::as_str))?,
+        })
+    }
+
+    async fn native(
+        &self,
+        name: &str,
+        cli: &'static Cli,
+        agent: &Described,
+    ) -> Result<Native, Failure> {
+        let place = self.place(cli, agent)?;
+        must_be_new_enough(cli, &place, self.surroundings).await?;
+        let own = cli.variables.iter().copied();
+        let files = cli.files.iter().copied();
+        Ok(Native {
+            name: name.to_owned(),
+            cli,
+            reads: surroundings_of(&place),
+            program: place.program,
+            before: place.before,
+            extra: agent.args.iter().map(OsString::from).collect(),
+            env: passed_on(own.chain(agent.env.iter().map(String::as_str))),
+            credentials: self.lent(files.chain(agent.files.iter().map(String::as_str)))?,
+        })
+    }
+
+    /// Where the CLI is: in `PATH`, or where the project says.
+    fn place(&self, cli: &Cli, agent: &Described) -> Result<Place, Failure> {
+        let (program, before) = match &agent.command {
+            Some(line) => {
+                let command = Command::parse(line).map_err(Failure::usage)?;
+                (command.program, command.args)
+            }
+            None => (cli.program.into(), Vec::new()),
+        };
+        let found = find_program(&program, &self.surroundings.path, self.directory);
+        let program = found.map_err(|error| {
+            Failure::usage(format!("{} is not installed: {error}", cli.title))
+                .hint(format!("install it: {}", cli.install))
+                .hint(format!(
+                    "or say where it is: [agents.{}] command = \"…\"",
+                    cli.name
+                ))
+        })?;
+        Ok(Place { program, before })
+    }
+
+    /// Files of the person's home that are there, each to the same place below the agent's own.
+    fn lent<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+        let Some(home) = &self.surroundings.home else {
+            return Ok(Vec::new());
+        };
+        let mut lent = Vec::new();
+        for name in names {
+            let path = Path::new(name);
+            let plain = |part| matches!(part, std::path::Component::Normal(_));
+            if !path.components().all(plain) {
+                return Err(Failure::usage(format!(
+                    "an agent's file {name:?} is not below the home"
+                )));
+            }
+            if home.join(path).is_file() {
+                lent.push((home.join(path), path.to_owned()));
+            }
+        }
+        Ok(lent)
+    }
+}
+
+async fn must_be_new_enough(
+    cli: &Cli,
+    place: &Place,
+    surroundings: &Surroundings,
+) -> Result<(), Failure> {
+    let asked = installed::examine(cli, place, &surroundings.path, &surroundings.data_dir).await;
+    let found = asked.map_err(Failure::usage)?;
+    if found.missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} ({}) at {} is too old, or too new for us: its help has no {}",
+        cli.title,
+        found.version,
+        place.program.display(),
+        found.missing.join(", ")
+    ))
+    .hint(format!("update it: {}", cli.install)))
+}
+
+/// The files that belong to a program that is a link or a script: the package that it is in.
+fn surroundings_of(place: &Place) -> Vec<PathBuf> {
+    let words = place.before.iter().map(PathBuf::from);
+    let scripts = words.filter(|path| path.is_absolute());
+    let files = std::iter::once(place.program.clone()).chain(scripts);
+    files
+        .filter_map(|file| std::fs::canonicalize(file).ok())
+        .filter_map(|file| package_of(&file))
+        .collect()
+}
+
+/// The directory around `node_modules` or of the virtual environment; else the program's own.
+fn package_of(file: &Path) -> Option<PathBuf> {
+    let of_node = file
+        .ancestors()
+        .filter(|dir| dir.ends_with("node_modules"))
+        .last();
+    let of_python = || {
+        file.ancestors()
+            .find(|dir| dir.join("pyvenv.cfg").is_file())
+    };
+    let found = of_node.or_else(of_python).or_else(|| file.parent());
+    found.map(Path::to_owned)
+}
+
+/// A known CLI as it is found here.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Seen {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub path: Option<PathBuf>,
+    pub version: Option<String>,
+    /// Flags that we use and that its help does not have.
+    pub missing_flags: Vec<String>,
+    /// Where a login was seen; whether it still holds only the provider knows.
+    pub login: Option<String>,
+    /// What to do before it can be used.
+    pub advice: Vec<String>,
+}
+
+/// All known CLIs, found by their own names.
+pub async fn look(surroundings: &Surroundings, directory: &Path) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for cli in known::ALL {
+        seen.push(look_at(cli, surroundings, directory).await);
+    }
+    seen
+}
+
+async fn look_at(cli: &'static Cli, surroundings: &Surroundings, directory: &Path) -> Seen {
+    let mut seen = Seen {
+        name: cli.name,
+        title: cli.title,
+        path: None,
+        version: None,
+        missing_flags: Vec::new(),
+        login: login(cli, surroundings),
+        advice: Vec::new(),
+    };
+    let Ok(program) = find_program(cli.program.as_ref(), &surroundings.path, directory) else {
+        seen.advice.push(format!("install it: {}", cli.install));
+        return seen;
+    };
+    seen.path = Some(program.clone());
+    let place = Place {
+        program,
+        before: Vec::new(),
+    };
+    match installed::examine(cli, &place, &surroundings.path, &surroundings.data_dir).await {
+        Ok(found) => {
+            if !found.missing.is_empty() {
+                seen.advice.push(format!("update it: {}", cli.install));
+            }
+            seen.version = Some(found.version);
+            seen.missing_flags = found.missing;
+        }
+        Err(error) => seen.advice.push(error.to_string()),
+    }
+    if seen.login.is_none() {
+        seen.advice.push(format!("log in: {}", cli.log_in));
+    }
+    seen
+}
+
+/// The first of its files or keys that is there.
+fn login(cli: &Cli, surroundings: &Surroundings) -> Option<String> {
+    let key = |name: &&&str| name.contains("KEY") || name.contains("TOKEN");
+    let keys = cli.variables.iter().filter(key).copied();
+    let key = passed_on(keys)
+        .into_iter()
+        .next()
+        .map(|(name, _)| name.to_string_lossy().into_owned());
+    let home = surroundings.home.as_ref()?;
+    let file = cli.files.iter().find(|name| home.join(name).is_file());
+    key.or_else(|| file.map(|name| format!("~/{name}")))
+}

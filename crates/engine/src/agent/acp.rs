@@ -1,0 +1,76 @@
+//! Any agent that speaks the Agent Client Protocol: JSON-RPC over its stdin and stdout, a message a
+//! line. It promises nothing about what it writes; only the sandbox makes a judge of it.
+
+use std::path::PathBuf;
+
+use super::{Adapter, AgentEvent, Assignment, Command, Dialogue, Invocation, Role};
+
+mod dialogue;
+mod update;
+
+pub use dialogue::Conversation;
+
+/// Its name in the record of a run.
+pub(super) const FORMAT: &str = "acp";
+
+/// A program that speaks the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acp(pub Command);
+
+impl Adapter for Acp {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn format(&self) -> &'static str {
+        FORMAT
+    }
+
+    fn invocation(&self, _: &Assignment) -> Invocation {
+        Invocation {
+            program: self.0.program.clone(),
+            args: self.0.args.clone(),
+            ..Invocation::default()
+        }
+    }
+
+    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
+        events(line)
+    }
+
+    fn dialogue(&self, assignment: &Assignment) -> Option<Box<dyn Dialogue>> {
+        Some(Box::new(Conversation::new(
+            assignment.dir.clone(),
+            assignment.brief.clone(),
+            Rights {
+                edits: assignment.role == Role::Build,
+                runs: assignment.role == Role::Build || assignment.confinement.is_some(),
+            },
+        )))
+    }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        self.0.reads()
+    }
+
+    fn cure(&self) -> String {
+        format!("log in by the agent's own means: {}", self.0.name())
+    }
+}
+
+/// What is answered when the agent asks whether it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    pub edits: bool,
+    pub runs: bool,
+}
+
+/// What a line of the agent's tells by itself, whatever was asked before: for transcripts.
+pub(super) fn events(line: &str) -> Option<Vec<AgentEvent>> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    message.get("jsonrpc")?;
+    Some(match message["method"].as_str() {
+        Some("session/update") => update::events(&message["params"]["update"]),
+        _ => Vec::new(),
+    })
+}

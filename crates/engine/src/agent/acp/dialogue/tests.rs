@@ -1,0 +1,91 @@
+use super::*;
+
+fn conversation(edits: bool, runs: bool) -> Conversation {
+    Conversation::new(
+        "/work/repo".into(),
+        "Do it.".to_owned(),
+        Rights { edits, runs },
+    )
+}
+
+fn said(heeded: &Heeded) -> Value {
+    serde_json::from_slice(&heeded.reaction.say).unwrap()
+}
+
+fn permission(kind: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": {
+        "sessionId": "s", "toolCall": {"title": "edit a.rs", "kind": kind},
+        "options": [{"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}],
+    }})
+    .to_string()
+}
+
+#[test]
+fn it_introduces_itself_opens_a_session_and_gives_the_brief() {
+    let mut talk = conversation(true, true);
+    let first: Value = serde_json::from_slice(&talk.open()).unwrap();
+    assert_eq!(first["method"], "initialize");
+    let next = talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    assert_eq!(said(&next)["params"]["cwd"], "/work/repo");
+    let next = talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}"#);
+    assert_eq!(said(&next)["params"]["prompt"][0]["text"], "Do it.");
+    let farewell: Value = serde_json::from_slice(&next.reaction.farewell.unwrap()).unwrap();
+    assert_eq!(farewell["method"], "session/cancel");
+    let piece = talk.hear(
+        r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"}}}}"#,
+    );
+    assert_eq!(
+        piece.events,
+        Some(vec![AgentEvent::Wrote {
+            text: "Hi".to_owned()
+        }])
+    );
+    let last = talk.hear(r#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}"#);
+    assert!(last.reaction.over);
+}
+
+#[test]
+fn a_judge_is_not_let_write_and_runs_only_where_it_is_held() {
+    for (edits, runs, kind, option) in [
+        (true, true, "edit", "y"),
+        (false, true, "edit", "n"),
+        (false, true, "execute", "y"),
+        (false, false, "execute", "n"),
+        (false, false, "something new", "n"),
+        (false, false, "read", "y"),
+    ] {
+        let mut talk = conversation(edits, runs);
+        let heeded = talk.hear(&permission(kind));
+        assert_eq!(
+            said(&heeded)["result"]["outcome"]["optionId"],
+            option,
+            "{kind}"
+        );
+        let denied = heeded.events.unwrap();
+        assert_eq!(denied.is_empty(), option == "y");
+    }
+}
+
+#[test]
+fn an_agent_that_wants_a_login_ends_the_conversation() {
+    let mut talk = conversation(true, true);
+    talk.open();
+    talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let heeded = talk.hear(
+        r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Authentication required"}}"#,
+    );
+    assert!(heeded.reaction.over);
+    assert!(matches!(
+        heeded.events.unwrap()[0],
+        AgentEvent::Barred { .. }
+    ));
+}
+
+#[test]
+fn what_it_asks_of_us_beside_permission_is_not_offered() {
+    let mut talk = conversation(true, true);
+    let heeded =
+        talk.hear(r#"{"jsonrpc":"2.0","id":"x","method":"fs/write_text_file","params":{}}"#);
+    assert_eq!(said(&heeded)["error"]["code"], METHOD_NOT_FOUND);
+    assert_eq!(talk.hear("a banner").events, None);
+}

@@ -1,0 +1,42 @@
+//! What an agent tells while it works: `session/update`.
+
+use serde_json::Value;
+
+use crate::agent::event::micros;
+use crate::agent::stream_json::{text, used};
+use crate::agent::{AgentEvent, Usage};
+
+pub(super) fn events(update: &Value) -> Vec<AgentEvent> {
+    let event = match update["sessionUpdate"].as_str() {
+        Some("agent_message_chunk") => {
+            text(update, "/content/text").map(|text| AgentEvent::Wrote { text })
+        }
+        Some("tool_call") => Some(used(name(update), detail(update))),
+        Some("usage_update") => cost(update),
+        _ => None,
+    };
+    event.into_iter().collect()
+}
+
+fn name(update: &Value) -> Option<String> {
+    text(update, "/kind")
+        .filter(|kind| kind != "other")
+        .or_else(|| text(update, "/title"))
+}
+
+fn detail(update: &Value) -> Option<&Value> {
+    let input = update.get("rawInput").filter(|input| !input.is_null());
+    let filled = |input: &&Value| input.as_object().is_none_or(|fields| !fields.is_empty());
+    input.filter(filled).or_else(|| update.get("title"))
+}
+
+fn cost(update: &Value) -> Option<AgentEvent> {
+    let dollars = update.pointer("/cost/amount")?.as_f64();
+    let in_dollars = update.pointer("/cost/currency").and_then(Value::as_str) == Some("USD");
+    let usage = Usage {
+        usd_micros: dollars.filter(|_| in_dollars).and_then(micros),
+        ..Usage::default()
+    };
+    // It tells the sum so far each time; the last one is added when the turn is over.
+    Some(AgentEvent::Spent { usage, model: None })
+}

@@ -1,0 +1,96 @@
+//! Claude Code. The prompt is read from stdin; permissions by flags; the answer held to a schema.
+
+use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::{Assignment, Invocation, schema, stream_json};
+
+pub(super) const CLI: Cli = Cli {
+    name: "claude",
+    title: "Claude Code",
+    program: "claude",
+    install: "npm install -g @anthropic-ai/claude-code",
+    log_in: "run `claude` and log in, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`)",
+    probes: &[Probe {
+        args: &["--help"],
+        flags: &[
+            "--output-format",
+            "--permission-mode",
+            "--allowedTools",
+            "--tools",
+            "--json-schema",
+            "--strict-mcp-config",
+            "--setting-sources",
+            "--no-session-persistence",
+            "--resume",
+        ],
+    }],
+    files: &[".claude/.credentials.json"],
+    variables: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ],
+    accounts: None,
+    litter: &[],
+    barred_exit: None,
+    resumes: true,
+    sums_over_session: false,
+    invocation,
+    events: stream_json::events,
+};
+
+/// What a builder may run where nothing of ours holds it.
+const GIT_ONLY: &[&str] = &[
+    "Bash(git status:*)",
+    "Bash(git diff:*)",
+    "Bash(git add:*)",
+    "Bash(git commit:*)",
+];
+
+fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+    let judges = judges(assignment);
+    let confined = confined(assignment);
+    let mode = if judges { "dontAsk" } else { "acceptEdits" };
+    let tools = if confined {
+        "Read,Grep,Glob,Bash"
+    } else {
+        "Read,Grep,Glob"
+    };
+    let args = Words::of(&["-p", "--output-format", "stream-json", "--verbose"])
+        // Neither the person's own settings nor the repository's steer it, nor their servers.
+        .and(&["--setting-sources", "", "--strict-mcp-config"])
+        .and(&["--permission-mode", mode])
+        .when(judges, &["--no-session-persistence", "--tools", tools])
+        .with("--model", assignment.model.as_ref())
+        .with(
+            "--resume",
+            assignment.session.as_ref().map(|session| &session.id),
+        )
+        .with(
+            "--json-schema",
+            Some(schema::of(assignment.role).to_string()),
+        )
+        .with("--add-dir", assignment.result_file.parent())
+        .when(judges, &["--allowedTools", "Read", "Grep", "Glob"])
+        .when(judges && confined, &["Bash"])
+        .when(!judges, &["--allowedTools"])
+        .when(!judges && confined, &["Bash"])
+        .when(!judges && !confined, GIT_ONLY);
+    let mut env = variables(&[
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("DISABLE_ERROR_REPORTING", "1"),
+        ("DISABLE_BUG_COMMAND", "1"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("ENABLE_TOOL_SEARCH", "false"),
+    ]);
+    env.push((
+        "CLAUDE_CONFIG_DIR".into(),
+        assignment.home.join(".claude").into(),
+    ));
+    Invocation {
+        args: args.build(),
+        env,
+        stdin: assignment.brief.clone().into_bytes(),
+        ..Invocation::default()
+    }
+}

@@ -1,0 +1,147 @@
+//! Goose. The instructions are a file; a banner goes before its lines, and it may not exit at its
+//! end, so its last line is taken for one.
+
+use serde_json::Value;
+
+use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::contract::brief_file;
+use super::stream_json::{list, number, object, text, used};
+use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+
+pub(super) const CLI: Cli = Cli {
+    name: "goose",
+    title: "Goose",
+    program: "goose",
+    install: "npm install -g @aaif/goose",
+    log_in: "run `goose configure`, or set GOOSE_PROVIDER, GOOSE_MODEL and the provider's key",
+    probes: &[Probe {
+        args: &["run", "--help"],
+        flags: &[
+            "--instructions",
+            "--output-format",
+            "--no-session",
+            "--quiet",
+            "--with-builtin",
+            "--name",
+            "--resume",
+        ],
+    }],
+    files: &[".config/goose/config.yaml", ".config/goose/secrets.yaml"],
+    variables: &[
+        "GOOSE_PROVIDER",
+        "GOOSE_MODEL",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENAI_HOST",
+        "OPENAI_BASE_URL",
+        "GOOGLE_API_KEY",
+        "OPENROUTER_API_KEY",
+    ],
+    accounts: None,
+    litter: &[],
+    barred_exit: None,
+    resumes: true,
+    sums_over_session: true,
+    invocation,
+    events,
+};
+
+/// It tells no session's id, but takes a name for one; its home belongs to one ticket alone.
+const SESSION: &str = "countersign";
+
+fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+    let judges = judges(assignment);
+    let args = Words::of(&["run", "--quiet", "--output-format", "stream-json"])
+        .with("--instructions", Some(brief_file(assignment)))
+        .with("--model", assignment.model.as_ref())
+        .and(&["--with-builtin", "developer"])
+        .when(judges, &["--no-session"])
+        .when(!judges, &["--name", SESSION])
+        .when(assignment.session.is_some(), &["--resume"]);
+    // In `auto` it asks for nothing; where nothing of ours holds a judge it may only talk.
+    let mode = match (confined(assignment), judges) {
+        (false, true) => "chat",
+        (true, _) | (false, false) => "auto",
+    };
+    Invocation {
+        args: args.build(),
+        env: variables(&[
+            ("GOOSE_MODE", mode),
+            ("GOOSE_TELEMETRY_ENABLED", "false"),
+            ("GOOSE_DISABLE_KEYRING", "1"),
+        ]),
+        ..Invocation::default()
+    }
+}
+
+fn events(line: &str) -> Option<Vec<AgentEvent>> {
+    let Some((kind, value)) = object(line) else {
+        return before_the_lines(line);
+    };
+    Some(match kind.as_str() {
+        "message" if value["message"]["role"] == "assistant" => {
+            let blocks = list(&value, "/message/content").filter_map(block);
+            blocks
+                .map(|event| unless_it_failed(&value, event))
+                .collect()
+        }
+        "error" => vec![trouble::of(&text(&value, "/error").unwrap_or_default())],
+        "complete" => vec![
+            AgentEvent::Started {
+                session: Some(SESSION.to_owned()),
+                model: None,
+            },
+            AgentEvent::Spent {
+                usage: usage(&value),
+                model: None,
+            },
+            AgentEvent::Finished,
+        ],
+        _ => Vec::new(),
+    })
+}
+
+/// What is no object is a banner for people at a terminal, or why nothing comes.
+fn before_the_lines(line: &str) -> Option<Vec<AgentEvent>> {
+    if line.starts_with(['{', '[']) {
+        return None;
+    }
+    let error = line.trim_start().strip_prefix("error: ");
+    Some(error.map(trouble::of).into_iter().collect())
+}
+
+/// An error comes in the assistant's voice and with exit code 0, but from no model's message.
+fn unless_it_failed(value: &Value, event: AgentEvent) -> AgentEvent {
+    match event {
+        AgentEvent::Wrote { text }
+            if value["message"]["id"].is_null() && text.starts_with("Ran into this error") =>
+        {
+            trouble::of(&text)
+        }
+        other => other,
+    }
+}
+
+fn block(block: &Value) -> Option<AgentEvent> {
+    match block["type"].as_str()? {
+        "text" => Some(AgentEvent::Wrote {
+            text: text(block, "/text")?,
+        }),
+        "toolRequest" => {
+            let call = block.pointer("/toolCall/value")?;
+            Some(used(text(call, "/name"), call.get("arguments")))
+        }
+        _ => None,
+    }
+}
+
+/// Some versions tell the sum only.
+fn usage(value: &Value) -> Usage {
+    let told = |name: &str| number(value, &format!("/{name}"));
+    Usage {
+        usd_micros: None,
+        tokens_in: told("input_tokens").or_else(|| told("total_tokens")),
+        tokens_out: told("output_tokens"),
+        tokens_cached: None,
+    }
+}

@@ -1,0 +1,135 @@
+//! `OpenCode`. The prompt is read from stdin; permissions are a file that an environment variable
+//! names. Without a network it waits for ever: the idle limit ends it.
+
+use serde_json::{Value, json};
+
+use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::event::micros;
+use super::stream_json::{number, object, text, used};
+use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+
+pub(super) const CLI: Cli = Cli {
+    name: "opencode",
+    title: "OpenCode",
+    program: "opencode",
+    install: "npm install -g opencode-ai",
+    log_in: "run `opencode auth login`, or set the provider's key, for example ANTHROPIC_API_KEY",
+    probes: &[Probe {
+        args: &["run", "--help"],
+        flags: &["--format", "--model", "--session", "--pure"],
+    }],
+    files: &[".local/share/opencode/auth.json"],
+    variables: &[
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "OPENCODE_API_KEY",
+    ],
+    accounts: None,
+    litter: &[],
+    barred_exit: None,
+    resumes: true,
+    sums_over_session: false,
+    invocation,
+    events,
+};
+
+fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+    let config = assignment.home.join("countersign-opencode.json");
+    let args = Words::of(&["run", "--pure", "--format", "json"])
+        .with("-m", assignment.model.as_ref())
+        .with(
+            "--session",
+            assignment.session.as_ref().map(|session| &session.id),
+        );
+    let mut env = variables(&[
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+        ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+        ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+        ("OPENCODE_DISABLE_SHARE", "1"),
+        ("OPENCODE_DISABLE_CLAUDE_CODE", "1"),
+    ]);
+    env.push(("OPENCODE_CONFIG".into(), config.clone().into()));
+    Invocation {
+        args: args.build(),
+        env,
+        stdin: assignment.brief.clone().into_bytes(),
+        files: vec![(config, settings(assignment).to_string())],
+        ..Invocation::default()
+    }
+}
+
+/// A question would never be answered, so nothing is asked: allowed or denied.
+fn settings(assignment: &Assignment) -> Value {
+    let word = |allowed: bool| if allowed { "allow" } else { "deny" };
+    json!({
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": false,
+        "share": "disabled",
+        "permission": {
+            "edit": word(!judges(assignment)),
+            "bash": word(confined(assignment)),
+            "external_directory": word(confined(assignment)),
+            "webfetch": "deny",
+        },
+    })
+}
+
+fn events(line: &str) -> Option<Vec<AgentEvent>> {
+    let (kind, value) = object(line)?;
+    let part = &value["part"];
+    let started = AgentEvent::Started {
+        session: text(&value, "/sessionID"),
+        model: None,
+    };
+    Some(match kind.as_str() {
+        "step_start" => vec![started],
+        "text" => text(part, "/text")
+            .map(|text| AgentEvent::Answered { text })
+            .into_iter()
+            .collect(),
+        "tool_use" => tool(part),
+        "step_finish" => vec![AgentEvent::Spent {
+            usage: usage(part),
+            model: None,
+        }],
+        "error" => vec![trouble::of(&complaint(&value))],
+        _ => Vec::new(),
+    })
+}
+
+fn tool(part: &Value) -> Vec<AgentEvent> {
+    let name = text(part, "/tool").unwrap_or_default();
+    let refused =
+        text(part, "/state/error").is_some_and(|error| error.contains("prevents you from"));
+    let mut events = vec![used(Some(name.clone()), part.pointer("/state/input"))];
+    if refused {
+        events.push(AgentEvent::Denied { tool: name });
+    }
+    events
+}
+
+fn complaint(value: &Value) -> String {
+    let name = text(value, "/error/name").unwrap_or_default();
+    let message = text(value, "/error/data/message").unwrap_or_default();
+    let status = number(value, "/error/data/statusCode");
+    let status = status
+        .map(|status| format!(" (status {status})"))
+        .unwrap_or_default();
+    format!("{name}: {message}{status}")
+}
+
+/// Told step by step; what came from the cache is counted apart.
+fn usage(part: &Value) -> Usage {
+    let count = |name: &str| number(part, &format!("/tokens/{name}"));
+    let cached = count("cache/read");
+    let beside = cached.unwrap_or_default() + count("cache/write").unwrap_or_default();
+    Usage {
+        usd_micros: part["cost"].as_f64().and_then(micros),
+        tokens_in: count("input").map(|plain| plain + beside),
+        tokens_out: count("output").map(|out| out + count("reasoning").unwrap_or_default()),
+        tokens_cached: cached,
+    }
+}

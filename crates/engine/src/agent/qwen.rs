@@ -1,0 +1,76 @@
+//! Qwen Code: Gemini CLI's flags and settings, Claude Code's line format and schema.
+
+use super::cli::{Cli, Native, Probe, confined};
+use super::gemini::{arguments, settings, shut_tools};
+use super::{AgentEvent, Assignment, Invocation, schema, stream_json};
+
+pub(super) const CLI: Cli = Cli {
+    name: "qwen",
+    title: "Qwen Code",
+    program: "qwen",
+    install: "npm install -g @qwen-code/qwen-code",
+    log_in: "run `qwen` and log in, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)",
+    probes: &[Probe {
+        args: &["--help"],
+        flags: &[
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            "--json-schema",
+            "--resume",
+        ],
+    }],
+    files: &[".qwen/oauth_creds.json"],
+    variables: &[
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "OPENAI_MODEL",
+        "DASHSCOPE_API_KEY",
+    ],
+    accounts: None,
+    litter: &[],
+    barred_exit: Some(41),
+    resumes: true,
+    sums_over_session: true,
+    invocation,
+    events,
+};
+
+fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
+    let sign_in = if me.is_given("OPENAI_API_KEY") {
+        "openai"
+    } else {
+        "qwen-oauth"
+    };
+    // Without its tool for writing it refuses every command with a redirection, harmless ones too;
+    // so a judge whom the sandbox holds keeps it, and finds that it cannot write.
+    let shut = if confined(assignment) {
+        Vec::new()
+    } else {
+        shut_tools(assignment, &["write_file", "edit", "notebook_edit"])
+    };
+    let schema = schema::of(assignment.role).to_string();
+    Invocation {
+        args: arguments(assignment, "auto-edit")
+            .with("--json-schema", Some(schema))
+            .build(),
+        stdin: assignment.brief.clone().into_bytes(),
+        files: vec![(
+            assignment.home.join(".qwen/settings.json"),
+            settings(sign_in, &shut).to_string(),
+        )],
+        ..Invocation::default()
+    }
+}
+
+/// It may not exit at its end, so its result is taken for one.
+fn events(line: &str) -> Option<Vec<AgentEvent>> {
+    let mut events = stream_json::events(line)?;
+    if events
+        .iter()
+        .any(|event| matches!(event, AgentEvent::Spent { .. }))
+    {
+        events.push(AgentEvent::Finished);
+    }
+    Some(events)
+}

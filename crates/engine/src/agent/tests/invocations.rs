@@ -1,0 +1,116 @@
+//! How each CLI is started for each role, confined and not.
+//! `UPDATE_EXPECT=1 cargo test -p engine invocations` writes it anew.
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use super::*;
+use crate::agent::known;
+use crate::sandbox::{Bounds, Network, Rung};
+
+fn confinement() -> Confinement {
+    Confinement {
+        rung: Rung::Native,
+        read: Vec::new(),
+        write: Vec::new(),
+        shut: Vec::new(),
+        masked: Vec::new(),
+        lent: Vec::new(),
+        layered: Vec::new(),
+        refused: Vec::new(),
+        hidden: Vec::new(),
+        network: Network::On,
+        metadata: false,
+        bounds: Bounds::default(),
+        proof: "/data/proof.json".into(),
+    }
+}
+
+fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
+    let session = Session {
+        agent: format.to_owned(),
+        id: "the-session".to_owned(),
+        spent: Usage::default(),
+    };
+    Assignment {
+        run_id: RunId::new("run").unwrap(),
+        role,
+        ticket: "T-1".to_owned(),
+        round: 1,
+        slot: 1,
+        brief: "BRIEF".to_owned(),
+        dir: "/work/repo".into(),
+        home: "/data/home".into(),
+        scratch: "/data/scratch".into(),
+        copy: None,
+        result_file: "/data/answer/result.json".into(),
+        transcript: "/data/transcript.log".into(),
+        env: Vec::new(),
+        facts: Facts::default(),
+        limits: Limits::default(),
+        model: Some("some-model".to_owned()),
+        session: (role == Role::Build).then_some(session),
+        confinement: confined.then(confinement),
+    }
+}
+
+fn show(cli: &'static Cli) -> String {
+    let mut out = String::new();
+    for role in [Role::Build, Role::Review] {
+        for confined in [true, false] {
+            let held = if confined { "confined" } else { "unconfined" };
+            let start = native(cli).invocation(&assignment(role, confined, cli.name));
+            let args: Vec<String> = start.args.iter().map(|arg| format!("{arg:?}")).collect();
+            writeln!(out, "{} {held}\n  {}", role.as_str(), args.join(" ")).unwrap();
+            for (name, value) in &start.env {
+                writeln!(out, "  {}={}", name.display(), value.display()).unwrap();
+            }
+            for (path, text) in &start.files {
+                writeln!(out, "  {}: {text}", path.display()).unwrap();
+            }
+            let stdin = if start.stdin.is_empty() {
+                "nothing"
+            } else {
+                "the brief"
+            };
+            writeln!(out, "  stdin: {stdin}\n").unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn every_cli_is_started_as_before() {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/invocations");
+    for cli in known::ALL {
+        expect_file![dir.join(format!("{}.txt", cli.name))].assert_eq(&show(cli));
+    }
+}
+
+#[test]
+fn a_brief_is_never_an_argument() {
+    for cli in known::ALL {
+        for role in [Role::Build, Role::Review, Role::Verify] {
+            let start = native(cli).invocation(&assignment(role, true, cli.name));
+            let leaks = |arg: &OsString| arg.to_string_lossy().contains("BRIEF");
+            let named = |arg: &&OsString| !arg.to_string_lossy().contains("COUNTERSIGN_BRIEF_FILE");
+            assert!(!start.args.iter().filter(named).any(leaks), "{}", cli.name);
+        }
+    }
+}
+
+#[test]
+fn only_inside_our_sandbox_is_a_cli_s_own_off() {
+    let codex = native(known::find("codex").unwrap());
+    for (role, confined, mode) in [
+        (Role::Build, true, "danger-full-access"),
+        (Role::Build, false, "workspace-write"),
+        (Role::Review, true, "danger-full-access"),
+        (Role::Review, false, "read-only"),
+        (Role::Verify, false, "read-only"),
+    ] {
+        let start = codex.invocation(&assignment(role, confined, "codex"));
+        assert!(start.args.contains(&mode.into()), "{role:?} {confined}");
+    }
+}

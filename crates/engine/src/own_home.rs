@@ -1,0 +1,76 @@
+//! Putting files into a directory that an agent has had for itself, its home above all: whatever it
+//! left there may be a trap.
+//!
+//! A link in the way would lead us, who are not confined, to write for the agent where it could not.
+//! Nobody is at work there while we are.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path};
+
+/// Makes the way to a file below the directory: real directories all along, and nothing at its end.
+/// What else lies there is removed; it was the agent's own.
+pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
+    let below = file.strip_prefix(own).map_err(|_| {
+        io::Error::other(format!(
+            "{} is not below the agent's own directory",
+            file.display()
+        ))
+    })?;
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !below.components().all(plain) {
+        return Err(io::Error::other(format!(
+            "{} leaves the agent's own directory",
+            file.display()
+        )));
+    }
+    fs::create_dir_all(own)?;
+    let mut at = own.to_owned();
+    let mut parts = below.components().peekable();
+    while let Some(part) = parts.next() {
+        at.push(part);
+        let found = fs::symlink_metadata(&at).ok();
+        let is_last = parts.peek().is_none();
+        match found {
+            Some(found) if found.is_dir() && !is_last => continue,
+            Some(found) if found.is_dir() => fs::remove_dir_all(&at)?,
+            Some(_) => fs::remove_file(&at)?,
+            None => {}
+        }
+        if !is_last {
+            fs::create_dir(&at)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file of ours there.
+pub fn write(own: &Path, file: &Path, text: &str) -> io::Result<()> {
+    clear_way(own, file)?;
+    fs::write(file, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_an_agent_left_in_its_home_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, outside) = (dir.path().join("home"), dir.path().join("outside"));
+        fs::create_dir_all(&home).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("settings.json"), "the person's").unwrap();
+        symlink(&outside, home.join(".agent")).unwrap();
+        write(&home, &home.join(".agent/settings.json"), "ours").unwrap();
+        symlink(outside.join("settings.json"), home.join("plain")).unwrap();
+        write(&home, &home.join("plain"), "ours").unwrap();
+        let kept = fs::read_to_string(outside.join("settings.json")).unwrap();
+        assert_eq!(kept, "the person's");
+        let written = fs::read_to_string(home.join(".agent/settings.json")).unwrap();
+        assert_eq!(written, "ours");
+        assert!(write(&home, &home.join("../outside/x"), "no").is_err());
+    }
+}

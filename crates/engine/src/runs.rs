@@ -1,0 +1,97 @@
+//! What is on record about each run of an agent: who, for what, what it cost, how it ended. A file
+//! beside the transcript, written at the start and again at the end, so that a run that failed or
+//! still goes on can be read too.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flow::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Usage;
+use crate::workshop::Files;
+
+const RECORD: &str = "run.json";
+/// The raw output of a run.
+pub const TRANSCRIPT: &str = "transcript.log";
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// build, review or verify
+    pub role: String,
+    pub round: u32,
+    pub agent: String,
+    /// Whose output the transcript is.
+    pub format: String,
+    pub started: Time,
+    /// None while it goes on, or where nobody saw its end.
+    pub ended: Option<Ended>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub how: String,
+    pub wall_ms: u64,
+    pub model: Option<String>,
+    pub session: Option<String>,
+    pub turns: Option<u64>,
+    /// How often it was not let use a tool.
+    pub denials: u64,
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+/// A run and where it is.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub run: Run,
+    /// The job, and which try of it.
+    pub job: u32,
+    pub try_number: u64,
+    pub transcript: PathBuf,
+}
+
+pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
+    fs::write(dir.join(RECORD), serde_json::to_vec_pretty(run)?)
+}
+
+/// All runs of a ticket, in the order of their jobs.
+pub fn of_ticket(files: &Files) -> Vec<Found> {
+    let mut found = Vec::new();
+    for (job, dir) in numbered(&files.jobs(), "") {
+        let Ok(serial) = u32::try_from(job) else {
+            continue;
+        };
+        for (fence, dir) in numbered(&dir, "run-") {
+            let text = fs::read(dir.join(RECORD)).unwrap_or_default();
+            if let Ok(run) = serde_json::from_slice(&text) {
+                found.push(Found {
+                    run,
+                    job: serial,
+                    try_number: fence,
+                    transcript: dir.join(TRANSCRIPT),
+                });
+            }
+        }
+    }
+    found.sort_by_key(|found| (found.job, found.try_number));
+    found
+}
+
+/// Directories whose names are a number after the prefix.
+pub fn numbered(dir: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let numbers = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let number = entry
+            .file_name()
+            .to_str()?
+            .strip_prefix(prefix)?
+            .parse()
+            .ok()?;
+        Some((number, entry.path()))
+    });
+    numbers.collect()
+}
