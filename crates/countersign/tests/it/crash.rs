@@ -8,6 +8,7 @@ mod instants;
 mod kills;
 mod pauses;
 mod play;
+mod queue;
 
 use std::time::Duration;
 
