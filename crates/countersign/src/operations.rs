@@ -23,7 +23,7 @@ use flow::{Actor, Role, TicketId};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Stored};
+pub use store::{Cursor, Page, Scope, Stored};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

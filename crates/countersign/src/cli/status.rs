@@ -4,7 +4,7 @@ use flow::Stage;
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, escalations, tickets};
+use crate::operations::{Page, Scope, escalations, tickets};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;
@@ -27,10 +27,12 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
     } else {
         tickets::list(&office, at_work, &page).await?.items
     };
+    let pauses = tickets::pauses(&office).await?;
     desktop.out.answer(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.word(), count)).collect::<std::collections::BTreeMap<_, _>>(),
         "waiting": waiting.items,
         "working": working,
+        "pauses": pauses,
     }));
     let out = &desktop.out;
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
@@ -64,5 +66,23 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         out.line(format!("  {}  {}  {}", one.id, one.title, one.reason));
         out.line(format!("    countersign escalation show {}", one.id));
     }
+    if !pauses.is_empty() {
+        out.line("\npaused");
+    }
+    for pause in pauses {
+        let until = pause
+            .until
+            .map_or_else(String::new, |until| format!(" until {}", until.iso()));
+        let (kind, name) = scope(&pause.scope);
+        out.line(format!("  {kind} {name}{until}  {}", pause.why));
+    }
     Ok(Exit::Done)
+}
+
+fn scope(scope: &Scope) -> (&'static str, &str) {
+    match scope {
+        Scope::Agent(name) => ("agent", name),
+        Scope::Queue(name) => ("queue", name),
+        Scope::Provider(name) => ("provider", name),
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow::usage::Caps;
 use flow::{Policy, Stage, Ticket, TicketId, What};
 use serde::Serialize;
-use store::{Page, Paged, TicketQuery, TicketRow};
+use store::{Page, Paged, Pause, TicketQuery, TicketRow};
 
 use super::Office;
 use crate::failure::Failure;
@@ -101,6 +101,11 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failu
         .await?;
     office.bring_news().await?;
     Ok(ticket.stage)
+}
+
+/// Agents, queues and providers that have nothing given to them for now.
+pub async fn pauses(office: &Office) -> Result<Vec<Pause>, Failure> {
+    Ok(office.desk.store.pauses().await?)
 }
 
 /// How many tickets stand where.

@@ -130,3 +130,32 @@ fn checks_run_beside_each_other_and_a_flaky_one_is_told() {
         .says("checks: a green at the second try, b green, c green");
     assert!(on(&world, "main", "greet.sh").contains("Hello"));
 }
+
+#[test]
+fn a_provider_out_of_quota_is_paused_for_all_and_resumes_by_itself() {
+    let world = World::unconfined();
+    let seen = world.root().join("seen").display().to_string();
+    let agent = world.put(
+        "agent.sh",
+        format!(
+            r#"if [ "$COUNTERSIGN_ROLE" = review ]; then echo '{{"verdict": "approved", "findings": []}}'; exit 0; fi
+if [ ! -e {seen} ]; then touch {seen}; echo '{{"event": "quota", "until": "'"$(date -u -d '+3 seconds' +%Y-%m-%dT%H:%M:%SZ)"'"}}'; exit 1; fi
+printf '#!/bin/sh\nprintf "Hello, %%s\\n" "$1"\n' > greet.sh
+echo '{{"summary": "Done."}}'
+"#
+        ),
+    );
+    let ticket = world.put("greet.md", crate::support::TICKET);
+    let words = format!("command:sh {agent}");
+    let running = world.start(&["run", &ticket, "--builder", &words, "--reviewer", &words]);
+    crate::support::until("the pause", || {
+        let pauses = world.json(&["status"])["pauses"].take();
+        pauses[0]["scope"] == json!({"scope": "provider", "name": "sh"})
+    });
+    running
+        .wait(std::time::Duration::from_secs(60))
+        .ends_with(0)
+        .says("out of quota until");
+    assert_eq!(world.ticket("greet")["stage"], "done");
+    assert_eq!(world.count("greet", "job_failed"), 1);
+}
