@@ -66,8 +66,9 @@ fn campaign(
         },
         undisturbed.as_millis()
     ));
-    // An instant may fall behind the end of a story that was quick; then it is tried once more.
-    for number in 0..3 * count {
+    // An instant may fall behind the end of a story that was quick, or find nobody to hit; then it is
+    // tried once more.
+    for number in 0..20 + 10 * count {
         if tally.blows >= count {
             break;
         }

@@ -14,7 +14,7 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::sandbox::{self, Confinement};
+use crate::sandbox::{self, Confinement, NOT_CONFINED};
 
 const CHUNK: usize = 64 << 10;
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
@@ -97,11 +97,11 @@ impl Host {
         let proof = match confinement.as_ref().map(Confinement::proven) {
             // Stopped before it could begin.
             Some(Err(_)) if exit == Exit::Cancelled => None,
-            Some(Err(_)) if matches!(exit, Exit::Signal(_)) => {
-                return Err(sandbox::Error::Killed {
-                    exit: exit.to_string(),
-                }
-                .into());
+            // Where it could not confine itself it says so by this code; with any other it was ended
+            // before it could prove anything, and may be tried again.
+            Some(Err(_)) if exit != Exit::Code(NOT_CONFINED.into()) => {
+                let exit = exit.to_string();
+                return Err(sandbox::Error::Killed { exit }.into());
             }
             proven => proven.transpose()?,
         };
