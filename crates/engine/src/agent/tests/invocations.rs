@@ -40,7 +40,7 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         round: 1,
         slot: 1,
         brief: "BRIEF".to_owned(),
-        dir: "/work/repo".into(),
+        dir: "/srv/repos".into(),
         home: "/data/home".into(),
         scratch: "/data/scratch".into(),
         copy: None,

@@ -2,7 +2,7 @@ use super::*;
 
 fn conversation(edits: bool, runs: bool) -> Conversation {
     Conversation::new(
-        "/work/repo".into(),
+        "/srv/repos".into(),
         "Do it.".to_owned(),
         Rights { edits, runs },
     )
@@ -26,7 +26,7 @@ fn it_introduces_itself_opens_a_session_and_gives_the_brief() {
     let first: Value = serde_json::from_slice(&talk.open()).unwrap();
     assert_eq!(first["method"], "initialize");
     let next = talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
-    assert_eq!(said(&next)["params"]["cwd"], "/work/repo");
+    assert_eq!(said(&next)["params"]["cwd"], "/srv/repos");
     let next = talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}"#);
     assert_eq!(said(&next)["params"]["prompt"][0]["text"], "Do it.");
     let farewell: Value = serde_json::from_slice(&next.reaction.farewell.unwrap()).unwrap();
