@@ -28,6 +28,7 @@ mod tree;
 mod voice;
 mod warden;
 
+pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};

@@ -18,6 +18,11 @@ pub fn waits(ticket: &Ticket) -> bool {
     jobs.any(|job| matches!(job.task, Task::Merge { .. }) && job.holder.is_none())
 }
 
+/// Whether a ticket may land that is stacked on this one: what it stands on is there before it.
+pub fn lets_land(dependency: &Ticket) -> bool {
+    dependency.landed.is_some()
+}
+
 /// How many are tried together at the most.
 pub fn batch_max(policy: &Policy) -> usize {
     policy.limits.batch_max.max(1) as usize

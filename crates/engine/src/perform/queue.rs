@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::queue::{Next, Train, batch_max, place, waits};
+use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
 use flow::{Stage, Task, Ticket, TicketId, Usage, What};
 use store::{Ask, JobId, Page, TicketQuery, Work};
@@ -101,7 +101,7 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
 /// What a ticket is stacked on lands before it does.
 async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
     for id in &ticket.spec.depends_on {
-        if shop.desk.ticket(id).await?.ticket.landed.is_none() {
+        if !lets_land(&shop.desk.ticket(id).await?.ticket) {
             return Ok(false);
         }
     }

@@ -2,7 +2,7 @@
 //! `hold`. It ties the child's life to ours, then becomes the program.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 
@@ -30,18 +30,26 @@ pub fn hold(args: &[OsString]) -> io::Result<Infallible> {
     let [parent, dashes, program, args @ ..] = args else {
         return Err(usage());
     };
-    let parent = parent
-        .to_str()
-        .and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-    if parent.is_none() || dashes != "--" {
+    if dashes != "--" {
         return Err(usage());
     }
+    tie_to(parent, usage)?;
+    Err(std::process::Command::new(program).args(args).exec())
+}
+
+/// From here on this process dies when the one of that number does, and adopts the orphans of its
+/// own tree. An error if that one has gone already, or is no number.
+pub(crate) fn tie_to(parent: &OsStr, usage: impl Fn() -> io::Error) -> io::Result<()> {
+    let parent = parent
+        .to_str()
+        .and_then(|pid| Pid::from_raw(pid.parse().ok()?))
+        .ok_or_else(usage)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     set_child_subreaper(Some(getpid()))?;
-    if getppid() != parent {
+    if getppid() != Some(parent) {
         return Err(io::Error::other("Countersign ended before its child began"));
     }
-    Err(std::process::Command::new(program).args(args).exec())
+    Ok(())
 }
 
 /// Makes this process the parent of whatever its runs leave behind, so that a

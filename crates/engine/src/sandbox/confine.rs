@@ -11,13 +11,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getpid, getppid, getuid, kill_process, set_child_subreaper,
-    set_parent_process_death_signal, setrlimit,
+    Resource, Rlimit, Signal, getpid, getuid, kill_process, set_parent_process_death_signal,
+    setrlimit,
 };
 
 use super::proof::Notebook;
 use super::{Confinement, Rung, bubblewrap, native, proof, shed};
-use crate::process::{Allowance, Ending, Watch, become_program, watch_over};
+use crate::process::{Allowance, Ending, Watch, become_program, tie_to, watch_over};
 
 /// Our own program, whatever has become of its file.
 const OURSELVES: &str = "/proc/self/exe";
@@ -28,17 +28,10 @@ pub fn confine(args: &[OsString]) -> io::Result<u8> {
     let [parent, file, dashes, program, args @ ..] = args else {
         return Err(usage());
     };
-    let parent = parent
-        .to_str()
-        .and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-    if parent.is_none() || dashes != "--" {
+    if dashes != "--" {
         return Err(usage());
     }
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    set_child_subreaper(Some(getpid()))?;
-    if getppid() != parent {
-        return Err(io::Error::other("Countersign ended before its child began"));
-    }
+    tie_to(parent, usage)?;
     shed::inherited_files()?;
     let confinement = Confinement::read(Path::new(file))?;
     let mut notebook = Notebook::open(&confinement, Path::new(file))?;
