@@ -26,6 +26,8 @@ const WORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/work.s
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const CONTENT: &str = "one\ntwo\nthree\n";
 const NOBODY: u32 = 65_534;
+/// Half a second's worth of mounts.
+const PARTS: usize = 1500;
 
 /// Who runs Countersign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,6 +284,17 @@ impl Ground {
             scratch.to_str().unwrap(),
             self.confinement.rung.as_str(),
         ])
+    }
+
+    /// In a root of so many parts that putting it together takes longer than the watcher waits
+    /// between two looks.
+    pub fn say_in_a_large_root(&mut self) -> (Option<i32>, String) {
+        for number in 0..PARTS {
+            let part = self.at(&format!("parts/{number}"));
+            fs::create_dir_all(&part).unwrap();
+            self.confinement.read.push(part);
+        }
+        self.run(&["/bin/echo", "it began"])
     }
 
     pub fn fill_the_disk(&self) -> (Option<i32>, String) {
