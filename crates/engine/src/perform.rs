@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod fault;
 mod merge;
 pub mod queue;
 mod review;
@@ -23,7 +24,7 @@ use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
-use crate::process::{Stop, Stopper};
+use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Project, Workshop};
 
 /// A job in our hands.
@@ -70,6 +71,16 @@ impl Held<'_> {
             at: (desk.clock)(),
         };
         Observer::new(pattern, desk.clock, desk.witness.clone())
+    }
+
+    /// What a run that works in these directories may put there.
+    fn allotment(&self, dirs: Vec<PathBuf>) -> Allotment {
+        let limits = &self.shop.project.policy.limits;
+        Allotment {
+            dirs,
+            bytes_max: limits.disk_bytes_max,
+            files_max: limits.disk_files_max,
+        }
     }
 
     /// A ref of ours that belongs to this ticket.
@@ -152,7 +163,7 @@ pub async fn resubmit(
         .await
         .map_err(|error| broken(error.into()))?;
     let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
-    let submission = submission::describe(git, project, &ticket, &head, &branch)
+    let submission = submission::describe(git, project, &ticket, &head, &branch, &by.agent)
         .await
         .map_err(broken)?;
     let what = What::Resubmitted {

@@ -13,6 +13,7 @@ mod export;
 mod judges;
 mod run;
 mod setup;
+mod unruly;
 
 use crate::support::{Ran, TICKET, World};
 use serde_json::Value;

@@ -371,6 +371,7 @@ impl Ground {
                 drain_grace: Duration::from_millis(200),
                 ..Limits::default()
             },
+            allotment: None,
             confinement: Some(self.confinement.clone()),
         };
         let (stopper, stop) = Stop::pair();
