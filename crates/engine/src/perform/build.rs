@@ -44,9 +44,9 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         shop.git.take_from_layer(&worktree, &layer).await?;
     } else {
         must_have_repository(held)?;
-        // What it broke of git's own records is made anew; its files are there.
-        shop.git.worktree(&branch, &start, &path).await?;
     }
+    // What it broke of git's own records is made anew; its files are there.
+    shop.git.worktree(&branch, &start, &path).await?;
     let head = take_commit(held, &worktree, &start).await?;
     keep(held, &head).await?;
     run.head = Some(head.to_string());
