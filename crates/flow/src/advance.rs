@@ -12,7 +12,7 @@ mod review;
 mod table;
 mod verify;
 
-pub use draft::over_day;
+pub use draft::{left, over_day};
 pub use person::choices;
 pub use table::{roles, stages};
 
