@@ -42,6 +42,28 @@ pub struct Finding {
     pub actionable: bool,
 }
 
+impl Finding {
+    /// A defect of which no more is known than its name and how bad it is.
+    pub fn new(title: &str, rating: Rating) -> Self {
+        Self {
+            title: title.to_owned(),
+            problem: None,
+            impact: None,
+            fix: None,
+            file: None,
+            line: None,
+            end_line: None,
+            rating,
+            category: None,
+            dimension: None,
+            confidence: None,
+            rule: None,
+            anchor: None,
+            actionable: true,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
@@ -95,6 +117,26 @@ pub struct Review {
     /// What was odd: an unknown severity, a cut-off document, a contradiction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+impl Review {
+    /// A review that says this and nothing else, and is as clear as a form that was filled in.
+    pub fn new(claim: Claim, findings: Vec<Finding>) -> Self {
+        Self {
+            claim,
+            claim_text: None,
+            findings,
+            blocking_issues: Vec::new(),
+            scores: BTreeMap::new(),
+            overall_score: None,
+            notes: None,
+            criteria: Vec::new(),
+            earlier: Vec::new(),
+            way: Way::Json,
+            sureness: 100,
+            remarks: Vec::new(),
+        }
+    }
 }
 
 /// 002's blocking issue.

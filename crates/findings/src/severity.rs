@@ -45,6 +45,17 @@ pub struct Rating {
     pub unknown_word: bool,
 }
 
+/// A degree that nobody had to read from a word.
+impl From<Severity> for Rating {
+    fn from(severity: Severity) -> Self {
+        Self {
+            severity,
+            raw: None,
+            unknown_word: false,
+        }
+    }
+}
+
 impl Severity {
     /// Critical and high: what 004 calls must-fix.
     pub fn is_must_fix(self) -> bool {

@@ -3,20 +3,9 @@ use crate::severity::Rating;
 
 fn finding(title: &str, file: &str, line: u32) -> Finding {
     Finding {
-        title: title.to_owned(),
-        problem: None,
-        impact: None,
-        fix: None,
         file: (!file.is_empty()).then(|| file.to_owned()),
         line: (line > 0).then_some(line),
-        end_line: None,
-        rating: Rating::of(Some("high"), false),
-        category: None,
-        dimension: None,
-        confidence: None,
-        rule: None,
-        anchor: None,
-        actionable: true,
+        ..Finding::new(title, Rating::of(Some("high"), false))
     }
 }
 

@@ -6,22 +6,7 @@ use crate::severity::{Rating, Severity};
 use crate::{Review, read};
 
 fn finding(title: &str, severity: &str) -> Finding {
-    Finding {
-        title: title.to_owned(),
-        problem: None,
-        impact: None,
-        fix: None,
-        file: None,
-        line: None,
-        end_line: None,
-        rating: Rating::of(Some(severity), false),
-        category: None,
-        dimension: None,
-        confidence: None,
-        rule: None,
-        anchor: None,
-        actionable: true,
-    }
+    Finding::new(title, Rating::of(Some(severity), false))
 }
 
 /// One of each degree, with and without parts.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use findings::{Claim, Finding, Rating, Review, Severity};
+use findings::{Claim, Finding, Review, Severity};
 use flow::event::{Answer, AnswerOutcome, Choice, FindingReport, Lease, ReportedOutcome};
 use flow::ledger::Entry;
 use flow::ticket::{CheckOutcome, CheckResult, Reason, Spec, Submission};
@@ -409,23 +409,8 @@ impl Play<'_> {
         let title = self.names.words(5);
         let finding = Finding {
             problem: Some(self.names.words(8)),
-            impact: None,
-            fix: None,
             file: Some(format!("src/{}.rs", self.names.words(1))),
-            line: None,
-            end_line: None,
-            rating: Rating {
-                severity,
-                raw: None,
-                unknown_word: false,
-            },
-            category: None,
-            dimension: None,
-            confidence: None,
-            rule: None,
-            anchor: None,
-            actionable: true,
-            title: title.clone(),
+            ..Finding::new(&title, severity.into())
         };
         let spread = 2 * RECALL_SPREAD;
         let seen =
@@ -470,24 +455,12 @@ fn worker(task: &Task, serial: u32) -> Actor {
 }
 
 fn plain_review(rejects: bool, findings: Vec<Finding>) -> Review {
-    Review {
-        claim: if rejects {
-            Claim::ChangesRequested
-        } else {
-            Claim::Approved
-        },
-        claim_text: None,
-        findings,
-        blocking_issues: Vec::new(),
-        scores: BTreeMap::new(),
-        overall_score: None,
-        notes: None,
-        criteria: Vec::new(),
-        earlier: Vec::new(),
-        way: findings::Way::Json,
-        sureness: 100,
-        remarks: Vec::new(),
-    }
+    let claim = if rejects {
+        Claim::ChangesRequested
+    } else {
+        Claim::Approved
+    };
+    Review::new(claim, findings)
 }
 
 /// Over many tickets.

@@ -364,24 +364,10 @@ fn plain_finding(text: &str, severity: Severity, raw: &str) -> Finding {
         .find(|line| !line.trim().is_empty())
         .unwrap_or(raw)
         .trim();
-    Finding {
-        title: first.chars().take(TITLE_CHARS_MAX).collect(),
-        problem: None,
-        impact: None,
-        fix: None,
-        file: None,
-        line: None,
-        end_line: None,
-        rating: Rating {
-            severity,
-            raw: Some(raw.to_owned()),
-            unknown_word: false,
-        },
-        category: None,
-        dimension: None,
-        confidence: None,
-        rule: None,
-        anchor: None,
-        actionable: true,
-    }
+    let title: String = first.chars().take(TITLE_CHARS_MAX).collect();
+    let rating = Rating {
+        raw: Some(raw.to_owned()),
+        ..severity.into()
+    };
+    Finding::new(&title, rating)
 }

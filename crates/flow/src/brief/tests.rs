@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use expect_test::expect;
-use findings::{Finding, Rating, Severity};
+use findings::{Finding, Severity};
 
 use super::*;
 use crate::advance::open;
@@ -38,24 +38,11 @@ fn ticket() -> Ticket {
 
 fn finding(title: &str, severity: Severity) -> Finding {
     Finding {
-        title: title.to_owned(),
         problem: Some("It is wrong.".to_owned()),
-        impact: None,
         fix: Some("Make it right.".to_owned()),
         file: Some("src/greet.rs".to_owned()),
         line: Some(7),
-        end_line: None,
-        rating: Rating {
-            severity,
-            raw: None,
-            unknown_word: false,
-        },
-        category: None,
-        dimension: None,
-        confidence: None,
-        rule: None,
-        anchor: None,
-        actionable: true,
+        ..Finding::new(title, severity.into())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tickets that have lived: every stage is reached by real events, told in few words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use findings::{Claim, Finding, Rating, Review, Score, Severity, Way};
+use findings::{Claim, Finding, Rating, Review, Score, Severity};
 use flow::event::{Answer, AnswerOutcome, Choice, Lease};
 use flow::job::OpenJob;
 use flow::ticket::{CheckOutcome, CheckResult, Spec, Submission};
@@ -106,43 +106,19 @@ pub fn check(outcome: CheckOutcome) -> CheckResult {
 }
 
 pub fn finding(title: &str, severity: Severity) -> Finding {
+    let rating = Rating {
+        raw: Some(severity.word().to_owned()),
+        ..severity.into()
+    };
     Finding {
-        title: title.to_owned(),
         problem: Some(format!("{title}, at length")),
-        impact: None,
-        fix: None,
         file: Some("src/greet.rs".to_owned()),
-        line: None,
-        end_line: None,
-        rating: Rating {
-            severity,
-            raw: Some(severity.word().to_owned()),
-            unknown_word: false,
-        },
-        category: None,
-        dimension: None,
-        confidence: None,
-        rule: None,
-        anchor: None,
-        actionable: true,
+        ..Finding::new(title, rating)
     }
 }
 
 pub fn review(claim: Claim, findings: &[Finding]) -> Review {
-    Review {
-        claim,
-        claim_text: None,
-        findings: findings.to_vec(),
-        blocking_issues: Vec::new(),
-        scores: BTreeMap::new(),
-        overall_score: None,
-        notes: None,
-        criteria: Vec::new(),
-        earlier: Vec::new(),
-        way: Way::Json,
-        sureness: 100,
-        remarks: Vec::new(),
-    }
+    Review::new(claim, findings.to_vec())
 }
 
 pub fn approves() -> Review {
