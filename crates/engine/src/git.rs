@@ -9,6 +9,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ mod checkout;
 mod commit;
 mod config;
 mod create;
+mod facts;
 mod history;
 mod layer;
 mod lock;
@@ -31,6 +33,8 @@ mod run;
 mod secrets;
 mod state;
 mod worktree;
+
+use facts::Facts;
 
 pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
@@ -163,6 +167,7 @@ pub struct Repository {
     common: PathBuf,
     /// The person's own work tree that we were pointed at, unless it is bare.
     own: Option<Place>,
+    facts: Arc<Facts>,
 }
 
 /// A work tree and the git directory that belongs to it.

@@ -201,6 +201,11 @@ impl Confinement {
         Ok(serde_json::from_slice(&fs::read(file)?)?)
     }
 
+    /// Whether what it starts can leave it behind.
+    pub fn is_without_namespaces(&self) -> bool {
+        self.rung == Rung::Landlock
+    }
+
     /// What the child proved before it became the program.
     pub fn proven(&self) -> Result<Proof, Error> {
         let proof = proof::read(&self.proof).map_err(|why| Error::NotConfined { why })?;

@@ -6,6 +6,7 @@
 
 mod cli;
 mod crash;
+mod processes;
 mod sandbox;
 mod story;
 mod support;

@@ -4,8 +4,9 @@ use super::event::last_json;
 use super::{AgentEvent, Source, Usage};
 use crate::process::Line;
 
-/// How much of what was said on stdout is kept: the end of it.
-const SAID_MAX: usize = 16 << 20;
+/// How much of what was said on stdout is kept: the end of it. More than an answer needs; who has
+/// more to say leaves a file.
+const SAID_MAX: usize = 2 << 20;
 const COMPLAINT_MAX: usize = 4 << 10;
 /// How many events a report keeps; the transcript has them all.
 const EVENTS_MAX: usize = 10_000;
@@ -113,10 +114,11 @@ impl Heard {
     }
 }
 
-/// Appends, and lets go of the beginning beyond `max`.
+/// Appends, and lets go of the beginning: never more than twice `max` is held, and moving what stays
+/// is paid for by as much that came.
 fn keep_end(text: &mut String, more: &str, max: usize) {
     text.push_str(more);
-    if text.len() > max {
+    if text.len() > 2 * max {
         let mut start = text.len() - max;
         while !text.is_char_boundary(start) {
             start += 1;

@@ -100,7 +100,7 @@ impl Repository {
             "--format=%ct +0000",
             commit.as_str(),
         ];
-        self.git().args(args).text().await
+        self.fact(&args).await
     }
 }
 
@@ -131,13 +131,13 @@ impl Inside<'_> {
             tree.as_str(),
         ];
         let commit = run.args(args).oid().await?;
-        for (name, oid) in [(UNDER_REVIEW, &commit), (BASE, base)] {
-            let name = format!("refs/heads/{name}");
-            self.git()
-                .args(["update-ref", &name, oid.as_str()])
-                .done()
-                .await?;
-        }
+        let refs = [(UNDER_REVIEW, &commit), (BASE, base)];
+        let lines = refs.map(|(name, oid)| format!("update refs/heads/{name} {oid}\n"));
+        self.git()
+            .args(["update-ref", "--stdin"])
+            .stdin(lines.concat())
+            .done()
+            .await?;
         self.git()
             .args(["read-tree", "-u", "--reset", "HEAD"])
             .done()

@@ -87,9 +87,12 @@ impl Repository {
         let place = worktree.place()?;
         let head = self.head_at(&place).await?;
         let snapshot = self.snapshot(&place).await?;
-        self.add_nested(&place, &snapshot.index, &snapshot.nested)
-            .await?;
-        let tree = self.write_tree(&place, &snapshot.index).await?;
+        let mut tree = snapshot.tree;
+        if !snapshot.nested.is_empty() {
+            self.add_nested(&place, &snapshot.index, &snapshot.nested)
+                .await?;
+            tree = self.write_tree(&place, &snapshot.index).await?;
+        }
         fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
         if tree == self.tree_of(&head.commit).await? {
             return Ok(None);
@@ -173,10 +176,14 @@ impl Repository {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
         let sorted = Sorted::of(&changed.out, &place.path);
-        let remove = ["update-index", "-z", "--force-remove", "--stdin"];
-        git().args(remove).stdin(sorted.gone).done().await?;
-        let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
-        git().args(add).stdin(sorted.there).done().await?;
+        if !sorted.gone.is_empty() {
+            let remove = ["update-index", "-z", "--force-remove", "--stdin"];
+            git().args(remove).stdin(sorted.gone).done().await?;
+        }
+        if !sorted.there.is_empty() {
+            let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
+            git().args(add).stdin(sorted.there).done().await?;
+        }
         let tree = self.write_tree(place, &index).await?;
         Ok(Snapshot {
             tree,

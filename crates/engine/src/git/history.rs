@@ -60,24 +60,20 @@ const DIFF: &[&str] = &[
 
 impl Repository {
     pub async fn tree_of(&self, commit: &Oid) -> Result<Oid, Error> {
-        self.git()
-            .args(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
-            .oid()
-            .await
+        let args = ["rev-parse", "--verify", &format!("{commit}^{{tree}}")];
+        let text = self.fact(&args).await?;
+        Oid::parse(&text).ok_or_else(|| Error::UnknownRevision {
+            rev: commit.to_string(),
+        })
     }
 
     pub async fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Oid, Error> {
-        let said = self
-            .git()
-            .args(["merge-base", a.as_str(), b.as_str()])
-            .answers(&[1])
-            .said()
-            .await?;
+        let said = self.fact(&["merge-base", a.as_str(), b.as_str()]).await?;
         let unrelated = || Error::Unrelated {
             a: a.to_string(),
             b: b.to_string(),
         };
-        Oid::parse(&said.text()).ok_or_else(unrelated)
+        Oid::parse(&said).ok_or_else(unrelated)
     }
 
     /// False after history at or below `ancestor` was rewritten.
@@ -130,10 +126,11 @@ impl Repository {
     /// Where work on a base branch starts. The remote's word counts, unless the local branch has
     /// all of it and more: what has landed here and is not pushed yet belongs to the base too.
     pub async fn base(&self, branch: &str) -> Result<Oid, Error> {
-        let local = self.branch(branch).await?;
-        let remote = self
-            .read_ref(&format!("refs/remotes/origin/{branch}"))
-            .await?;
+        let names = [
+            format!("refs/heads/{branch}"),
+            format!("refs/remotes/origin/{branch}"),
+        ];
+        let [local, remote] = self.read_refs(&names).await?;
         match (local, remote) {
             (Some(local), Some(remote)) if self.is_ancestor(&remote, &local).await? => Ok(local),
             (_, Some(remote)) => Ok(remote),
@@ -142,6 +139,23 @@ impl Repository {
                 rev: branch.to_owned(),
             }),
         }
+    }
+
+    /// Several refs in one go.
+    async fn read_refs<const N: usize>(
+        &self,
+        names: &[String; N],
+    ) -> Result<[Option<Oid>; N], Error> {
+        let list = self
+            .git()
+            .args(["for-each-ref", "--format=%(refname) %(objectname)"]);
+        let text = list.args(names).text().await?;
+        let found = |name: &String| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            let line = lines.find(|(known, _)| known == name);
+            line.and_then(|(_, oid)| Oid::parse(oid))
+        };
+        Ok(names.each_ref().map(found))
     }
 
     pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
@@ -186,11 +200,10 @@ impl Repository {
     }
 
     pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<FileChange>, Error> {
-        let run =
-            self.git()
-                .args(DIFF)
-                .args(["-z", "--raw", "--numstat", from.as_str(), to.as_str()]);
-        Ok(file_changes(&run.fields().await?))
+        let more = ["-z", "--raw", "--numstat", from.as_str(), to.as_str()];
+        let text = self.fact(&[DIFF, &more].concat()).await?;
+        let fields: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
+        Ok(file_changes(&fields))
     }
 
     /// The commits of `from..to`, newest first, at most `max` of them.

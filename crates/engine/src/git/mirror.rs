@@ -70,11 +70,7 @@ impl Repository {
     /// An empty repository without templates, hooks or anybody's settings.
     pub(super) async fn init(&self, dir: &Path, options: &[&str]) -> Result<(), Error> {
         fs::create_dir_all(dir).map_err(Error::file(dir))?;
-        let format = self
-            .git()
-            .args(["rev-parse", "--show-object-format"])
-            .text()
-            .await?;
+        let format = self.fact(&["rev-parse", "--show-object-format"]).await?;
         let format = format!("--object-format={format}");
         let init = Run::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);
         init.args(options).done().await

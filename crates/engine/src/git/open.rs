@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Error, Oid, Place, Repository, Tool};
 
@@ -12,7 +13,13 @@ impl Repository {
         let start = fs::canonicalize(path).map_err(Error::file(path))?;
         let found = start.ancestors().find_map(find_here);
         let (common, own) = found.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
-        let repository = Self { tool, common, own };
+        let facts = Arc::default();
+        let repository = Self {
+            tool,
+            common,
+            own,
+            facts,
+        };
         let branches = repository
             .git()
             .args(["for-each-ref", "--count=1", "refs/heads"]);

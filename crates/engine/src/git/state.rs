@@ -79,16 +79,12 @@ impl Repository {
     }
 
     pub(super) async fn head_at(&self, place: &Place) -> Result<Head, Error> {
-        let said = self
-            .git_at(place)
-            .args(["symbolic-ref", "--quiet", "HEAD"])
-            .answers(&[1]);
-        let full = said.text().await?;
-        let commit = self
-            .git_at(place)
-            .args(["rev-parse", "--verify", "HEAD^{commit}"])
-            .oid()
-            .await?;
+        let both = ["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"];
+        let said = self.git_at(place).args(both).text().await?;
+        let (commit, full) = said.split_once('\n').unwrap_or((&said, ""));
+        let commit = Oid::parse(commit).ok_or_else(|| Error::UnknownRevision {
+            rev: "HEAD".to_owned(),
+        })?;
         let branch = full.strip_prefix("refs/heads/").map(str::to_owned);
         Ok(Head { branch, commit })
     }

@@ -29,11 +29,11 @@ pub struct Worktree {
 /// What it took to have the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It was not there.
+    /// Neither it nor its branch was there: nobody has worked on either.
     Fresh,
     /// It was there, whole.
     Found,
-    /// It was damaged; the files that were there are still there.
+    /// It was damaged, or gone; the files that were there are still there.
     Recovered,
 }
 
@@ -160,7 +160,7 @@ impl Repository {
         let again = half_made.is_some() || path.exists();
         remove_tree(path).map_err(Error::file(path))?;
         self.drop_broken(path)?;
-        self.ensure_branch(branch, start).await?;
+        let begins = self.ensure_branch(branch, start).await?;
         self.add(branch, path).await?;
         let git_dir = self
             .registered(path)
@@ -169,7 +169,11 @@ impl Repository {
         sync(path).await?;
         let note = note_of(path);
         fs::write(&note, format!("{branch}\n")).map_err(Error::file(&note))?;
-        Ok(if again { Made::Recovered } else { Made::Fresh })
+        Ok(if begins && !again {
+            Made::Fresh
+        } else {
+            Made::Recovered
+        })
     }
 
     /// Only git's records; the files come after, from our own runner.
@@ -197,9 +201,10 @@ impl Repository {
             .await
     }
 
-    async fn ensure_branch(&self, branch: &str, start: &Oid) -> Result<(), Error> {
+    /// Whether it was not there before.
+    async fn ensure_branch(&self, branch: &str, start: &Oid) -> Result<bool, Error> {
         if self.branch(branch).await?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let name = format!("refs/heads/{branch}");
         // The branch is ours and we hold the repository: this lock is a killed git's.
@@ -212,10 +217,13 @@ impl Repository {
             start.as_str(),
             &start.zero(),
         ];
-        let created = self.git().args(args).done().await;
-        match self.branch(branch).await? {
-            Some(_) => Ok(()),
-            None => created,
+        match self.git().args(args).done().await {
+            Ok(()) => Ok(true),
+            // Somebody else was faster, or it cannot be made.
+            Err(error) => match self.branch(branch).await? {
+                Some(_) => Ok(false),
+                None => Err(error),
+            },
         }
     }
 

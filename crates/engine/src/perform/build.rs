@@ -9,7 +9,12 @@ use super::agents::{self, Run};
 use super::{Brought, Held, Trouble, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
-use crate::git::{Combined, How, Identity, Oid, Worktree};
+use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
+
+/// Of a builder's summary, and of each of its claims.
+const WORDS_CHARS_MAX: usize = 4_000;
+/// Claims, and words on findings.
+const ANSWERS_MAX: usize = 1_000;
 
 /// The ref of the commit that a stacked ticket began on.
 pub const STACK: &str = "stack";
@@ -30,8 +35,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
-    let set_aside = shop.git.set_aside(&worktree, &start, &aside).await;
-    if set_aside.map_err(|error| left_so(held, error))? {
+    if worktree.made != Made::Fresh && is_left_behind(held, &worktree, &start, &aside).await? {
         // Whoever holds the job now may be at work in there.
         held.must_be_ours().await?;
         shop.git.put_back(&worktree, &start).await?;
@@ -52,6 +56,17 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     run.head = Some(head.to_string());
     agents::record(held, &run)?;
     bring(held, &head, &branch, run).await
+}
+
+/// Whether there is anything that an earlier try left; it is saved under a ref.
+async fn is_left_behind(
+    held: &Held<'_>,
+    worktree: &Worktree,
+    start: &Oid,
+    aside: &str,
+) -> Result<bool, Trouble> {
+    let set_aside = held.shop.git.set_aside(worktree, start, aside).await;
+    set_aside.map_err(|error| left_so(held, error))
 }
 
 /// Whoever is not confined can take away more than its own work.
@@ -250,9 +265,11 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
         &held.shop.crew.builder.name,
     )
     .await?;
-    submission.claims = said.claims.into_iter().map(claim).collect();
-    submission.summary = findings::clean(&said.summary);
-    let reports = said.findings.into_iter().map(report).collect();
+    let claims = said.claims.into_iter().take(ANSWERS_MAX);
+    submission.claims = claims.map(claim).collect();
+    submission.summary = short(&said.summary);
+    let handled = said.findings.into_iter().take(ANSWERS_MAX);
+    let reports = handled.map(report).collect();
     let what = What::Submitted {
         lease: held.lease,
         submission: Box::new(submission),
@@ -266,10 +283,15 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     })
 }
 
+/// What a builder says of its work is stored for good; the transcript has all of it.
+fn short(text: &str) -> String {
+    findings::shorten(&findings::clean(text), WORDS_CHARS_MAX)
+}
+
 fn claim(claim: answer::Claim) -> CriterionAnswer {
-    let evidence = Some(findings::clean(&claim.evidence)).filter(|text| !text.is_empty());
+    let evidence = Some(short(&claim.evidence)).filter(|text| !text.is_empty());
     CriterionAnswer {
-        criterion: findings::clean(&claim.criterion),
+        criterion: short(&claim.criterion),
         met: claim.met,
         evidence,
     }
@@ -283,6 +305,6 @@ fn report(handled: answer::Handled) -> FindingReport {
             Handling::CouldNotFix => ReportedOutcome::CouldNotFix,
             Handling::Disputed => ReportedOutcome::Disputed,
         },
-        note: findings::clean(&handled.note),
+        note: short(&handled.note),
     }
 }

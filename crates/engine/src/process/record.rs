@@ -27,6 +27,9 @@ struct Entry {
     owner: Identity,
     mark: String,
     leader: Option<Identity>,
+    /// Who belongs to it although nothing but their parents says so.
+    #[serde(default)]
+    strays: Vec<Identity>,
 }
 
 /// The record of a run that goes on.
@@ -53,6 +56,7 @@ impl Record {
             owner,
             mark,
             leader: None,
+            strays: Vec::new(),
         };
         let record = Self { path, entry };
         record.write()?;
@@ -65,6 +69,15 @@ impl Record {
 
     pub fn started(&mut self, leader: Option<Identity>) -> Result<(), Error> {
         self.entry.leader = leader;
+        self.write()
+    }
+
+    /// Written only where it is news.
+    pub fn knows(&mut self, strays: Vec<Identity>) -> Result<(), Error> {
+        if self.entry.strays == strays {
+            return Ok(());
+        }
+        self.entry.strays = strays;
         self.write()
     }
 
@@ -139,7 +152,9 @@ async fn end_where(
         if !entry.place.starts_with(boot) {
             let _ = fs::remove_file(&path);
         } else if entry.place == here && wanted(&entry) {
-            let cleared = Family::of(&entry.mark, entry.leader).end(TERM_GRACE).await;
+            let mut family = Family::of(&entry.mark, entry.leader);
+            family.strays = entry.strays;
+            let cleared = family.end(TERM_GRACE).await;
             if cleared.left == 0 {
                 let _ = fs::remove_file(&path);
             }

@@ -18,6 +18,8 @@ use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, St
 use crate::sandbox::{self, Confinement, NOT_CONFINED};
 
 const CHUNK: usize = 64 << 10;
+/// How often we look who hides, where no namespace keeps a run together.
+const CENSUS_EVERY: Duration = Duration::from_secs(1);
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
 const REAP_MAX: Duration = Duration::from_secs(5);
 
@@ -66,6 +68,9 @@ impl Host {
             None => None,
         };
         let mut held = Held::begin(self, &spec.run_id)?;
+        held.may_scatter = confinement
+            .as_ref()
+            .is_none_or(Confinement::is_without_namespaces);
         let mut env = spec.env;
         env.push((RUN_MARK.into(), held.record.mark().into()));
         let recipe = Recipe {
@@ -144,6 +149,7 @@ async fn watch(
     let wall = later(started, limits.wall);
     let mut idle = later(started, limits.idle);
     let mut dismissed = None;
+    let mut census = later(started, CENSUS_EVERY);
     let overrun = async {
         match gauge {
             Some(gauge) => gauge.overrun().await,
@@ -164,6 +170,10 @@ async fn watch(
             _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
             () = sleep_until(idle) => break Exit::IdleLimit,
             added = &mut overrun => break too_much(added),
+            () = sleep_until(census), if held.may_scatter => {
+                held.take_census().await;
+                census = later(Instant::now(), CENSUS_EVERY);
+            }
         }
     };
     if feeds.voice.say_farewell() {
@@ -217,6 +227,8 @@ pub(super) fn exit_of(status: ExitStatus) -> Exit {
 struct Held {
     record: Record,
     family: Family,
+    /// No PID namespace keeps them together.
+    may_scatter: bool,
     swept: usize,
     left: usize,
     over: bool,
@@ -230,6 +242,7 @@ impl Held {
         Ok(Self {
             record,
             family,
+            may_scatter: false,
             swept: 0,
             left: 0,
             over: false,
@@ -239,6 +252,14 @@ impl Held {
     fn started(&mut self, pid: i32) -> Result<(), Error> {
         self.family.leader = Identity::of(pid);
         self.record.started(self.family.leader)
+    }
+
+    /// Puts on record who could not be found once the leader is gone.
+    async fn take_census(&mut self) {
+        let strays = self.family.look_for_strays().await;
+        self.family.strays.clone_from(&strays);
+        // What cannot be written is missed only where we are killed as well.
+        drop(self.record.knows(strays));
     }
 
     async fn end(&mut self, term_grace: Duration) {

@@ -150,12 +150,17 @@ fn environment(pid: i32) -> io::Result<Vec<u8>> {
     }
 }
 
+/// How many of those who hide are kept on record.
+const STRAYS_MAX: usize = 1_000;
+
 /// Everything that belongs to one run: its leader, the leader's group, whoever
 /// carries the run's mark, and all their descendants.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     pub mark: Vec<u8>,
     pub leader: Option<Identity>,
+    /// Seen among them before, whatever they have left since: group, session, environment, parents.
+    pub strays: Vec<Identity>,
     /// Take in what was reparented to us from runs that are over.
     pub with_orphans: bool,
 }
@@ -165,6 +170,7 @@ impl Family {
         Self {
             mark: format!("{}={mark}", super::RUN_MARK).into_bytes(),
             leader,
+            strays: Vec::new(),
             with_orphans: false,
         }
     }
@@ -190,13 +196,27 @@ impl Family {
                 Marked::Unsettled => seen.unsettled |= !entry.of_the_kernel(),
             }
         }
+        let of_the_house = found.clone();
+        let known = |entry: &&Entry| !entry.dead && self.strays.contains(&entry.id);
+        found.extend(all.iter().filter(known).map(|entry| entry.id));
         if self.with_orphans {
             found.extend(orphans(&all, us));
         }
         add_descendants(&all, &mut found);
         found.retain(|id| id.pid != us && id.is_alive());
+        seen.strays = found.difference(&of_the_house).copied().collect();
         seen.members = found.into_iter().collect();
         seen
+    }
+
+    /// Those who belong to it and could not be told by group or mark, once their parents are gone.
+    pub async fn look_for_strays(&self) -> Vec<Identity> {
+        let family = self.clone();
+        let seen = tokio::task::spawn_blocking(move || family.look()).await;
+        let mut strays: Vec<Identity> = seen.unwrap_or_default().strays.into_iter().collect();
+        strays.sort_by_key(|id| (id.pid, id.start));
+        strays.truncate(STRAYS_MAX);
+        strays
     }
 
     /// Ends everybody: SIGTERM, the grace, then SIGKILL until none is left.
@@ -249,6 +269,8 @@ impl Family {
 #[derive(Default)]
 struct Seen {
     members: Vec<Identity>,
+    /// Those of them whom nothing but their parents gives away.
+    strays: HashSet<Identity>,
     /// Somebody could not be judged; look again.
     unsettled: bool,
 }
