@@ -37,6 +37,7 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
     if after.rounds.len() > rounds_before {
         story.extend(verdict(after));
     }
+    story.extend(taken_over(before, after));
     let newly =
         |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
     if newly(Stage::Escalated) {
@@ -160,6 +161,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
             "lease_lost",
             format!("job {} lost its worker and goes back", lease.serial),
         ),
+        What::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
         What::HelpRequested { why } => urgent(
             "help_requested",
             format!("{who} asks for help: {}", findings::one_line(why)),
@@ -179,6 +181,19 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
         ),
         What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
     }
+}
+
+/// A job that has just gone to somebody else than whose it was.
+fn taken_over(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
+    let known = before.map_or(0, |ticket| ticket.jobs_ordered);
+    let mut jobs = after.jobs.iter();
+    let job = jobs.find(|job| job.serial > known && job.stand_in)?;
+    let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
+    let task = job.task.queue();
+    Some(plain(
+        "taken_over",
+        format!("{agent} stands in, and takes over: {task}"),
+    ))
 }
 
 fn checks(results: &[CheckResult]) -> Sentence {

@@ -1,9 +1,11 @@
 //! The numbers and switches that decisions are made by. Every field has a default; every preset
 //! is one of the designs that this project unites.
 
+mod fallback;
 pub mod pattern;
 mod seat;
 
+pub use fallback::Fallback;
 pub use seat::{Scope, SeatSpec};
 
 use std::collections::BTreeMap;
@@ -53,6 +55,8 @@ pub struct Policy {
     pub network: Networks,
     pub limits: Limits,
     pub budget: Budget,
+    #[serde(skip_serializing_if = "Fallback::is_empty")]
+    pub fallback: Fallback,
 }
 
 impl Default for Policy {
@@ -85,6 +89,7 @@ impl Default for Policy {
             network: Networks::default(),
             limits: Limits::default(),
             budget: Budget::default(),
+            fallback: Fallback::default(),
         }
     }
 }

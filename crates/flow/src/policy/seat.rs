@@ -15,6 +15,9 @@ pub struct SeatSpec {
     /// The agent that takes the seat, where one is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Who takes the seat when that agent cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// Only for changes that touch one of these paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -65,6 +68,7 @@ impl Default for SeatSpec {
             name: "reviewer".to_owned(),
             lens: None,
             agent: None,
+            fallback: None,
             paths: Vec::new(),
             kinds: Vec::new(),
             lines_min: 0,

@@ -226,6 +226,7 @@ pub fn open_job(serial: u32) -> OpenJob {
         fence: 0,
         holder: None,
         agent: None,
+        stand_in: false,
     }
 }
 
