@@ -3,6 +3,7 @@
 
 mod agents;
 mod confinement;
+mod crew;
 pub mod demo;
 pub mod doctor;
 pub mod epics;

@@ -29,9 +29,9 @@ pub struct Args {
     /// `scripted:FILE`.
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
-    /// Who reviews.
-    #[arg(long, value_name = "AGENT")]
-    reviewer: Option<String>,
+    /// Who reviews; may be given several times, one for each seat.
+    #[arg(long = "reviewer", value_name = "AGENT")]
+    reviewers: Vec<String>,
     /// Who verifies single findings [default: the reviewer's program, started afresh].
     #[arg(long, value_name = "AGENT")]
     verifier: Option<String>,
@@ -92,7 +92,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let asked = Asked {
         base: args.base.or_else(|| epic.as_ref()?.base.clone()),
         builder: args.builder,
-        reviewer: args.reviewer,
+        reviewers: args.reviewers,
         verifier: args.verifier,
         checks: args.checks,
         max_rounds: args.max_rounds,

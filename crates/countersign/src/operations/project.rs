@@ -13,7 +13,7 @@ use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, agents, confinement};
+use super::{Office, confinement, crew};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -23,7 +23,8 @@ use crate::settings::file::{self, Project as Written};
 pub struct Asked {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
@@ -44,11 +45,11 @@ pub async fn furnish(
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked);
+    let mut written = over(written, asked);
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
+    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
     let project = Project {
         base_branch,
         house: House {
@@ -211,10 +212,16 @@ fn over(written: Written, asked: &Asked) -> Written {
             .collect();
     }
     written.builder = asked.builder.clone().or(written.builder);
-    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    if !asked.reviewers.is_empty() {
+        written.reviewers.clone_from(&asked.reviewers);
+        for seat in &mut written.policy.reviewers {
+            seat.agent = None;
+        }
+    }
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written.policy.seat(&written.reviewers);
     written
 }
 

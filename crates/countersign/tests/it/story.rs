@@ -5,6 +5,7 @@ mod base;
 mod builders;
 mod commands;
 mod converge;
+mod crews;
 mod demo;
 mod dependencies;
 mod epics;

@@ -139,7 +139,7 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Troubl
     let limit = shop.project.policy.limits.build_secs;
     agents::run(
         held,
-        &shop.crew.builder,
+        held.member()?,
         Role::Build,
         &brief,
         &worktree.path,
@@ -155,7 +155,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
         Leftovers::Commit => {
             let message = message(held);
             shop.git
-                .commit_all(worktree, &identity(&shop.crew.builder.name), &message)
+                .commit_all(worktree, &identity(&held.member()?.name), &message)
                 .await?;
         }
         Leftovers::Refuse => {

@@ -39,6 +39,30 @@ impl Policy {
         }
     }
 
+    /// Whoever builds in another's place judges nothing: where that leaves a judge's place empty,
+    /// the change could never land. The reviewer and the verifier as the project names them.
+    pub fn nobody_left_to_judge(&self, reviewer: &str, verifier: &str) -> Option<String> {
+        let builder = self.fallback.build.as_deref()?;
+        let seats = self.reviewers.iter().filter(|seat| !seat.is_linter());
+        let judges = seats.map(|seat| {
+            let agent = seat.agent.as_deref().unwrap_or(reviewer);
+            (
+                agent,
+                seat.fallback.as_ref().or(self.fallback.review.as_ref()),
+            )
+        });
+        let verifier = (verifier, self.fallback.verify.as_ref());
+        let mut judges = judges.chain(std::iter::once(verifier));
+        let stuck = |(agent, other): &(&str, Option<&String>)| {
+            *agent == builder && other.is_none_or(|other| other == builder)
+        };
+        judges.find(stuck).map(|_| {
+            format!(
+                "fallback.build = {builder:?} also judges: name somebody who does not, or give that judge a fallback of its own"
+            )
+        })
+    }
+
     /// Whether anybody is named at all.
     pub fn has_fallback(&self) -> bool {
         let mut seats = self.reviewers.iter();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pattern;
+use super::{Policy, pattern};
 use crate::ticket::{Submission, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +76,31 @@ impl Default for SeatSpec {
             until_round: None,
             scope: Scope::Whole,
             command: None,
+        }
+    }
+}
+
+impl Policy {
+    /// Puts agents into the seats that name none: the same one everywhere if it is one, else in
+    /// turn. Where there are more agents than seats, each of the rest has a seat of its own.
+    pub fn seat(&mut self, agents: &[String]) {
+        if agents.len() < 2 {
+            return;
+        }
+        let mut next = agents.iter().cycle();
+        let mut seated = 0;
+        for seat in &mut self.reviewers {
+            if seat.agent.is_none() && !seat.is_linter() {
+                seat.agent = next.next().cloned();
+                seated += 1;
+            }
+        }
+        for (at, agent) in agents.iter().enumerate().skip(seated) {
+            self.reviewers.push(SeatSpec {
+                name: format!("reviewer-{}", at + 1),
+                agent: Some(agent.clone()),
+                ..SeatSpec::default()
+            });
         }
     }
 }

@@ -220,3 +220,43 @@ fn no_money_means_no_stand_in() {
     assert!(matches!(reason, Reason::Budget { .. }), "{reason:?}");
     assert!(story.ticket.jobs.is_empty());
 }
+
+#[test]
+fn agents_take_the_free_seats_in_turn_and_the_rest_get_seats_of_their_own() {
+    let lens = |name: &str, agent: Option<&str>| SeatSpec {
+        name: name.to_owned(),
+        agent: agent.map(str::to_owned),
+        ..SeatSpec::default()
+    };
+    let seated = |seats: Vec<SeatSpec>, agents: &[&str]| -> Vec<Option<String>> {
+        let mut policy = Policy {
+            reviewers: seats,
+            ..Policy::default()
+        };
+        let agents: Vec<String> = agents.iter().map(|&name| name.to_owned()).collect();
+        policy.seat(&agents);
+        assert!(policy.problems().is_empty(), "{:?}", policy.problems());
+        policy
+            .reviewers
+            .into_iter()
+            .map(|seat| seat.agent)
+            .collect()
+    };
+    let some = |name: &str| Some(name.to_owned());
+    let one = || vec![lens("a", None)];
+    assert_eq!(seated(one(), &["oak"]), [None], "the usual one");
+    assert_eq!(seated(one(), &["oak", "elm"]), [some("oak"), some("elm")]);
+    let three = vec![lens("a", None), lens("b", Some("fir")), lens("c", None)];
+    let in_turn = [some("oak"), some("fir"), some("elm")];
+    assert_eq!(seated(three, &["oak", "elm"]), in_turn);
+}
+
+#[test]
+fn a_builder_in_reserve_must_not_be_the_only_judge() {
+    let policy = falls_back(Some("elm"), None);
+    assert!(policy.nobody_left_to_judge("elm", "oak").is_some());
+    assert!(policy.nobody_left_to_judge("oak", "elm").is_some());
+    assert!(policy.nobody_left_to_judge("oak", "oak").is_none());
+    let covered = falls_back(Some("elm"), Some("fir"));
+    assert!(covered.nobody_left_to_judge("elm", "elm").is_none());
+}

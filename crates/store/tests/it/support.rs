@@ -234,6 +234,7 @@ pub fn ask(queue: &str) -> Ask {
     Ask {
         queues: vec![queue.to_owned()],
         agent: "worker".to_owned(),
+        own_only: false,
         holder: "worker".to_owned(),
         provider: None,
         ticket: None,

@@ -103,7 +103,7 @@ fn the_help_of_run_shows_how() {
                       Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
 
                   --reviewer <AGENT>
-                      Who reviews
+                      Who reviews; may be given several times, one for each seat
 
                   --database <URL|FILE>
                       A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
