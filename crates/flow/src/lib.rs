@@ -10,6 +10,7 @@ pub mod dialect;
 pub mod epic;
 pub mod event;
 pub mod export;
+pub mod forecast;
 pub mod graph;
 pub mod insight;
 pub mod job;

@@ -13,7 +13,7 @@ use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, confinement, crew};
+use super::{Office, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -53,7 +53,7 @@ pub async fn furnish(
     let project = Project {
         base_branch,
         house: House {
-            rules: written.rules,
+            rules: rules(office, &git, written.rules).await?,
             checks: written
                 .checks
                 .iter()
@@ -92,6 +92,20 @@ pub async fn furnish(
         shop: Arc::new(shop),
         remarks,
     })
+}
+
+/// The project's own, and those that persons have accepted since.
+async fn rules(
+    office: &Office,
+    git: &Repository,
+    mut rules: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    for rule in house_rules::accepted(office, git).await? {
+        if !rules.contains(&rule.text) {
+            rules.push(rule.text);
+        }
+    }
+    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {

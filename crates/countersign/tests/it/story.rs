@@ -12,6 +12,8 @@ mod epics;
 mod escalations;
 mod export;
 mod judges;
+mod learning;
+mod money;
 mod run;
 mod setup;
 
