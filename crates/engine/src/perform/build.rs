@@ -154,7 +154,7 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Troubl
     let limit = shop.project.policy.limits.build_secs;
     agents::run(
         held,
-        &shop.crew.builder,
+        held.member()?,
         Role::Build,
         &brief,
         &worktree.path,
@@ -169,7 +169,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
     match shop.project.policy.leftovers {
         Leftovers::Commit => {
             let message = message(held);
-            let by = identity(&shop.crew.builder.name);
+            let by = identity(&held.member()?.name);
             let committed = shop.git.commit_all(worktree, &by, &message).await;
             committed.map_err(|error| left_so(held, error))?;
         }
