@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod ground;
 mod merge;
 pub mod queue;
 mod review;

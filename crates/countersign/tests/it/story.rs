@@ -16,6 +16,7 @@ mod learning;
 mod money;
 mod run;
 mod setup;
+mod stubborn;
 
 use crate::support::{Ran, TICKET, World};
 use serde_json::Value;

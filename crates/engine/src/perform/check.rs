@@ -289,6 +289,7 @@ pub async fn run_one(
         dir: &site.dir,
         env: &env,
         output: &output,
+        output_bytes_max: shop.project.policy.limits.output_bytes_max,
         confinement: room::of_check(
             shop,
             &site.dir,
