@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod fault;
 mod ground;
 mod merge;
 pub mod queue;
@@ -21,9 +22,10 @@ use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
+use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
-use crate::process::{Stop, Stopper};
+use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Member, Project, Workshop};
 
 /// A job in our hands.
@@ -59,6 +61,33 @@ impl Held<'_> {
             Ok(_) => Ok(()),
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
+    /// Who tells of a run that is part of this job while it goes on.
+    fn observer(&self, role: &'static str, name: &str) -> Observer {
+        let desk = &self.shop.desk;
+        let pattern = Activity {
+            ticket: self.ticket.id.clone(),
+            job: self.lease.serial,
+            round: self.ticket.round,
+            role,
+            name: name.to_owned(),
+            sign: Sign::Began,
+            detail: String::new(),
+            usage: crate::agent::Usage::default(),
+            at: (desk.clock)(),
+        };
+        Observer::new(pattern, desk.clock, desk.witness.clone())
+    }
+
+    /// What a run that works in these directories may put there.
+    fn allotment(&self, dirs: Vec<PathBuf>) -> Allotment {
+        let limits = &self.shop.project.policy.limits;
+        Allotment {
+            dirs,
+            bytes_max: limits.disk_bytes_max,
+            files_max: limits.disk_files_max,
         }
     }
 
@@ -142,7 +171,7 @@ pub async fn resubmit(
         .await
         .map_err(|error| broken(error.into()))?;
     let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
-    let submission = submission::describe(git, project, &ticket, &head, &branch)
+    let submission = submission::describe(git, project, &ticket, &head, &branch, &by.agent)
         .await
         .map_err(broken)?;
     let what = What::Resubmitted {

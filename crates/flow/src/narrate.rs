@@ -4,7 +4,7 @@ use crate::event::{AnswerOutcome, Event, What};
 use crate::forecast::{left, left_text};
 use crate::ledger::Evolution;
 use crate::policy::Policy;
-use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Ticket};
+use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Submission, Ticket};
 use crate::usage::{Usage, dollars};
 
 /// One sentence of the story.
@@ -110,14 +110,15 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         } => plain(
             "submitted",
             format!(
-                "round {round}: {who} submitted {} ({}{})",
+                "round {round}: {who} submitted {} ({}{}){}",
                 short(&submission.commit),
                 counted(submission.files.len(), "file"),
                 if usage.usd_micros > 0 {
                     format!(", {}", dollars(usage.usd_micros))
                 } else {
                     String::new()
-                }
+                },
+                signed_as(submission)
             ),
         ),
         What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
@@ -192,6 +193,14 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
             format!("{who} put {} forward", short(&submission.commit)),
         ),
         What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
+    }
+}
+
+/// A commit's name is what its maker wrote; who was at work is known better.
+fn signed_as(submission: &Submission) -> String {
+    match submission.signed_as.as_slice() {
+        [] => String::new(),
+        names => format!(", with commits signed as {}", names.join(", ")),
     }
 }
 

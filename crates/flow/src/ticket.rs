@@ -360,6 +360,9 @@ pub struct Submission {
     pub diff_id: String,
     /// Principals and committers of the range.
     pub authors: BTreeSet<String>,
+    /// Names on commits of the range that are not those of whoever was at work; nobody proved them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed_as: Vec<String>,
     pub files: Vec<String>,
     /// Added and removed together.
     pub lines_changed: u32,

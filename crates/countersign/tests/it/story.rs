@@ -13,10 +13,12 @@ mod escalations;
 mod export;
 mod judges;
 mod learning;
+mod machine;
 mod money;
 mod run;
 mod setup;
 mod stubborn;
+mod unruly;
 
 use crate::support::{Ran, TICKET, World};
 use serde_json::Value;

@@ -187,6 +187,7 @@ impl Ground {
             base: base.to_owned(),
             base_tree: tree(base),
             diff_id: commit.to_owned(),
+            signed_as: Vec::new(),
             authors: BTreeSet::new(),
             files: vec!["a".to_owned()],
             ..Submission::default()
