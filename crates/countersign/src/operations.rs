@@ -14,6 +14,7 @@ pub mod forecasts;
 pub mod history;
 pub mod house_rules;
 pub mod insights;
+pub mod plans;
 pub mod project;
 pub mod run;
 pub mod tickets;

@@ -5,6 +5,7 @@ mod agents;
 mod build;
 mod check;
 mod fault;
+mod ground;
 mod merge;
 mod purse;
 pub mod queue;
