@@ -3,14 +3,18 @@
 
 mod agents;
 mod confinement;
+mod crew;
 pub mod demo;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
 pub mod export;
 pub mod findings;
+pub mod forecasts;
 pub mod history;
+pub mod house_rules;
 pub mod insights;
+pub mod plans;
 pub mod project;
 pub mod run;
 pub mod tickets;

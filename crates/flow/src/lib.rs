@@ -11,6 +11,7 @@ pub mod dialect;
 pub mod epic;
 pub mod event;
 pub mod export;
+pub mod forecast;
 pub mod graph;
 pub mod insight;
 pub mod job;
@@ -23,7 +24,7 @@ pub mod time;
 pub mod usage;
 pub mod verdict;
 
-pub use advance::{Refused, Step, advance, choices, left, open, over_day, replay};
+pub use advance::{Refused, Step, advance, choices, left, open, over_day, replay, stand_in};
 pub use event::{Actor, Event, Role, What};
 pub use job::{Effect, NewJob, Task};
 pub use policy::Policy;

@@ -1,10 +1,12 @@
 //! The numbers and switches that decisions are made by. Every field has a default; every preset
 //! is one of the designs that this project unites.
 
+mod fallback;
 mod limits;
 pub mod pattern;
 mod seat;
 
+pub use fallback::Fallback;
 pub use limits::Limits;
 pub use seat::{Scope, SeatSpec};
 
@@ -55,6 +57,8 @@ pub struct Policy {
     pub network: Networks,
     pub limits: Limits,
     pub budget: Budget,
+    #[serde(skip_serializing_if = "Fallback::is_empty")]
+    pub fallback: Fallback,
 }
 
 impl Default for Policy {
@@ -87,6 +91,7 @@ impl Default for Policy {
             network: Networks::default(),
             limits: Limits::default(),
             budget: Budget::default(),
+            fallback: Fallback::default(),
         }
     }
 }

@@ -248,6 +248,9 @@ pub struct Ticket {
     /// The model families of those who built, as far as they are known.
     #[serde(default)]
     pub families: BTreeSet<String>,
+    /// Those who built, as they are written in the policy or on the command line.
+    #[serde(default)]
+    pub builders: BTreeSet<String>,
     pub spent: Spent,
     /// Raised by a person for this ticket; takes the policy's place.
     pub budget: Option<Budget>,

@@ -8,13 +8,13 @@ use engine::workshop::Workshop;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
-use flow::{Policy, Stage, Ticket, TicketId};
+use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, escalations, run};
+use crate::operations::{Office, escalations, forecasts, plans, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -29,9 +29,9 @@ pub struct Args {
     /// `scripted:FILE`.
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
-    /// Who reviews.
-    #[arg(long, value_name = "AGENT")]
-    reviewer: Option<String>,
+    /// Who reviews; may be given several times, one for each seat.
+    #[arg(long = "reviewer", value_name = "AGENT")]
+    reviewers: Vec<String>,
     /// Who verifies single findings [default: the reviewer's program, started afresh].
     #[arg(long, value_name = "AGENT")]
     verifier: Option<String>,
@@ -85,23 +85,11 @@ A ticket file:
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let epic = epic::file(desktop, &args.ticket)?;
+    let asked = asked(&args, epic.as_ref());
     if args.dry_run {
-        return rehearse(&args, epic.as_ref(), desktop);
+        return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
     }
     let mut office = desktop.office().await?;
-    let asked = Asked {
-        base: args.base.or_else(|| epic.as_ref()?.base.clone()),
-        builder: args.builder,
-        reviewer: args.reviewer,
-        verifier: args.verifier,
-        checks: args.checks,
-        max_rounds: args.max_rounds,
-        land: args.land.map(|landing| match landing {
-            Landing::Branch => Land::Branch,
-            Landing::Merge => Land::Merge,
-            Landing::Queue => Land::Queue,
-        }),
-    };
     listen(&mut office, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;
     for remark in &furnished.remarks {
@@ -118,11 +106,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if begun.resumed {
         desktop.out.line(format!("{} goes on", begun.id));
     }
+    foretell(&office, &shop, &begun.id, desktop).await?;
     let mut ticket = drive(&shop, &begun.id).await?;
     let mut exit = finish(&office, &ticket, desktop).await?;
     while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
         ticket = settled;
         if ticket.stage.is_at_work() {
+            foretell(&office, &shop, &begun.id, desktop).await?;
             ticket = drive(&shop, &begun.id).await?;
         }
         exit = finish(&office, &ticket, desktop).await?;
@@ -130,21 +120,56 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// What a run would do, told without a store, a repository or an agent.
-fn rehearse(args: &Args, epic: Option<&EpicFile>, desktop: &Desktop) -> Result<Exit, Failure> {
+/// What the round that begins may cost, where one begins.
+async fn foretell(
+    office: &Office,
+    shop: &Workshop,
+    id: &TicketId,
+    desktop: &Desktop,
+) -> Result<(), Failure> {
+    let stage = office.desk.ticket(id).await?.ticket.stage;
+    if stage.is_at_work() && !desktop.out.json {
+        let forecast = forecasts::before_run(office, shop, id).await?;
+        desktop.out.line(forecast.text());
+    }
+    Ok(())
+}
+
+fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
+    Asked {
+        base: args.base.clone().or_else(|| epic?.base.clone()),
+        builder: args.builder.clone(),
+        reviewers: args.reviewers.clone(),
+        verifier: args.verifier.clone(),
+        checks: args.checks.clone(),
+        max_rounds: args.max_rounds,
+        land: args.land.map(|landing| match landing {
+            Landing::Branch => Land::Branch,
+            Landing::Merge => Land::Merge,
+            Landing::Queue => Land::Queue,
+        }),
+    }
+}
+
+/// What a run would do, told without a store or an agent.
+async fn rehearse(
+    words: &str,
+    asked: &Asked,
+    epic: Option<&EpicFile>,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
     let tickets = if let Some(file) = epic {
         let tickets = file.tickets.iter();
         tickets
             .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
             .collect()
     } else {
-        let wanted = ticket::wanted(&desktop.directory, &args.ticket)?;
+        let wanted = ticket::wanted(&desktop.directory, words)?;
         let id = wanted.id.unwrap_or_else(|| id_for(&wanted.spec.title));
         vec![(id, wanted.spec.depends_on)]
     };
-    let mut policy = Policy::default();
-    policy.max_rounds = args.max_rounds.unwrap_or(policy.max_rounds);
-    epic::rehearse(&tickets, &policy, desktop)
+    let plan = plans::plan(&desktop.surroundings, &desktop.directory, asked).await?;
+    epic::rehearse(&tickets, &plan, desktop)
 }
 
 /// Prints the story while it happens.
@@ -204,7 +229,8 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
     let stored = office.desk.ticket(&ticket.id).await?;
     let ticket = &stored.ticket;
     let exit = exit_of(ticket);
-    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket}));
+    let forecast = forecasts::of_ticket(office, &stored).await?;
+    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket, "forecast": forecast, "evolution": ticket::evolution_lines(ticket)}));
     if out.json {
         return Ok(exit);
     }
@@ -213,6 +239,7 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
     for line in ticket::rounds(ticket)
         .into_iter()
         .chain(ticket::ledger(ticket))
+        .chain(ticket::evolution(ticket))
     {
         out.line(line);
     }

@@ -13,7 +13,7 @@ use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, agents, confinement};
+use super::{Office, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -23,7 +23,8 @@ use crate::settings::file::{self, Project as Written};
 pub struct Asked {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
@@ -43,16 +44,16 @@ pub async fn furnish(
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
-    let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked);
+    let (base_branch, mut written, mut remarks) =
+        settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
+    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
     let project = Project {
         base_branch,
         house: House {
-            rules: written.rules,
+            rules: rules(office, &git, written.rules).await?,
             checks: written
                 .checks
                 .iter()
@@ -93,6 +94,20 @@ pub async fn furnish(
     })
 }
 
+/// The project's own, and those that persons have accepted since.
+async fn rules(
+    office: &Office,
+    git: &Repository,
+    mut rules: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    for rule in house_rules::accepted(office, git).await? {
+        if !rules.contains(&rule.text) {
+            rules.push(rule.text);
+        }
+    }
+    Ok(rules)
+}
+
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     if !directory.is_dir() {
@@ -118,10 +133,20 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     })
 }
 
+/// The base branch, and what holds there with the flags on top.
+pub async fn settled(
+    surroundings: &Surroundings,
+    git: &Repository,
+    asked: &Asked,
+) -> Result<(String, Written, Vec<String>), Failure> {
+    let (base, written, remarks) = settings(surroundings, git, asked).await?;
+    Ok((base, over(written, asked), remarks))
+}
+
 /// The base branch and what is written: on the base, else in the person's own work tree, else in
 /// the user's file, else nothing.
 async fn settings(
-    office: &Office,
+    surroundings: &Surroundings,
     git: &Repository,
     asked: &Asked,
 ) -> Result<(String, Written, Vec<String>), Failure> {
@@ -150,7 +175,7 @@ async fn settings(
     }
     let written = match written {
         Some(written) => written,
-        None => users_own(&office.surroundings)?.unwrap_or_default(),
+        None => users_own(surroundings)?.unwrap_or_default(),
     };
     git.base(&base).await.map_err(|error| {
         Failure::usage(format!("the base branch {base:?} does not exist: {error}"))
@@ -211,10 +236,16 @@ fn over(written: Written, asked: &Asked) -> Written {
             .collect();
     }
     written.builder = asked.builder.clone().or(written.builder);
-    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    if !asked.reviewers.is_empty() {
+        written.reviewers.clone_from(&asked.reviewers);
+        for seat in &mut written.policy.reviewers {
+            seat.agent = None;
+        }
+    }
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written.policy.seat(&written.reviewers);
     written
 }
 

@@ -6,7 +6,7 @@ use flow::policy::Leftovers;
 use flow::{Ticket, TicketId, What};
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, room, submission, supply};
+use super::{Brought, Held, Trouble, ground, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
@@ -118,6 +118,7 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
         return Ok(stack);
     }
     let base = shop.git.base(&shop.project.base_branch).await?;
+    ground::remember(held, &base).await?;
     let mut top = base.clone();
     for below in unlanded(held).await? {
         let message = format!("Stack {} on {}", held.ticket.id, below.0);
@@ -169,7 +170,7 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Troubl
     let limit = shop.project.policy.limits.build_secs;
     agents::run(
         held,
-        &shop.crew.builder,
+        held.member()?,
         Role::Build,
         &brief,
         &worktree.path,
@@ -184,7 +185,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
     match shop.project.policy.leftovers {
         Leftovers::Commit => {
             let message = message(held);
-            let by = identity(&shop.crew.builder.name);
+            let by = identity(&held.member()?.name);
             let committed = shop.git.commit_all(worktree, &by, &message).await;
             committed.map_err(|error| left_so(held, error))?;
         }
@@ -207,6 +208,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
             "the builder rewrote history at or below the base ({short})"
         )));
     }
+    ground::must_be_left(held, &head).await?;
     if shop.git.tree_of(&head).await?
         == shop
             .git

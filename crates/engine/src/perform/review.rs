@@ -25,15 +25,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     }
     let brief = flow::brief::review(held.ticket, seat, &shop.project.policy, &shop.project.house);
     let limit = shop.project.policy.limits.review_secs;
-    let watched = watch(
-        held,
-        commit,
-        &shop.crew.reviewer,
-        Role::Review,
-        &brief,
-        limit,
-    )
-    .await?;
+    let watched = watch(held, commit, held.member()?, Role::Review, &brief, limit).await?;
     let usage = watched.run.usage;
     let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
     let what = match usable(&watched, held.ticket) {

@@ -38,6 +38,7 @@ pub fn alias(role: Role) -> Actor {
         principal: "bob".to_owned(),
         role,
         family: None,
+        written: None,
     }
 }
 
