@@ -22,6 +22,15 @@ impl Facts {
         known.get(question).cloned()
     }
 
+    /// Whether git is known to say yes. A no is not kept: more history may be fetched.
+    pub fn is_so(&self, args: &[&str]) -> bool {
+        self.known(&args.join(" ")).is_some()
+    }
+
+    pub fn learn_so(&self, args: &[&str]) {
+        self.learn(args.join(" "), "yes");
+    }
+
     fn learn(&self, question: String, answer: &str) {
         if answer.is_empty() || answer.len() > ANSWER_BYTES_MAX {
             return;

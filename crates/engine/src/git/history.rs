@@ -68,6 +68,9 @@ impl Repository {
     }
 
     pub async fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Oid, Error> {
+        if a == b {
+            return Ok(a.clone());
+        }
         let said = self.fact(&["merge-base", a.as_str(), b.as_str()]).await?;
         let unrelated = || Error::Unrelated {
             a: a.to_string(),
@@ -84,7 +87,14 @@ impl Repository {
             ancestor.as_str(),
             of.as_str(),
         ];
-        Ok(self.git().args(args).answers(&[1]).said().await?.code == 0)
+        if ancestor == of || self.facts.is_so(&args) {
+            return Ok(true);
+        }
+        let is = self.git().args(args).answers(&[1]).said().await?.code == 0;
+        if is {
+            self.facts.learn_so(&args);
+        }
+        Ok(is)
     }
 
     /// The branch that work starts from where nobody said otherwise: the

@@ -178,25 +178,26 @@ impl Repository {
     /// A file, ignored or not, where the new commit adds one. Git would replace
     /// an ignored one without a word.
     async fn covered(&self, place: &Place, old: &Oid, new: &Oid) -> Result<Option<String>, Error> {
-        let names = |filter: &'static str| {
-            let args = [
-                "diff-tree",
-                "-r",
-                "-z",
-                "--no-renames",
-                "--name-only",
-                filter,
-            ];
-            self.git()
-                .args(args)
-                .args([old.as_str(), new.as_str()])
-                .fields()
+        let args = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-status",
+            "--diff-filter=AD",
+        ];
+        let listed = self
+            .git()
+            .args(args)
+            .args([old.as_str(), new.as_str()])
+            .fields()
+            .await?;
+        // A letter and a path, in turns.
+        let of = |letter: &'static str| {
+            let pairs = listed.chunks_exact(2);
+            pairs.filter_map(move |pair| (pair[0] == letter).then_some(&pair[1]))
         };
-        let (added, deleted) = (
-            names("--diff-filter=A").await?,
-            names("--diff-filter=D").await?,
-        );
-        let deleted: HashSet<&Path> = deleted.iter().map(Path::new).collect();
+        let deleted: HashSet<&Path> = of("D").map(Path::new).collect();
         let covers = |path: &Path| {
             let full = place.path.join(path);
             full.symlink_metadata()
@@ -207,7 +208,7 @@ impl Repository {
             let in_the_way = |dir: &Path| !place.path.join(dir).is_dir() && covers(dir);
             covers(Path::new(name.as_str())) || above.into_iter().any(in_the_way)
         };
-        Ok(added.iter().find(blocked).cloned())
+        Ok(of("A").find(blocked).cloned())
     }
 
     async fn forward(
