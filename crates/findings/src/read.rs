@@ -27,7 +27,6 @@ mod topic;
 mod unit;
 mod verdict;
 
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -318,18 +317,9 @@ fn remark(review: &mut Review) {
 
 fn nothing() -> Review {
     Review {
-        claim: Claim::Unknown,
-        claim_text: None,
-        findings: Vec::new(),
-        blocking_issues: Vec::new(),
-        scores: BTreeMap::new(),
-        overall_score: None,
-        notes: None,
-        criteria: Vec::new(),
-        earlier: Vec::new(),
         way: Way::Nothing,
         sureness: 0,
-        remarks: Vec::new(),
+        ..Review::new(Claim::Unknown, Vec::new())
     }
 }
 
