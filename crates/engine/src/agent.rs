@@ -240,7 +240,8 @@ pub struct Report {
 }
 
 /// Runs the agent to its end, whatever that end is. An agent that fails is a
-/// report; only what keeps it from starting at all is an error.
+/// report; only what keeps it from starting at all is an error. `on_event` sees
+/// what goes on, lines of no known format included, and must not dwell on it.
 pub async fn run(
     host: &Host,
     adapter: &dyn Adapter,
@@ -258,8 +259,10 @@ pub async fn run(
         let heeded = heed(adapter, dialogue.as_mut(), &line);
         if line.stream == Stream::Err {
             heard.hear_complaint(&line.text);
+            on_event(&AgentEvent::Said { text: line.text });
         } else if heeded.events.is_none() {
             heard.hear_text(&line);
+            on_event(&AgentEvent::Said { text: line.text });
         }
         for event in heeded.events.into_iter().flatten() {
             on_event(&event);

@@ -12,6 +12,8 @@ use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::json;
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
+use crate::activity::Activity;
+
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
 
@@ -64,6 +66,10 @@ pub struct Desk {
 /// so that nothing is left untold when the work ends.
 pub trait Witness: fmt::Debug + Send + Sync {
     fn hear(&self, told: Told);
+
+    /// Sees a sign of life from a run. It is called while the run's output is read, and must
+    /// return at once: whoever needs time takes a note and looks at it later.
+    fn see(&self, _activity: Activity) {}
 }
 
 /// A part of a ticket's story.

@@ -20,6 +20,7 @@ use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
+use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
 use crate::process::{Stop, Stopper};
@@ -52,6 +53,23 @@ impl Held<'_> {
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
         }
+    }
+
+    /// Who tells of a run that is part of this job while it goes on.
+    fn observer(&self, role: &'static str, name: &str) -> Observer {
+        let desk = &self.shop.desk;
+        let pattern = Activity {
+            ticket: self.ticket.id.clone(),
+            job: self.lease.serial,
+            round: self.ticket.round,
+            role,
+            name: name.to_owned(),
+            sign: Sign::Began,
+            detail: String::new(),
+            usage: crate::agent::Usage::default(),
+            at: (desk.clock)(),
+        };
+        Observer::new(pattern, desk.clock, desk.witness.clone())
     }
 
     /// A ref of ours that belongs to this ticket.

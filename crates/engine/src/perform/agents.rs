@@ -166,15 +166,23 @@ async fn once(
         ended: None,
     };
     runs::write(&own, &noted)?;
-    let heard = |_: &AgentEvent| {};
+    let mut observer = held.observer(assignment.role.as_str(), &member.name);
+    observer.began();
     let report = agent::run(
         &held.shop.host,
         adapter,
         assignment,
-        heard,
+        |event| observer.see(event),
         held.stop.clone(),
     );
-    let report = report.await.map_err(trouble)?;
+    let report = match report.await {
+        Ok(report) => report,
+        Err(error) => {
+            observer.ended(&error.to_string(), agent::Usage::default());
+            return Err(trouble(error));
+        }
+    };
+    observer.ended(&report.exit.to_string(), report.usage);
     noted.ended = Some(runs::Ended {
         how: report.exit.to_string(),
         wall_ms: millis(report.wall),

@@ -297,9 +297,17 @@ pub async fn run_one(
             site.root.join(format!("sandbox-{attempt}/proof.json")),
         ),
     };
+    let observer = held.observer("check", &check.name);
+    observer.began();
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
         .await
-        .map_err(Trouble::transient)?;
+        .map_err(Trouble::transient);
+    let how = match &ran {
+        Ok(ran) => &ran.detail,
+        Err(trouble) => &trouble.message,
+    };
+    observer.ended(how, crate::agent::Usage::default());
+    let ran = ran?;
     let outcome = match ran.outcome {
         Outcome::Passed => CheckOutcome::Passed,
         Outcome::Failed | Outcome::CouldNotStart => CheckOutcome::Failed,
