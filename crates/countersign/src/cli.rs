@@ -9,11 +9,15 @@ mod findings;
 mod hidden;
 mod import;
 mod insights;
+mod live;
 mod log;
 mod out;
+mod paint;
+mod progress;
 mod prompt;
 mod run;
 mod status;
+mod story;
 mod ticket;
 mod transcript;
 
@@ -105,6 +109,20 @@ struct Desktop {
 }
 
 impl Desktop {
+    /// The same desktop, whose answers are JSON where that is asked for in another way.
+    fn answering(&self, json: bool) -> Self {
+        let out = if json {
+            Out::new(true)
+        } else {
+            self.out.clone()
+        };
+        Self {
+            directory: self.directory.clone(),
+            out,
+            surroundings: self.surroundings.clone(),
+        }
+    }
+
     async fn office(&self) -> Result<Office, Failure> {
         Office::open(self.surroundings.clone()).await
     }

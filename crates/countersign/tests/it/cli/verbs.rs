@@ -137,6 +137,17 @@ fn the_help_of_run_shows_how() {
 
                       [default: 2]
 
+                  --progress <FORM>
+                      How the work is told while it goes on
+
+                      Possible values:
+                      - auto:  Live on a terminal, else plain
+                      - live:  Lines that change while the work goes on
+                      - plain: One line for each thing that happens
+                      - json:  One JSON object for each thing that happens, the answer last; implies --json
+
+                      [default: auto]
+
                   --dry-run
                       Print what would be done, and change nothing
 
@@ -233,6 +244,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
 
             branch countersign/greet, commit SHORT
             artefacts ROOT/data/tickets/greet
+            next: countersign ticket diff greet
         "#]],
     );
     says(
