@@ -1,6 +1,7 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
 mod demo;
+mod diff;
 mod doctor;
 mod epic;
 mod escalation;
@@ -18,6 +19,7 @@ mod prompt;
 mod run;
 mod status;
 mod story;
+mod syntax;
 mod ticket;
 mod transcript;
 

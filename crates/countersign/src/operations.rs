@@ -4,6 +4,7 @@
 mod agents;
 mod confinement;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;

@@ -37,6 +37,13 @@ pub enum Verb {
     },
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
+    /// Show its change, with the findings under the lines they speak of.
+    Diff {
+        ticket: String,
+        /// An earlier round's, as it was when that round had its verdict.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        round: Option<u32>,
+    },
     /// Put your own commits forward, after you took the ticket over: its branch as it is now.
     Resubmit { ticket: String },
     /// Raise what a ticket may spend; a round that was stopped goes on where it was.
@@ -98,6 +105,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             limit,
         } => list(stage, &Page { after, most: limit }, desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, desktop).await,
         Verb::Resubmit { ticket } => {
             let office = desktop.office().await?;
             let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
