@@ -22,6 +22,7 @@ mod story;
 mod syntax;
 mod ticket;
 mod transcript;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ enum Verb {
     Epic(epic::Verb),
     /// What is going on: tickets by stage, who waits for whom.
     Status,
+    /// A live view: tickets by stage, who works on what, findings in the diff, escalations to settle.
+    Watch(watch::Args),
     /// What has happened, told in sentences.
     Log(log::Args),
     /// Tickets that wait for a person.
@@ -180,6 +183,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Insights => insights::perform(desktop).await,
         Verb::Import(args) => import::perform(args, desktop).await,
         Verb::Status => status::perform(desktop).await,
+        Verb::Watch(args) => Box::pin(watch::perform(args, desktop)).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,

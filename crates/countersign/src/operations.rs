@@ -12,6 +12,7 @@ pub mod export;
 pub mod findings;
 pub mod history;
 pub mod insights;
+pub mod overview;
 pub mod project;
 pub mod run;
 pub mod tickets;
@@ -24,7 +25,7 @@ use flow::{Actor, Role, TicketId};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Scope, Stored};
+pub use store::{Cursor, Page, Paged, Scope, Stored, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

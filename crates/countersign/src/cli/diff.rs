@@ -11,7 +11,7 @@ use super::out::size;
 use super::paint::{Glyphs, bold, dim, linked, of_mood, printed};
 use super::syntax::{Family, coloured};
 use crate::failure::{Exit, Failure};
-use crate::operations::diff::{self, Changes, File, Kind, Row};
+use crate::operations::diff::{self, Changes, File, Hunk, Kind, Row};
 
 /// A line, and what it leads to.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub fn lines(changes: &Changes, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
     shown
 }
 
-fn plain(line: Line<'static>) -> Shown {
+pub fn plain(line: Line<'static>) -> Shown {
     Shown {
         line,
         finding: None,
@@ -134,8 +134,7 @@ fn body(file: &File, changes: &Changes, width: usize, glyphs: &Glyphs, shown: &m
     let indent = digits + 1;
     let mut left: Vec<&Entry> = changes.at(&file.path).collect();
     for hunk in &file.hunks {
-        let text = format!("{} {}", glyphs.rule.repeat(digits), hunk.heading);
-        shown.push(plain(Line::styled(text.trim_end().to_owned(), dim())));
+        shown.push(plain(between(hunk, digits, glyphs)));
         for row in &hunk.rows {
             shown.push(Shown {
                 place: row.new.map(|line| (file.path.clone(), Some(line))),
@@ -153,6 +152,12 @@ fn body(file: &File, changes: &Changes, width: usize, glyphs: &Glyphs, shown: &m
     for entry in left {
         shown.extend(remark(entry, indent, width, glyphs));
     }
+}
+
+/// Between two pieces of a file: what the next one belongs to.
+fn between(hunk: &Hunk, digits: usize, glyphs: &Glyphs) -> Line<'static> {
+    let text = format!("{} {}", glyphs.rule.repeat(digits), hunk.heading);
+    Line::styled(text.trim_end().to_owned(), dim())
 }
 
 /// A remark stands under the last line that it speaks of.
@@ -183,7 +188,7 @@ fn code(row: &Row, family: Family, digits: usize) -> Line<'static> {
 }
 
 /// A finding as a note in the margin.
-fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
+pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
     let finding = &entry.finding;
     let (open, style) = (entry.status.is_open(), of_entry(entry));
     let pad = " ".repeat(indent);
@@ -290,6 +295,9 @@ pub fn folded(text: &str, room: usize) -> Vec<String> {
             word = word.chars().skip(head.chars().count()).collect();
             if let Some(last) = lines.last_mut() {
                 *last = head;
+            }
+            if word.is_empty() {
+                break;
             }
             lines.push(String::new());
         }

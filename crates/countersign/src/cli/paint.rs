@@ -218,6 +218,24 @@ pub fn clipped(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'stat
     Line::from(spans).style(line.style)
 }
 
+/// Broken at spaces into lines of at most `width` cells, all but the first indented.
+pub fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text.to_owned();
+    // Too narrow for the indent: everything is cut to one line by whoever shows it.
+    while Span::raw(rest.as_str()).width() > width && width > indent + 8 {
+        let head = first_cells(&rest, width);
+        let begins = head.len() - head.trim_start().len();
+        let at = head.rfind(' ').filter(|at| *at > begins);
+        let (head, tail) = rest.split_at(at.unwrap_or(head.len()));
+        let tail = format!("{}{}", " ".repeat(indent), tail.trim_start());
+        lines.push(head.trim_end().to_owned());
+        rest = tail;
+    }
+    lines.push(rest);
+    lines
+}
+
 fn first_cells(text: &str, width: usize) -> &str {
     let mut wide = 0;
     for (at, c) in text.char_indices() {
@@ -273,6 +291,19 @@ mod tests {
             [text(6), text(5), text(3), text(0)],
             ["abcdef", "abcd~", "ab~", ""]
         );
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces() {
+        assert_eq!(
+            wrapped("a bc def ghij klm", 14, 2),
+            ["a bc def ghij", "  klm"]
+        );
+        assert_eq!(
+            wrapped("abcdefghijklmnopq", 12, 2),
+            ["abcdefghijkl", "  mnopq"]
+        );
+        assert_eq!(wrapped("abcdefghijklmnopq", 5, 2), ["abcdefghijklmnopq"]);
     }
 
     #[test]

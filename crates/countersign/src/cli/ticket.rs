@@ -263,7 +263,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 /// The ticket for a person to read.
-fn describe(stored: &Stored) -> Vec<String> {
+pub fn describe(stored: &Stored) -> Vec<String> {
     let ticket = &stored.ticket;
     let mut lines = vec![format!("{}: {}", ticket.id, ticket.spec.title)];
     let waits = ticket.waits();
@@ -320,13 +320,13 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     if ticket.ledger.entries.is_empty() {
         return Vec::new();
     }
-    let head: Vec<String> = Evolution::HEAD
-        .iter()
-        .map(|word| format!("  {word}"))
-        .collect();
-    let rows = lines
-        .iter()
-        .map(|line| line.cells().map(|n| format!("  {n}")).to_vec());
+    let mut head = Evolution::HEAD.map(str::to_owned).to_vec();
+    head[0].insert_str(0, "  ");
+    let rows = lines.iter().map(|line| {
+        let mut cells = line.cells().map(|n| n.to_string());
+        cells[0].insert_str(0, "  ");
+        cells.to_vec()
+    });
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     std::iter::once("\nevolution".to_owned())
         .chain(columns(&table))

@@ -3,7 +3,7 @@
 
 mod unified;
 
-pub use unified::{File, Kind, Row};
+pub use unified::{File, Hunk, Kind, Row};
 
 use std::path::{Path, PathBuf};
 

@@ -96,7 +96,8 @@ fn checking() -> Progress {
 
 fn seen(progress: &Progress, width: usize, height: usize, seconds: i64, glyphs: &Glyphs) -> String {
     let lines = progress.lines(width, height, Time(START.0 + seconds * 1000), glyphs);
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    let texts: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    format!("{}\n", texts.join("\n"))
 }
 
 #[track_caller]

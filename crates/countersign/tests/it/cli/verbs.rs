@@ -32,6 +32,8 @@ fn the_help_names_every_verb_and_every_exit_code() {
               ticket      Add, list, show and cancel tickets
               epic        Tickets that belong together
               status      What is going on: tickets by stage, who waits for whom
+              watch       A live view: tickets by stage, who works on what, findings in the diff, escalations to
+                          settle
               log         What has happened, told in sentences
               escalation  Tickets that wait for a person
               findings    Read, convert, track and score review texts
