@@ -3,6 +3,7 @@
 
 mod agents;
 mod confinement;
+mod crew;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
@@ -10,7 +11,9 @@ pub mod epics;
 pub mod escalations;
 pub mod export;
 pub mod findings;
+pub mod forecasts;
 pub mod history;
+pub mod house_rules;
 pub mod insights;
 pub mod overview;
 pub mod project;

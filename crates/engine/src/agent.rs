@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use heard::Heard;
 
-use crate::process::{self, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream};
+use crate::process::{
+    self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
+};
 use crate::sandbox::{Confinement, Proof};
 
 mod acp;
@@ -117,6 +119,8 @@ pub struct Assignment {
     pub env: Vec<(OsString, OsString)>,
     pub facts: Facts,
     pub limits: Limits,
+    /// What it may put on the disk.
+    pub allotment: Option<Allotment>,
     pub model: Option<String>,
     /// The session to go on in, where the agent can and has one.
     pub session: Option<Session>,
@@ -331,6 +335,7 @@ fn specify(
         converses,
         transcript: assignment.transcript.clone(),
         limits: assignment.limits,
+        allotment: assignment.allotment.clone(),
         confinement: assignment.confinement.clone().map(|mut confinement| {
             confinement.read.extend(adapter.reads());
             confinement

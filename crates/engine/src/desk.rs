@@ -137,7 +137,7 @@ impl Desk {
             };
             match self.store.commit(change.clone()).await {
                 Ok(_) => {
-                    self.tell(None, &change.event, &change.ticket);
+                    self.tell(None, &change.event, &change.ticket, policy);
                     return Ok(change.ticket);
                 }
                 Err(store::Error::Conflict { .. }) => {}
@@ -220,7 +220,7 @@ impl Desk {
             let ticket = change.ticket.clone();
             match self.store.commit(change).await {
                 Ok(Committed::Written { .. }) => {
-                    self.tell(Some(&stored.ticket), &event, &ticket);
+                    self.tell(Some(&stored.ticket), &event, &ticket, policy);
                     return Ok(ticket);
                 }
                 Ok(Committed::Again(_)) => return Ok(ticket),
@@ -242,11 +242,11 @@ impl Desk {
         Err(Error::TooBusy(id.clone()))
     }
 
-    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
+    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket, policy: &Policy) {
         if let Some(witness) = &self.witness {
             witness.hear(Told {
                 ticket: after.id.clone(),
-                story: narrate(before, event, after),
+                story: narrate(before, event, after, policy),
                 after: Box::new(after.clone()),
             });
         }

@@ -82,7 +82,10 @@ impl Telling {
         let Some(live) = self.live.clone() else {
             return;
         };
-        live.lock(|stand| know(&mut stand.progress));
+        live.lock(|stand| {
+            know(&mut stand.progress);
+            stand.at_work = true;
+        });
         self.ticking = Some(tokio::spawn(async move {
             let mut tick = tokio::time::interval(TICK);
             loop {
@@ -109,7 +112,10 @@ impl Telling {
             ticking.abort();
         }
         if let Some(live) = &self.live {
-            live.lock(|stand| stand.region.clear());
+            live.lock(|stand| {
+                stand.at_work = false;
+                stand.region.clear();
+            });
         }
     }
 }
@@ -202,6 +208,8 @@ struct Live {
 struct Stand {
     progress: Progress,
     region: Region,
+    /// Before and after the work others print too, and nothing changes below them.
+    at_work: bool,
 }
 
 impl Live {
@@ -210,6 +218,7 @@ impl Live {
         let stand = Stand {
             progress: Progress::new(clock()),
             region,
+            at_work: false,
         };
         Self {
             out,
@@ -229,12 +238,12 @@ impl Live {
         self.lock(|stand| {
             // The last column stays free: some terminals fold a line that fills it. Half of the
             // screen stays for what has happened.
-            let lines = stand.progress.lines(
-                width.saturating_sub(1),
-                (height / 2).max(1),
-                now,
-                &self.out.glyphs(),
-            );
+            let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
+            let lines = if stand.at_work {
+                stand.progress.lines(width, height, now, &self.out.glyphs())
+            } else {
+                Vec::new()
+            };
             stand.region.draw(above, lines);
         });
     }

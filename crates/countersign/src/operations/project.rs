@@ -13,7 +13,7 @@ use engine::workshop::{Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, agents, confinement};
+use super::{Office, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -23,7 +23,8 @@ use crate::settings::file::{self, Project as Written};
 pub struct Asked {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
@@ -44,15 +45,15 @@ pub async fn furnish(
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked);
+    let mut written = over(written, asked);
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
+    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
     let project = Project {
         base_branch,
         house: House {
-            rules: written.rules,
+            rules: rules(office, &git, written.rules).await?,
             checks: written
                 .checks
                 .iter()
@@ -91,6 +92,20 @@ pub async fn furnish(
         shop: Arc::new(shop),
         remarks,
     })
+}
+
+/// The project's own, and those that persons have accepted since.
+async fn rules(
+    office: &Office,
+    git: &Repository,
+    mut rules: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    for rule in house_rules::accepted(office, git).await? {
+        if !rules.contains(&rule.text) {
+            rules.push(rule.text);
+        }
+    }
+    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
@@ -211,10 +226,16 @@ fn over(written: Written, asked: &Asked) -> Written {
             .collect();
     }
     written.builder = asked.builder.clone().or(written.builder);
-    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    if !asked.reviewers.is_empty() {
+        written.reviewers.clone_from(&asked.reviewers);
+        for seat in &mut written.policy.reviewers {
+            seat.agent = None;
+        }
+    }
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written.policy.seat(&written.reviewers);
     written
 }
 
