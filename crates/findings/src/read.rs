@@ -27,7 +27,6 @@ mod topic;
 mod unit;
 mod verdict;
 
-
 use serde_json::Value;
 
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
