@@ -12,6 +12,7 @@ mod insights;
 mod log;
 mod out;
 mod prompt;
+mod review;
 mod run;
 mod status;
 mod ticket;
@@ -62,6 +63,8 @@ enum Verb {
     Demo(demo::Args),
     /// Take a ticket from its description to a countersigned commit, in this repository.
     Run(run::Args),
+    /// Review any change without a ticket: a branch, a range, what is staged, a patch.
+    Review(review::Args),
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
@@ -155,6 +158,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
+        Verb::Review(args) => Box::pin(review::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Epic(verb) => epic::perform(verb, desktop).await,
         Verb::Insights => insights::perform(desktop).await,

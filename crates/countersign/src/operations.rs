@@ -12,6 +12,7 @@ pub mod findings;
 pub mod history;
 pub mod insights;
 pub mod project;
+pub mod review;
 pub mod run;
 pub mod tickets;
 pub mod transcripts;

@@ -5,6 +5,7 @@ mod agents;
 mod build;
 mod check;
 mod merge;
+pub mod opinion;
 pub mod queue;
 mod review;
 mod room;
@@ -30,7 +31,8 @@ use crate::workshop::{Project, Workshop};
 struct Held<'a> {
     shop: &'a Workshop,
     ticket: &'a Ticket,
-    job: JobId,
+    /// None where nobody else could have it: the ticket is in no store.
+    job: Option<JobId>,
     lease: Lease,
     stop: Stop,
 }
@@ -45,9 +47,12 @@ impl Held<'_> {
     /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
     /// undo what was done there: only the holder goes on.
     async fn must_be_ours(&self) -> Result<(), Trouble> {
+        let Some(job) = self.job else {
+            return Ok(());
+        };
         let lease = secs(self.shop.project.policy.limits.lease_secs);
         let store = &self.shop.desk.store;
-        match store.renew(self.job, self.lease.fence, lease).await {
+        match store.renew(job, self.lease.fence, lease).await {
             Ok(_) => Ok(()),
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
@@ -162,7 +167,7 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let held = Held {
         shop: &shop,
         ticket: &ticket,
-        job: job.id,
+        job: Some(job.id),
         lease,
         stop: own_stop,
     };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure};
 
 /// The version of every JSON answer's shape.
-const JSON_VERSION: u32 = 1;
+pub const JSON_VERSION: u32 = 1;
 
 #[derive(Clone, Debug)]
 pub struct Out {
@@ -31,6 +31,20 @@ impl Out {
     pub fn line(&self, text: impl AsRef<str>) {
         if !self.json {
             write_out(&format!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// What goes on, beside the answer; only for somebody who watches.
+    pub fn aside(&self, text: impl AsRef<str>) {
+        if !self.json && std::io::stderr().is_terminal() {
+            write_err(&format!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// What the person should know, beside the answer.
+    pub fn remark(&self, text: impl AsRef<str>) {
+        if !self.json {
+            write_err(&format!("note: {}\n", text.as_ref()));
         }
     }
 

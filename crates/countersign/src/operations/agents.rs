@@ -41,7 +41,26 @@ pub async fn crew(
     })
 }
 
-fn named<'a>(name: Option<&'a str>, role: &str) -> Result<&'a str, Failure> {
+/// One agent for each name, as reviewers.
+pub async fn reviewers(
+    written: &Written,
+    surroundings: &Surroundings,
+    directory: &Path,
+    names: &[&str],
+) -> Result<Vec<Member>, Failure> {
+    let finder = Finder {
+        written,
+        surroundings,
+        directory,
+    };
+    let mut members = Vec::with_capacity(names.len());
+    for name in names {
+        members.push(finder.member(name, "reviewer").await?);
+    }
+    Ok(members)
+}
+
+pub fn named<'a>(name: Option<&'a str>, role: &str) -> Result<&'a str, Failure> {
     name.ok_or_else(|| {
         Failure::usage(format!("no {role} is named"))
             .hint(format!(

@@ -9,7 +9,7 @@ use engine::git::{Repository, Tool};
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
-use engine::workshop::{Project, Workshop};
+use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
@@ -49,6 +49,21 @@ pub async fn furnish(
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     let crew = agents::crew(&written, &office.surroundings, &directory).await?;
+    let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    remarks.extend(without);
+    Ok(Furnished {
+        shop: Arc::new(shop),
+        remarks,
+    })
+}
+
+/// The workshop of a project with this crew, and what the person should know about it.
+pub async fn workshop(
+    office: &Office,
+    git: Repository,
+    (base_branch, written): (String, Written),
+    crew: Crew,
+) -> Result<(Workshop, Option<String>), Failure> {
     let project = Project {
         base_branch,
         house: House {
@@ -71,11 +86,9 @@ pub async fn furnish(
     };
     let ward = match project.policy.isolation {
         Isolation::Enforced => Some(confinement::ward(surroundings).await?),
-        Isolation::Manifest => {
-            remarks.push(confinement::GOES_WITHOUT.to_owned());
-            None
-        }
+        Isolation::Manifest => None,
     };
+    let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
     let (desk, path) = (office.desk.clone(), surroundings.path.clone());
     let shop = Workshop {
         desk,
@@ -87,10 +100,7 @@ pub async fn furnish(
         path,
         ward,
     };
-    Ok(Furnished {
-        shop: Arc::new(shop),
-        remarks,
-    })
+    Ok((shop, without))
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
@@ -120,7 +130,7 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
 
 /// The base branch and what is written: on the base, else in the person's own work tree, else in
 /// the user's file, else nothing.
-async fn settings(
+pub async fn settings(
     office: &Office,
     git: &Repository,
     asked: &Asked,
@@ -219,7 +229,7 @@ fn over(written: Written, asked: &Asked) -> Written {
 }
 
 /// `name=command`, or a command that names itself.
-fn flag_check(at: usize, words: &str) -> file::Check {
+pub fn flag_check(at: usize, words: &str) -> file::Check {
     let simple = |name: &str| {
         !name.is_empty()
             && name

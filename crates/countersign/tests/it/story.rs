@@ -11,6 +11,7 @@ mod epics;
 mod escalations;
 mod export;
 mod judges;
+mod review;
 mod run;
 mod setup;
 

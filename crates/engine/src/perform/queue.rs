@@ -410,7 +410,7 @@ impl Journey<'_> {
         Held {
             shop: self.shop,
             ticket: &car.ticket,
-            job: car.job,
+            job: Some(car.job),
             lease: car.lease,
             stop: self.stop.clone(),
         }

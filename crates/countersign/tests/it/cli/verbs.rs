@@ -29,6 +29,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               demo        Watch one ticket go through build, check, review, rework and merge, in a throw-away
                           repository
               run         Take a ticket from its description to a countersigned commit, in this repository
+              review      Review any change without a ticket: a branch, a range, what is staged, a patch
               ticket      Add, list, show and cancel tickets
               epic        Tickets that belong together
               status      What is going on: tickets by stage, who waits for whom
