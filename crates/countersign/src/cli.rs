@@ -1,5 +1,6 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
+mod config;
 mod demo;
 mod doctor;
 mod epic;
@@ -87,6 +88,9 @@ enum Verb {
     Insights,
     /// Take over tickets from other systems' files.
     Import(import::Args),
+    /// What is configured, where each value comes from, and what is wrong with it.
+    #[command(subcommand)]
+    Config(config::Verb),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -168,6 +172,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
+        Verb::Config(verb) => config::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),
     }

@@ -2,6 +2,7 @@
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
 mod agents;
+pub mod config;
 mod confinement;
 pub mod demo;
 pub mod doctor;

@@ -3,7 +3,11 @@
 
 pub mod epic_file;
 pub mod file;
+mod keys;
+pub mod layers;
+pub mod schema;
 pub mod ticket_file;
+pub mod trouble;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,6 +30,24 @@ pub struct Surroundings {
     pub path: OsString,
     /// Our own program, to start agents through.
     pub program: PathBuf,
+    /// Where the data directory, the database and the person were named.
+    pub origins: Origins,
+}
+
+/// `flag`, `environment` or `default`.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    pub data_dir: &'static str,
+    pub database: &'static str,
+    pub person: &'static str,
+}
+
+fn origin(by_flag: bool, by_environment: bool) -> &'static str {
+    match (by_flag, by_environment) {
+        (true, _) => "flag",
+        (false, true) => "environment",
+        (false, false) => "default",
+    }
 }
 
 impl Surroundings {
@@ -40,6 +62,12 @@ impl Surroundings {
             text(name)
                 .map(PathBuf::from)
                 .or_else(|| home.as_ref().map(|home| home.join(fallback)))
+        };
+        let set = |name: &str| text(name).is_some();
+        let origins = Origins {
+            data_dir: origin(data_dir.is_some(), set("COUNTERSIGN_DATA_DIR")),
+            database: origin(database.is_some(), set("COUNTERSIGN_DATABASE")),
+            person: origin(false, set("COUNTERSIGN_PERSON")),
         };
         let data_dir = data_dir
             .or_else(|| text("COUNTERSIGN_DATA_DIR").map(PathBuf::from))
@@ -62,6 +90,7 @@ impl Surroundings {
                 .unwrap_or_else(|| "somebody".to_owned()),
             path: std::env::var_os("PATH").unwrap_or_default(),
             program,
+            origins,
         })
     }
 

@@ -7,6 +7,7 @@ use flow::TicketId;
 use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
 use serde::Deserialize;
 
+use super::trouble::meant;
 use crate::failure::Failure;
 
 /// A longer file is no ticket.
@@ -44,6 +45,12 @@ struct Fields {
     github_repo: Option<String>,
     pr_number: Option<u64>,
     coordination: Vec<String>,
+}
+
+/// Whether these fields could stand in a ticket, and why not.
+pub fn admits(value: serde_json::Value) -> Result<(), String> {
+    let fields: Result<Fields, _> = serde_json::from_value(value);
+    fields.map(drop).map_err(|error| error.to_string())
 }
 
 /// A ticket made of one sentence.
@@ -115,16 +122,48 @@ fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failu
     }
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let place = error
-            .location()
-            .map(|at| format!("{}:{}", at.line() + lines_above, at.column()))
-            .unwrap_or_default();
-        // It counts lines from the top of the YAML; ours are those of the file.
-        let text = error.without_snippet().to_string();
-        let what = text.split(" at line ").next().unwrap_or(&text);
-        Failure::usage(format!("{name}:{place}: {what}"))
-            .hint("known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination")
+        let what = error.without_snippet().to_string();
+        let word = what
+            .split('`')
+            .nth(1)
+            .filter(|_| what.contains("unknown field"));
+        let hint = word.map(|word| meant(word, &FIELDS, "fields"));
+        let known = format!("known fields: {}", FIELDS.join(", "));
+        yaml_failure(name, &error, lines_above).hint(hint.unwrap_or(known))
     })
+}
+
+/// The fields as they are written first.
+const FIELDS: [&str; 16] = [
+    "id",
+    "title",
+    "description",
+    "priority",
+    "depends_on",
+    "acceptance",
+    "kind",
+    "critical",
+    "protected",
+    "epic",
+    "base",
+    "branch",
+    "jira_key",
+    "github_repo",
+    "pr_number",
+    "coordination",
+];
+
+/// `name:line:column: what`, with the lines of the file and not of the YAML in it.
+pub fn yaml_failure(name: &str, error: &serde_saphyr::Error, lines_above: u64) -> Failure {
+    let place = error
+        .location()
+        .map(|at| format!(":{}:{}", at.line() + lines_above, at.column()))
+        .unwrap_or_default();
+    let text = error.without_snippet().to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    // Every field that there is would drown the one that is not.
+    let what = what.split(", expected one of").next().unwrap_or(what);
+    Failure::usage(format!("{name}{place}: {what}"))
 }
 
 /// The title is the first heading; a list under "Acceptance criteria" is taken as such.

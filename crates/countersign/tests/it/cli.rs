@@ -8,4 +8,5 @@
 
 mod bad_input;
 mod bad_store;
+mod config;
 mod verbs;

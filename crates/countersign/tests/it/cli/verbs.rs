@@ -39,6 +39,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               export      Tickets in other systems' forms
               insights    What is found most, who is right how often, what it costs, and which rules would help
               import      Take over tickets from other systems' files
+              config      What is configured, where each value comes from, and what is wrong with it
               doctor      Is everything in order here?
               help        Print this message or the help of the given subcommand(s)
 
