@@ -11,6 +11,8 @@ pub mod escalations;
 pub mod export;
 pub mod findings;
 pub mod history;
+pub mod hooks;
+pub mod init;
 pub mod insights;
 pub mod project;
 pub mod review;

@@ -1,6 +1,7 @@
 //! The only place that reads the environment and configuration files. Everything else is handed
 //! values.
 
+pub mod detect;
 pub mod epic_file;
 pub mod file;
 mod keys;
@@ -140,6 +141,15 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::usage(format!("the standard input cannot be read: {error}")))?;
     Ok(bytes)
+}
+
+/// Whether the person's own git configuration puts hooks elsewhere.
+pub fn hooks_are_elsewhere(home: &Path) -> bool {
+    let files = [".gitconfig", ".config/git/config"];
+    files.iter().any(|name| {
+        let text = std::fs::read_to_string(home.join(name)).unwrap_or_default();
+        text.to_lowercase().contains("hookspath")
+    })
 }
 
 /// Whether colours are wanted at all; that there is a terminal is asked elsewhere.

@@ -314,6 +314,30 @@ fn package_of(file: &Path) -> Option<PathBuf> {
     found.map(Path::to_owned)
 }
 
+/// A known CLI that is on `PATH`; it was not started.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Here {
+    pub name: &'static str,
+    pub path: PathBuf,
+    /// Where a login was seen.
+    pub login: Option<String>,
+}
+
+/// The known CLIs that are here, those with a login first.
+pub fn here(surroundings: &Surroundings, directory: &Path) -> Vec<Here> {
+    let find = |cli: &'static Cli| {
+        let path = find_program(cli.program.as_ref(), &surroundings.path, directory).ok()?;
+        Some(Here {
+            name: cli.name,
+            path,
+            login: login(cli, surroundings),
+        })
+    };
+    let mut found: Vec<Here> = known::ALL.into_iter().filter_map(find).collect();
+    found.sort_by_key(|agent| agent.login.is_none());
+    found
+}
+
 /// A known CLI as it is found here.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Seen {

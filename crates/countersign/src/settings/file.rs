@@ -121,6 +121,11 @@ pub fn table(name: &str, text: &str) -> Result<toml::Table, Failure> {
         .map_err(|error| Failure::usage(format!("{name}: {}", error.to_string().trim_end())))
 }
 
+/// A string as the file has it.
+pub fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
 /// Whether these keys and values could stand in the file, and why not.
 pub fn admits(value: serde_json::Value) -> Result<(), String> {
     let written: Result<Written, _> = serde_json::from_value(value);

@@ -9,4 +9,6 @@
 mod bad_input;
 mod bad_store;
 mod config;
+mod hook;
+mod init;
 mod verbs;

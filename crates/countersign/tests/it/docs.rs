@@ -1,6 +1,8 @@
 //! What is written for people stays true: schemas, reference, and every command of the documents.
 //! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes what is generated anew.
 
+mod gates;
+mod reference;
 mod schema;
 
 use std::path::{Path, PathBuf};
