@@ -1,8 +1,10 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
+mod agent;
 mod config;
 mod demo;
 mod doctor;
+mod editor;
 mod epic;
 mod escalation;
 mod examples;
@@ -106,6 +108,9 @@ enum Verb {
     /// Manual pages.
     #[command(after_help = manual::MAN_HELP)]
     Man(manual::ManArgs),
+    /// The agents that are here, and ready files for theirs.
+    #[command(subcommand)]
+    Agent(agent::Verb),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -200,6 +205,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
         Verb::Config(verb) => config::perform(verb, desktop).await,
+        Verb::Agent(verb) => agent::perform(verb, desktop).await,
         Verb::Hook(verb) => hook::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_)

@@ -1,7 +1,8 @@
 //! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
-mod agents;
+pub mod agent_files;
+pub mod agents;
 pub mod config;
 mod confinement;
 pub mod demo;

@@ -143,6 +143,19 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// The person's editor, as they name it: `VISUAL`, then `EDITOR`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn editor() -> Option<String> {
+    let named = |name: &str| std::env::var(name).ok();
+    let set = |line: &String| !line.trim().is_empty();
+    named("VISUAL")
+        .filter(set)
+        .or_else(|| named("EDITOR").filter(set))
+}
+
 /// Whether the person's own git configuration puts hooks elsewhere.
 pub fn hooks_are_elsewhere(home: &Path) -> bool {
     let files = [".gitconfig", ".config/git/config"];

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::sandbox::{self, Confinement, Proof};
 
+mod attend;
 mod hold;
 mod lines;
 mod output;
@@ -28,6 +29,7 @@ mod tree;
 mod voice;
 mod warden;
 
+pub use attend::attend;
 pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};

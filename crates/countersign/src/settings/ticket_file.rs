@@ -117,7 +117,8 @@ fn front_matter(text: &str) -> Option<(&str, &str)> {
 
 /// `lines_above` is how far the YAML stands below the top of the file.
 fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failure> {
-    if yaml.trim().is_empty() {
+    let said = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    if !yaml.lines().any(said) {
         return Ok(Fields::default());
     }
     let options = serde_saphyr::options! { with_snippet: false };
@@ -185,6 +186,7 @@ fn take_body(fields: &mut Fields, body: &str) {
             }
         }
         match criterion(line) {
+            Some("") if in_criteria => {}
             Some(text) if in_criteria => fields.acceptance.push(text.to_owned()),
             Some(_) | None if in_criteria && line.trim().is_empty() => {}
             Some(_) | None => description.push(line),
@@ -264,6 +266,29 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
         },
     })
 }
+
+/// What a ticket begins with, in an editor.
+pub fn template(title: Option<&str>) -> String {
+    let title = title.unwrap_or(TITLE_TO_REPLACE);
+    format!(
+        "---\n\
+         # Everything between the dashes may be left out; take away the # of what you need.\n\
+         # id: T-7                  your own name for it; made from the title otherwise\n\
+         # priority: 50             higher goes first\n\
+         # depends_on: [T-3]        tickets that must be done first\n\
+         # protected: [tests/**]    paths that the change must leave alone\n\
+         ---\n\
+         # {title}\n\
+         \n\
+         Why, and what there is to know.\n\
+         \n\
+         ## Acceptance criteria\n\
+         - \n"
+    )
+}
+
+/// A title that nobody has written.
+pub const TITLE_TO_REPLACE: &str = "What shall be done";
 
 /// An id made of the title: what can be read, and a hash that tells two apart.
 pub fn id_for(title: &str) -> TicketId {
@@ -347,6 +372,13 @@ mod tests {
                 failure.message
             );
         }
+    }
+
+    #[test]
+    fn the_template_is_a_ticket_with_nothing_but_its_title() {
+        let wanted = read("t.md", template(Some("Do it")).as_bytes()).unwrap();
+        assert_eq!(wanted.spec.title, "Do it");
+        assert_eq!((wanted.id, wanted.spec.acceptance), (None, Vec::new()));
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               hook         A git hook that reviews what is about to be pushed
               completions  Completions for your shell
               man          Manual pages
+              agent        The agents that are here, and ready files for theirs
               doctor       Is everything in order here?
               help         Print this message or the help of the given subcommand(s)
 
