@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod fault;
 mod merge;
 pub mod opinion;
 pub mod queue;
@@ -21,16 +22,19 @@ use flow::event::{Failure, Lease};
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
+use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
-use crate::process::{Stop, Stopper};
-use crate::workshop::{Project, Workshop};
+use crate::process::{Allotment, Stop, Stopper};
+use crate::workshop::{Member, Project, Workshop};
 
 /// A job in our hands.
 #[derive(Debug)]
 struct Held<'a> {
     shop: &'a Workshop,
     ticket: &'a Ticket,
+    /// Who is paid for it, if anybody is.
+    member: Option<&'a Member>,
     /// None where nobody else could have it: the ticket is in no store.
     job: Option<JobId>,
     lease: Lease,
@@ -42,6 +46,11 @@ impl Held<'_> {
     fn dir(&self) -> PathBuf {
         let job = self.shop.files(&self.ticket.id).job(self.lease.serial);
         job.join(format!("run-{}", self.lease.fence))
+    }
+
+    fn member(&self) -> Result<&Member, Trouble> {
+        let nobody = || Trouble::permanent("nobody of this crew does such work");
+        self.member.ok_or_else(nobody)
     }
 
     /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
@@ -56,6 +65,33 @@ impl Held<'_> {
             Ok(_) => Ok(()),
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
+    /// Who tells of a run that is part of this job while it goes on.
+    fn observer(&self, role: &'static str, name: &str) -> Observer {
+        let desk = &self.shop.desk;
+        let pattern = Activity {
+            ticket: self.ticket.id.clone(),
+            job: self.lease.serial,
+            round: self.ticket.round,
+            role,
+            name: name.to_owned(),
+            sign: Sign::Began,
+            detail: String::new(),
+            usage: crate::agent::Usage::default(),
+            at: (desk.clock)(),
+        };
+        Observer::new(pattern, desk.clock, desk.witness.clone())
+    }
+
+    /// What a run that works in these directories may put there.
+    fn allotment(&self, dirs: Vec<PathBuf>) -> Allotment {
+        let limits = &self.shop.project.policy.limits;
+        Allotment {
+            dirs,
+            bytes_max: limits.disk_bytes_max,
+            files_max: limits.disk_files_max,
         }
     }
 
@@ -139,7 +175,7 @@ pub async fn resubmit(
         .await
         .map_err(|error| broken(error.into()))?;
     let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
-    let submission = submission::describe(git, project, &ticket, &head, &branch)
+    let submission = submission::describe(git, project, &ticket, &head, &branch, &by.agent)
         .await
         .map_err(broken)?;
     let what = What::Resubmitted {
@@ -149,8 +185,16 @@ pub async fn resubmit(
         .await
 }
 
+/// A job under a lease, and the agent that it was claimed for where it is meant for one.
+#[derive(Debug)]
+pub struct Claimed {
+    pub job: Leased,
+    pub agent: Option<String>,
+}
+
 /// Performs one claimed job to its end, whatever that is.
-pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
+pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Result<(), Error> {
+    let (job, agent) = (&claimed.job, claimed.agent.as_deref());
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
@@ -158,7 +202,8 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
         serial,
         fence: job.fence,
     };
-    let started = Report::new(shop.actor(task), What::Started { lease });
+    let actor = shop.actor(task, agent);
+    let started = Report::new(actor.clone(), What::Started { lease });
     let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
@@ -167,15 +212,19 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let held = Held {
         shop: &shop,
         ticket: &ticket,
+        member: shop.member(task, agent),
         job: Some(job.id),
         lease,
         stop: own_stop,
     };
     let brought = tokio::select! {
         brought = Box::pin(do_task(&held, task)) => brought,
-        () = keep_alive(&shop, &job, &stopper, stop) => unreachable_end(),
+        () = keep_alive(&shop, job, &stopper, stop) => unreachable_end(),
     };
-    report(&shop, id, task, lease, brought).await
+    if let (Err(trouble), Some(member)) = (&brought, held.member) {
+        pause_provider(&shop, member, trouble).await?;
+    }
+    report(&shop, id, actor, lease, brought).await
 }
 
 /// The heartbeat never ends before the work does.
@@ -254,7 +303,7 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
 async fn report(
     shop: &Workshop,
     id: &TicketId,
-    task: &Task,
+    actor: Actor,
     lease: Lease,
     brought: Result<Brought, Trouble>,
 ) -> Result<(), Error> {
@@ -267,14 +316,11 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
-    if let Err(trouble) = &brought {
-        pause_provider(shop, task, trouble).await?;
-    }
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
                 artefacts,
-                ..Report::new(shop.actor(task), what)
+                ..Report::new(actor, what)
             };
             (report, false)
         }
@@ -307,11 +353,8 @@ async fn report(
 }
 
 /// Out of quota is so for everybody who uses that provider, and ends by itself.
-async fn pause_provider(shop: &Workshop, task: &Task, trouble: &Trouble) -> Result<(), Error> {
+async fn pause_provider(shop: &Workshop, member: &Member, trouble: &Trouble) -> Result<(), Error> {
     let Failure::Quota { until } = trouble.failure else {
-        return Ok(());
-    };
-    let Some(member) = shop.member(task) else {
         return Ok(());
     };
     let pause = Pause {

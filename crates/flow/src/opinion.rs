@@ -7,7 +7,7 @@ use findings::Severity;
 
 use crate::advance::{Refused, advance, open};
 use crate::event::{Actor, Event, Lease, Role, What};
-use crate::policy::{Land, OnExhausted, Policy, SeatSpec};
+use crate::policy::{Fallback, Land, OnExhausted, Policy, SeatSpec};
 use crate::ticket::{Setback, Spec, Stage, Submission, Ticket, TicketId, Time};
 use crate::usage::Usage;
 
@@ -30,6 +30,8 @@ pub fn policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>)
         on_exhausted: OnExhausted::Fail,
         land: Land::Branch,
         other_family: false,
+        // Nobody stands in: whoever asked is told, and may ask another.
+        fallback: Fallback::default(),
         ..project.clone()
     };
     if let Some(least) = fail_on {

@@ -102,6 +102,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "import",
         &["countersign import epic-state.json tasks/*.json"],
     ),
+    ("insights accept", &["countersign insights accept 1"]),
+    ("insights reject", &["countersign insights reject 2"]),
+    ("insights withdraw", &["countersign insights withdraw 7"]),
     (
         "doctor",
         &["countersign doctor", "countersign doctor --verify-log"],

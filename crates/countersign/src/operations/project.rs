@@ -13,7 +13,7 @@ use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, agents, config, confinement};
+use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -24,7 +24,8 @@ use crate::settings::layers;
 pub struct Asked {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
@@ -45,11 +46,11 @@ pub async fn furnish(
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked);
+    let mut written = over(written, asked);
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
+    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
     let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
     remarks.extend(without);
     Ok(Furnished {
@@ -68,7 +69,7 @@ pub async fn workshop(
     let project = Project {
         base_branch,
         house: House {
-            rules: written.rules,
+            rules: rules(office, &git, written.rules).await?,
             checks: written
                 .checks
                 .iter()
@@ -102,6 +103,20 @@ pub async fn workshop(
         ward,
     };
     Ok((shop, without))
+}
+
+/// The project's own, and those that persons have accepted since.
+async fn rules(
+    office: &Office,
+    git: &Repository,
+    mut rules: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    for rule in house_rules::accepted(office, git).await? {
+        if !rules.contains(&rule.text) {
+            rules.push(rule.text);
+        }
+    }
+    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
@@ -157,10 +172,16 @@ fn over(written: Written, asked: &Asked) -> Written {
             .collect();
     }
     written.builder = asked.builder.clone().or(written.builder);
-    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    if !asked.reviewers.is_empty() {
+        written.reviewers.clone_from(&asked.reviewers);
+        for seat in &mut written.policy.reviewers {
+            seat.agent = None;
+        }
+    }
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written.policy.seat(&written.reviewers);
     written
 }
 

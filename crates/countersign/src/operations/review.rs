@@ -3,23 +3,22 @@
 
 mod target;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::git::{Oid, Repository};
 use engine::perform::opinion::{self, Asked, Looked, Opinion, SECRETS};
 use engine::process::Stop;
-use engine::workshop::{Crew, Member, Workshop};
+use engine::workshop::Workshop;
 use findings::Severity;
 use flow::opinion::Outcome;
 use flow::policy::SeatSpec;
 use flow::ticket::Spec;
-use flow::{Policy, Ticket, TicketId};
+use flow::{Policy, Role, Ticket, TicketId};
 use serde_json::json;
 use store::{Noted, Scope};
 
-use super::{Office, agents, project};
+use super::{Office, crew, project};
 use crate::failure::{Exit, Failure};
 use crate::settings::file::Project as Written;
 pub use target::{Change, Target};
@@ -94,13 +93,12 @@ pub async fn review(
             remarks,
         });
     }
-    let (shop, members, without) =
-        furnish(office, git, directory, wish, base_branch, written).await?;
+    let (shop, without) = furnish(office, git, directory, wish, base_branch, written).await?;
     let seats = shop.project.policy.reviewers.iter();
     tell(Progress::Begins {
         seats: seats.map(|seat| seat.name.as_str()).collect(),
     });
-    affordable(office, &shop, members.values()).await?;
+    affordable(office, &shop).await?;
     let id = name(&change, office)?;
     let asked = Asked {
         spec: spec(&shop.git, &change, wish).await?,
@@ -108,7 +106,6 @@ pub async fn review(
         name: change.name.clone(),
         base: change.base.clone(),
         head: change.head.clone(),
-        reviewers: members,
         checks: wish.checks,
     };
     let hear = |looked: &Looked| {
@@ -148,7 +145,7 @@ fn failed(error: opinion::Error, id: &TicketId) -> Failure {
     }
 }
 
-/// The workshop with one look as its policy, and the agents by their seats.
+/// The workshop with one look as its policy.
 async fn furnish(
     office: &Office,
     git: Repository,
@@ -156,35 +153,18 @@ async fn furnish(
     wish: &Wish,
     base_branch: String,
     written: Written,
-) -> Result<(Arc<Workshop>, BTreeMap<String, Member>, Option<String>), Failure> {
+) -> Result<(Arc<Workshop>, Option<String>), Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let named = seats(wish, &written)?;
-    let names: Vec<&str> = named
-        .iter()
-        .filter_map(|(_, agent)| agent.as_deref())
-        .collect();
-    let members = agents::reviewers(&written, &office.surroundings, &directory, &names).await?;
-    let mut of_seat = BTreeMap::new();
-    let of_agents = named.iter().filter(|(_, agent)| agent.is_some());
-    for ((seat, _), member) in of_agents.zip(members) {
-        of_seat.insert(seat.name.clone(), member);
-    }
-    let seats: Vec<SeatSpec> = named.into_iter().map(|(seat, _)| seat).collect();
+    let seats = seats(wish, &written)?;
     let mut written = written;
     written.policy = flow::opinion::policy(&written.policy, seats, wish.fail_on);
-    let first = of_seat.values().next().cloned();
-    let first = first.unwrap_or_else(Member::nobody);
-    let crew = Crew {
-        builder: Member::nobody(),
-        reviewer: first.clone(),
-        verifier: first,
-    };
+    let crew = crew::judges(&written, &office.surroundings, &directory).await?;
     let (shop, without) = project::workshop(office, git, (base_branch, written), crew).await?;
-    Ok((Arc::new(shop), of_seat, without))
+    Ok((Arc::new(shop), without))
 }
 
-/// Who sits where, and which agent that is; a seat without one is a linter's.
-fn seats(wish: &Wish, written: &Written) -> Result<Vec<(SeatSpec, Option<String>)>, Failure> {
+/// Who sits where; a seat without an agent is a linter's.
+fn seats(wish: &Wish, written: &Written) -> Result<Vec<SeatSpec>, Failure> {
     let of_project = written.policy.reviewers.iter();
     let (linters, agents): (Vec<&SeatSpec>, Vec<&SeatSpec>) =
         of_project.partition(|seat| seat.is_linter());
@@ -192,13 +172,13 @@ fn seats(wish: &Wish, written: &Written) -> Result<Vec<(SeatSpec, Option<String>
     if !wish.linters_only {
         seats = agent_seats(wish, written, &agents, linters.is_empty())?;
     }
-    seats.extend(linters.into_iter().map(|seat| (seat.clone(), None)));
+    seats.extend(linters.into_iter().cloned());
     for (at, words) in wish.linters.iter().enumerate() {
         let check = project::flag_check(at, words);
         let name = check.name.replace("check-", "linter-");
-        seats.push((linter(&name, &check.command), None));
+        seats.push(linter(&name, &check.command));
     }
-    seats.push((linter(SECRETS, "built in"), None));
+    seats.push(linter(SECRETS, "built in"));
     distinct(&seats)?;
     Ok(seats)
 }
@@ -208,36 +188,33 @@ fn agent_seats(
     written: &Written,
     of_project: &[&SeatSpec],
     no_linters: bool,
-) -> Result<Vec<(SeatSpec, Option<String>)>, Failure> {
+) -> Result<Vec<SeatSpec>, Failure> {
     if !wish.reviewers.is_empty() {
         let named = wish.reviewers.iter().enumerate();
-        return Ok(named
-            .map(|(at, agent)| (seat(at), Some(agent.clone())))
-            .collect());
+        return Ok(named.map(|(at, agent)| seat(at, agent)).collect());
     }
-    let usual = written.reviewer.as_deref();
+    let usual = written.reviewers.first();
     let nobody = usual.is_none() && of_project.iter().all(|seat| seat.agent.is_none());
     if nobody && !(no_linters && wish.linters.is_empty()) {
         return Ok(Vec::new());
     }
     let of_seat = |seat: &&SeatSpec| {
-        let agent = match &seat.agent {
-            Some(agent) => agent.as_str(),
-            None => agents::named(usual, "reviewer")
-                .map_err(|failure| failure.hint("or look with linters alone: --linter COMMAND"))?,
-        };
-        // The seat's agent is the one that is started for it; nobody else could take the job.
-        let seat = SeatSpec {
-            agent: None,
+        let named = seat.agent.as_ref().or(usual);
+        let agent = crew::named(named, "reviewer")
+            .map_err(|failure| failure.hint("or look with linters alone: --linter COMMAND"))?;
+        Ok(SeatSpec {
+            agent: Some(agent),
             ..SeatSpec::clone(seat)
-        };
-        Ok((seat, Some(agent.to_owned())))
+        })
     };
     of_project.iter().map(of_seat).collect()
 }
 
-fn seat(at: usize) -> SeatSpec {
-    let mut seat = SeatSpec::default();
+fn seat(at: usize, agent: &str) -> SeatSpec {
+    let mut seat = SeatSpec {
+        agent: Some(agent.to_owned()),
+        ..SeatSpec::default()
+    };
     if at > 0 {
         seat.name = format!("{}-{}", seat.name, at + 1);
     }
@@ -252,13 +229,9 @@ fn linter(name: &str, command: &str) -> SeatSpec {
     }
 }
 
-fn distinct(seats: &[(SeatSpec, Option<String>)]) -> Result<(), Failure> {
-    for (at, (seat, _)) in seats.iter().enumerate() {
-        if seats
-            .iter()
-            .take(at)
-            .any(|(other, _)| other.name == seat.name)
-        {
+fn distinct(seats: &[SeatSpec]) -> Result<(), Failure> {
+    for (at, seat) in seats.iter().enumerate() {
+        if seats.iter().take(at).any(|other| other.name == seat.name) {
             return Err(
                 Failure::usage(format!("two reviewers are called {:?}", seat.name))
                     .hint("give each linter its own name: --linter NAME=COMMAND"),
@@ -269,11 +242,7 @@ fn distinct(seats: &[(SeatSpec, Option<String>)]) -> Result<(), Failure> {
 }
 
 /// The day's money is not used up, and no provider is out of quota.
-async fn affordable(
-    office: &Office,
-    shop: &Workshop,
-    members: impl Iterator<Item = &Member>,
-) -> Result<(), Failure> {
+async fn affordable(office: &Office, shop: &Workshop) -> Result<(), Failure> {
     let store = &office.desk.store;
     let spent = store.spent_since((office.desk.clock)().day()).await?;
     if let Some(limit) = shop.project.policy.budget.day.reached_by(spent) {
@@ -284,7 +253,9 @@ async fn affordable(
         .hint("raise [policy.budget.day], or look with linters alone: --linters-only"));
     }
     let pauses = store.pauses().await?;
-    for member in members {
+    let seats = shop.project.policy.reviewers.iter();
+    let agents = seats.filter_map(|seat| seat.agent.as_deref());
+    for member in agents.filter_map(|agent| shop.crew.who(Role::Reviewer, Some(agent))) {
         let provider = Scope::Provider(member.adapter.name().to_owned());
         if let Some(pause) = pauses.iter().find(|pause| pause.scope == provider) {
             return Err(Failure::new(Exit::Waiting, &pause.why).hint("try another --reviewer"));

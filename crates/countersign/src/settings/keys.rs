@@ -8,6 +8,25 @@ pub fn sentence(path: &str) -> Option<&'static str> {
 
 pub const SENTENCES: &[(&str, &str)] = &[
     (
+        "config.policy.reviewers[].fallback",
+        "Who takes the seat where that agent cannot.",
+    ),
+    (
+        "config.policy.limits.disk_bytes_max",
+        "Bytes that a run may write.",
+    ),
+    (
+        "config.policy.limits.disk_files_max",
+        "Files that a run may make.",
+    ),
+    (
+        "config.policy.fallback",
+        "Who stands in for an agent that cannot work, by role.",
+    ),
+    ("config.policy.fallback.build", "For the builder."),
+    ("config.policy.fallback.review", "For the reviewer."),
+    ("config.policy.fallback.verify", "For the verifier."),
+    (
         "config.base",
         "The branch to build on and to land on; found by itself where it is not named.",
     ),

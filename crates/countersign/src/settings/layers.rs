@@ -92,7 +92,7 @@ impl Layered {
             .collect();
         serde_json::json!({
             "builder": project.builder,
-            "reviewer": project.reviewer,
+            "reviewer": one_or_more(&project.reviewers),
             "verifier": project.verifier,
             "rules": project.rules,
             "checks": checks,
@@ -149,6 +149,15 @@ impl Layered {
             .iter()
             .filter_map(|(_, table)| table.get("preset"));
         presets.next()?.as_str()
+    }
+}
+
+/// As a person writes it.
+fn one_or_more(names: &[String]) -> Value {
+    match names {
+        [] => Value::Null,
+        [one] => Value::String(one.clone()),
+        more => serde_json::json!(more),
     }
 }
 

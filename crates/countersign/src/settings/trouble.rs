@@ -6,6 +6,7 @@ use std::ops::Range;
 use engine::agent::known;
 use flow::Policy;
 use serde::Serialize;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file;
@@ -193,10 +194,21 @@ fn place(top: &DeTable<'_>, path: &[String]) -> Option<Range<usize>> {
 }
 
 fn string(table: &DeTable<'_>, key: &str) -> Option<(String, Range<usize>)> {
-    let (_, value) = table.iter().find(|(known, _)| known.get_ref() == key)?;
-    match value.get_ref() {
+    strings(table, key).into_iter().next()
+}
+
+/// A string, or each of a list.
+fn strings(table: &DeTable<'_>, key: &str) -> Vec<(String, Range<usize>)> {
+    let Some((_, value)) = table.iter().find(|(known, _)| known.get_ref() == key) else {
+        return Vec::new();
+    };
+    let one = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
         DeValue::String(text) => Some((text.to_string(), value.span())),
         _ => None,
+    };
+    match value.get_ref() {
+        DeValue::Array(list) => list.iter().filter_map(one).collect(),
+        _ => one(value).into_iter().collect(),
     }
 }
 
@@ -217,7 +229,7 @@ fn unknown_agents(text: &str, top: &DeTable<'_>) -> Vec<Problem> {
         .chain(described.iter().map(String::as_str))
         .collect();
     let roles = ["builder", "reviewer", "verifier"];
-    let named = roles.iter().filter_map(|role| string(top, role));
+    let named = roles.iter().flat_map(|role| strings(top, role));
     named
         .filter(|(name, _)| !is_agent(name, &known))
         .map(|(name, span)| {

@@ -1,7 +1,6 @@
 //! Judging a change that belongs to no ticket: the same checkouts, the same sandbox, the same
 //! reading, and the same machine, on a ticket that is in no store. Nothing is built and nothing lands.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use tokio::task::JoinSet;
 use super::{Brought, Held, Trouble, do_task, submission};
 use crate::git::{Context, Oid, Secret, scan_added_lines};
 use crate::process::Stop;
-use crate::workshop::{Member, Workshop};
+use crate::workshop::Workshop;
 
 /// The seat that needs no program: what looks like a password or a key in the change.
 pub const SECRETS: &str = "secrets";
@@ -31,8 +30,6 @@ pub struct Asked {
     pub name: String,
     pub base: Oid,
     pub head: Oid,
-    /// The agents by their seats; a seat that is not here is a linter's.
-    pub reviewers: BTreeMap<String, Member>,
     /// Whether the project's checks are run too.
     pub checks: bool,
 }
@@ -170,14 +167,16 @@ impl Table<'_> {
             serial: job.serial,
             fence: job.fence + 1,
         };
-        let shop = self.shop_of(&job.task);
-        self.tell(shop.actor(&job.task), What::Started { lease })?;
+        let shop = Arc::clone(self.shop);
+        let actor = shop.actor(&job.task, job.agent.as_deref());
+        self.tell(actor, What::Started { lease })?;
         let (ticket, stop) = (self.ticket.clone(), self.stop.clone());
         let checks = self.asked.checks;
         runs.spawn(async move {
             let held = Held {
                 shop: &shop,
                 ticket: &ticket,
+                member: shop.member(&job.task, job.agent.as_deref()),
                 job: None,
                 lease,
                 stop,
@@ -188,20 +187,8 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// The workshop with the seat's own reviewer in it.
-    fn shop_of(&self, task: &Task) -> Arc<Workshop> {
-        match self.asked.reviewers.get(&seat_of(task)) {
-            Some(member) => {
-                let mut shop = Workshop::clone(self.shop);
-                shop.crew.reviewer = member.clone();
-                Arc::new(shop)
-            }
-            None => Arc::clone(self.shop),
-        }
-    }
-
     fn report(&mut self, job: &OpenJob, what: What, hear: &impl Fn(&Looked)) -> Result<(), Error> {
-        let actor = self.shop_of(&job.task).actor(&job.task);
+        let actor = self.shop.actor(&job.task, job.agent.as_deref());
         let looked = Looked {
             seat: seat_of(&job.task),
             who: actor.agent.clone(),

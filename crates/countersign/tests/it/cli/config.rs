@@ -87,6 +87,8 @@ fn every_value_says_where_it_came_from() {
         policy.limits.merge_secs                          900                     preset supervisor
         policy.limits.idle_secs                           600                     preset supervisor
         policy.limits.output_bytes_max                    67108864                preset supervisor
+        policy.limits.disk_bytes_max                      10737418240             preset supervisor
+        policy.limits.disk_files_max                      1000000                 preset supervisor
         policy.limits.findings_max                        200                     preset supervisor
         policy.limits.queue_max                           100                     preset supervisor
         policy.limits.heartbeat_secs                      600                     preset supervisor
