@@ -7,6 +7,7 @@
 mod cli;
 mod crash;
 mod processes;
+mod docs;
 mod sandbox;
 mod story;
 mod support;
