@@ -6,8 +6,8 @@
 
 mod cli;
 mod crash;
-mod processes;
 mod docs;
+mod processes;
 mod sandbox;
 mod story;
 mod support;
