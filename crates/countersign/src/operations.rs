@@ -5,6 +5,7 @@ mod agents;
 mod confinement;
 mod crew;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
@@ -14,6 +15,7 @@ pub mod forecasts;
 pub mod history;
 pub mod house_rules;
 pub mod insights;
+pub mod overview;
 pub mod plans;
 pub mod project;
 pub mod run;
@@ -27,7 +29,7 @@ use flow::{Actor, Role, TicketId};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Scope, Stored};
+pub use store::{Cursor, Page, Paged, Scope, Stored, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

@@ -3,6 +3,7 @@
 
 pub mod epic_file;
 pub mod file;
+pub mod terminal;
 pub mod ticket_file;
 
 use std::collections::BTreeMap;
@@ -111,16 +112,6 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::usage(format!("the standard input cannot be read: {error}")))?;
     Ok(bytes)
-}
-
-/// Whether colours are wanted at all; that there is a terminal is asked elsewhere.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
-)]
-pub fn wants_colour() -> bool {
-    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What an agent is passed of the environment: what is set of these, and nothing else.

@@ -11,6 +11,8 @@ use engine::workshop::Workshop;
 
 use super::Desktop;
 use super::out::{columns, raw};
+use super::run::names_of_checks;
+use super::story::Telling;
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::epics::{self, Looked};
@@ -193,6 +195,7 @@ pub async fn run(
     shop: &Arc<Workshop>,
     file: &EpicFile,
     jobs: usize,
+    mut telling: Telling,
     desktop: &Desktop,
 ) -> Result<Exit, Failure> {
     let added = epics::enter(office, file, Some(shop), &shop.project.policy).await?;
@@ -202,6 +205,11 @@ pub async fn run(
         file.tickets.len(),
         added.len()
     ));
+    let ended = epics::ended(office, &file.id).await?;
+    telling.begin(|progress| {
+        progress.checks = names_of_checks(shop);
+        progress.expect(file.tickets.len(), ended);
+    });
     let (stopper, stop) = Stop::pair();
     let work = epics::work(office, shop, &file.id, jobs, stop);
     tokio::pin!(work);
@@ -216,9 +224,11 @@ pub async fn run(
                     return Err(Failure::new(Exit::Interrupted, "stopped at once").hint("go on with the same command"));
                 }
                 stopper.stop();
+                telling.stopping(&desktop.out);
             }
         }
     };
+    telling.rest();
     desktop.out.line("");
     Ok(show(&looked, desktop))
 }
