@@ -96,6 +96,16 @@ impl Default for Policy {
     }
 }
 
+/// For a change of some size; a few lines are seen whole by one.
+fn second_look() -> SeatSpec {
+    SeatSpec {
+        name: "second-look".to_owned(),
+        confirms: true,
+        lines_min: 20,
+        ..SeatSpec::default()
+    }
+}
+
 fn lens(name: &str) -> SeatSpec {
     SeatSpec {
         name: name.to_owned(),
@@ -333,8 +343,9 @@ pub enum Network {
 
 impl Policy {
     /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: [&'static str; 7] = [
+    pub const PRESETS: [&'static str; 8] = [
         "standard",
+        "second-look",
         "careful",
         "sergeant",
         "queue",
@@ -345,11 +356,18 @@ impl Policy {
 
     /// A named set of limits: `sergeant` is seed 000, `queue` 001, `scored` 002, `supervisor`
     /// 003 (three reworks, so four reviews), `story` 004. `careful` is our own: three pairs of
-    /// eyes at once, and nothing comes or goes on one verifier's word.
+    /// eyes at once, and nothing comes or goes on one verifier's word. `second-look` is between
+    /// that and the standard: what one reviewer would let through another reads before it is.
     pub fn preset(name: &str) -> Option<Self> {
         let standard = Self::default();
         Some(match name {
             "standard" | "queue" => standard,
+            "second-look" => Self {
+                reviewers: vec![SeatSpec::default(), second_look()],
+                verify: Verify::MustFix,
+                disposition: Disposition::First,
+                ..standard
+            },
             "careful" => Self {
                 reviewers: ["correctness", "requirements", "tests"].map(lens).to_vec(),
                 verify: Verify::MustFix,

@@ -141,7 +141,8 @@ pub fn rehearse(
 ) -> Result<Exit, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
     let order = flow::graph::order(&graph).map_err(Failure::usage)?;
-    let seats: Vec<String> = plan.reviewers.iter().map(|one| one.seat.clone()).collect();
+    let always = plan.reviewers.iter().filter(|one| !one.confirms);
+    let seats: Vec<String> = always.map(|one| one.seat.clone()).collect();
     let mut lines: Vec<String> = order
         .iter()
         .flat_map(|id| rehearsal(id, plan.max_rounds, &seats))

@@ -24,7 +24,8 @@ pub async fn before_run(
     let ticket = office.desk.ticket(id).await?.ticket;
     let policy = &shop.project.policy;
     let seats = policy.reviewers.iter();
-    let seats = seats.filter(|seat| !seat.is_linter() && seat.fits(&ticket, ticket.round));
+    let seats = seats
+        .filter(|seat| !seat.is_linter() && !seat.confirms && seat.fits(&ticket, ticket.round));
     let judges = seats.filter_map(|seat| shop.crew.who(Role::Reviewer, seat.agent.as_deref()));
     let judges = judges.map(|member| (Role::Reviewer, member.name.clone()));
     let builder = (Role::Builder, shop.crew.builder.name.clone());

@@ -16,6 +16,8 @@ use crate::settings::file::{self, Project as Written};
 pub struct ReviewSeat {
     pub seat: String,
     pub by: Option<String>,
+    /// Asked only before the change is let through.
+    pub confirms: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +61,7 @@ fn reviewers(written: &Written) -> Vec<ReviewSeat> {
     seats
         .map(|seat| ReviewSeat {
             seat: seat.name.clone(),
+            confirms: seat.confirms,
             by: seat
                 .command
                 .as_ref()

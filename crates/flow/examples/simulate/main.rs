@@ -1,8 +1,10 @@
 //! Plays scripted worlds through the real `flow` and prints what each way to run the loop comes to.
 //!
 //! ```text
-//! cargo run --release -p flow --example simulate -- [TICKETS] [SEED]
+//! cargo run --release -p flow --example simulate -- [TICKETS] [SEED…]
 //! ```
+//!
+//! With several seeds each row is the mean over them, with the least and the most beside it.
 //!
 //! A world is a builder that repairs a share of what it is told and breaks a little, reviewers
 //! with a recall, a rate of false alarms and a mood, a verifier that errs too, and a person who
@@ -27,20 +29,29 @@ fn main() {
         .filter_map(|word| word.parse().ok())
         .collect();
     let tickets = numbers.first().copied().unwrap_or(TICKETS_DEFAULT);
-    let seed = numbers.get(1).copied().unwrap_or(1);
+    let seeds = numbers.get(1..).filter(|seeds| !seeds.is_empty());
+    let seeds = seeds.unwrap_or(&[1]);
     for world in World::all() {
         println!(
-            "\n{} ({tickets} tickets a row, seed {seed})\n",
+            "\n{} ({tickets} tickets a row and seed; seeds {seeds:?})\n",
             world.describe()
         );
         println!("{}", Sums::head());
         for way in Way::all() {
-            let mut sums = Sums::default();
-            for ticket in 0..tickets {
-                let life: Life = play(&world, &way, seed, ticket);
-                sums.add(&life);
-            }
-            println!("{}", sums.row(way.name));
+            let all: Vec<Sums> = seeds
+                .iter()
+                .map(|seed| sums(&world, &way, *seed, tickets))
+                .collect();
+            println!("{}", play::row(way.name, &all));
         }
     }
+}
+
+fn sums(world: &World, way: &Way, seed: u64, tickets: u64) -> Sums {
+    let mut sums = Sums::default();
+    for ticket in 0..tickets {
+        let life: Life = play(world, way, seed, ticket);
+        sums.add(&life);
+    }
+    sums
 }

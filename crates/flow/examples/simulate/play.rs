@@ -15,6 +15,9 @@ use crate::world::{BUILD_COST, REVIEW_COST, REWORK_COST, VERIFY_COST, World};
 /// No life takes more steps; one that would is a fault of the simulator.
 const STEPS_MAX: u32 = 5_000;
 
+/// A change of some size, as those are that loops are run for.
+const LINES: u32 = 200;
+
 /// Defects differ by so much, up and down, in how likely they are seen.
 const RECALL_SPREAD: u64 = 250;
 
@@ -284,6 +287,7 @@ impl Play<'_> {
             signed_as: Vec::new(),
             authors: authors.iter().map(|author| (*author).to_owned()).collect(),
             files: vec!["src/a.rs".to_owned()],
+            lines_changed: LINES,
             ..Submission::default()
         }
     }
@@ -491,23 +495,38 @@ impl Sums {
             .to_owned()
     }
 
-    pub fn row(&self, name: &str) -> String {
-        let hundredths = |part: u64, whole: u64| {
-            let n = part * 100 / whole.max(1);
-            format!("{}.{:02}", n / 100, n % 100)
-        };
-        let percent = |part: u64| {
-            let n = part * 1000 / self.tickets.max(1);
-            format!("{}.{} %", n / 10, n % 10)
-        };
-        format!(
-            "| {name} | {} | {} | {} | {} | ${} | {} |",
-            percent(self.landed),
-            percent(self.bad),
-            hundredths(self.rounds, self.tickets),
-            hundredths(self.builds, self.tickets),
-            hundredths(self.cost / 1_000_000, self.tickets),
-            percent(self.escalated),
-        )
+    fn hundredths(&self, part: u64) -> u64 {
+        part * 100 / self.tickets.max(1)
     }
+
+    fn per_mille(&self, part: u64) -> u64 {
+        part * 1000 / self.tickets.max(1)
+    }
+}
+
+/// One line of the table; over several seeds the mean, and the least and the most.
+pub fn row(name: &str, seeds: &[Sums]) -> String {
+    let percent = |n: u64| format!("{}.{} %", n / 10, n % 10);
+    let plain = |n: u64| format!("{}.{:02}", n / 100, n % 100);
+    let money = |n: u64| format!("${}", plain(n));
+    let over = |of: &dyn Fn(&Sums) -> u64, write: &dyn Fn(u64) -> String| {
+        let all: Vec<u64> = seeds.iter().map(of).collect();
+        let (least, most) = (all.iter().min(), all.iter().max());
+        let mean = write(all.iter().sum::<u64>() / all.len().max(1) as u64);
+        match (least, most) {
+            (Some(least), Some(most)) if least != most => {
+                format!("{mean} ({} – {})", write(*least), write(*most))
+            }
+            _ => mean,
+        }
+    };
+    let cells = [
+        over(&|one| one.per_mille(one.landed), &percent),
+        over(&|one| one.per_mille(one.bad), &percent),
+        over(&|one| one.hundredths(one.rounds), &plain),
+        over(&|one| one.hundredths(one.builds), &plain),
+        over(&|one| one.hundredths(one.cost / 1_000_000), &money),
+        over(&|one| one.per_mille(one.escalated), &percent),
+    ];
+    format!("| {name} | {} |", cells.join(" | "))
 }

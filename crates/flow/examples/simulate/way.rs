@@ -34,7 +34,8 @@ impl Way {
     pub fn all() -> Vec<Self> {
         vec![
             Self::ours("ours, standard"),
-            Self::careful(),
+            Self::preset("ours, preset `second-look`", "second-look"),
+            Self::preset("ours, preset `careful`", "careful"),
             Self::first_approve(),
             Self::three_rounds(),
             Self::zero_findings(),
@@ -56,10 +57,9 @@ impl Way {
         }
     }
 
-    /// The preset of that name.
-    fn careful() -> Self {
-        let mut way = Self::ours("ours, preset `careful`");
-        way.policy = Policy::preset("careful").unwrap_or_default();
+    fn preset(name: &'static str, preset: &str) -> Self {
+        let mut way = Self::ours(name);
+        way.policy = Policy::preset(preset).unwrap_or_default();
         way
     }
 

@@ -72,20 +72,43 @@ impl Draft<'_> {
 
     fn seat_reviewers(&mut self, same: Option<Vec<Seat>>) {
         let Some(seats) = same else {
-            for (at, seat) in self.panel().into_iter().enumerate() {
-                self.ticket.seats.push(Seat {
-                    name: seat.name.clone(),
-                    attempts: 0,
-                    linter: seat.is_linter(),
-                    answer: None,
-                });
-                if !self.order_review(&seat, at == 0) {
-                    return;
-                }
-            }
-            return;
+            let panel = self.panel();
+            return self.give_seats(&panel);
         };
         self.ticket.seats = seats;
+    }
+
+    fn give_seats(&mut self, panel: &[SeatSpec]) {
+        for seat in panel {
+            let first = self.ticket.seats.is_empty();
+            self.ticket.seats.push(Seat {
+                name: seat.name.clone(),
+                attempts: 0,
+                linter: seat.is_linter(),
+                answer: None,
+            });
+            if !self.order_review(seat, first) {
+                return;
+            }
+        }
+    }
+
+    /// The others would let it through: those who are asked only then have their look at the same
+    /// commit, with no word of what was said. True where there is somebody left to ask.
+    pub(super) fn seat_confirming(&mut self) -> bool {
+        let (seats, round) = (&self.ticket.seats, self.ticket.round);
+        let sits = |seat: &SeatSpec| seats.iter().any(|known| known.name == seat.name);
+        let all = self.policy.reviewers.iter();
+        let asked = all.filter(|seat| seat.confirms && seat.fits(&self.ticket, round));
+        let asked: Vec<SeatSpec> = asked.filter(|seat| !sits(seat)).cloned().collect();
+        if asked.is_empty() {
+            return false;
+        }
+        if self.affords(Stage::Reviewing) {
+            self.ticket.verified_new = false;
+            self.give_seats(&asked);
+        }
+        true
     }
 
     /// Those of the policy's reviewers that have a say on this change. Where the conditions leave
@@ -93,12 +116,12 @@ impl Draft<'_> {
     fn panel(&self) -> Vec<SeatSpec> {
         let all = &self.policy.reviewers;
         let round = self.ticket.round;
-        let fits = |seat: &&SeatSpec| seat.fits(&self.ticket, round);
+        let fits = |seat: &&SeatSpec| !seat.confirms && seat.fits(&self.ticket, round);
         let panel: Vec<SeatSpec> = all.iter().filter(fits).cloned().collect();
         if panel.iter().any(|seat| !seat.is_linter()) {
             return panel;
         }
-        let first = all.iter().find(|seat| !seat.is_linter());
+        let first = all.iter().find(|seat| !seat.is_linter() && !seat.confirms);
         first.cloned().into_iter().chain(panel).collect()
     }
 

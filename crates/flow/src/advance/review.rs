@@ -166,6 +166,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn decide(&mut self) {
+        if verdict(&self.ticket, self.policy).approved && self.seat_confirming() {
+            return;
+        }
         self.ticket.ledger.end_round(self.ticket.round);
         let verdict = verdict(&self.ticket, self.policy);
         self.ticket.counts.verdicts += 1;

@@ -18,6 +18,9 @@ pub struct SeatSpec {
     /// Who takes the seat when that agent cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// Asked only when the others would let the change through: a last look, on the same commit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub confirms: bool,
     /// Only for changes that touch one of these paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -69,6 +72,7 @@ impl Default for SeatSpec {
             lens: None,
             agent: None,
             fallback: None,
+            confirms: false,
             paths: Vec::new(),
             kinds: Vec::new(),
             lines_min: 0,
@@ -90,7 +94,7 @@ impl Policy {
         let mut next = agents.iter().cycle();
         let mut seated = 0;
         for seat in &mut self.reviewers {
-            if seat.agent.is_none() && !seat.is_linter() {
+            if seat.agent.is_none() && !seat.is_linter() && !seat.confirms {
                 seat.agent = next.next().cloned();
                 seated += 1;
             }
@@ -136,6 +140,7 @@ impl SeatSpec {
     /// Two seats of which one follows the other without a gap are as good as one that stays.
     pub fn is_whole_agent(&self) -> bool {
         self.command.is_none()
+            && !self.confirms
             && self.scope == Scope::Whole
             && self.paths.is_empty()
             && self.kinds.is_empty()

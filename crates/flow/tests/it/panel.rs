@@ -479,3 +479,58 @@ fn a_verifier_of_the_builders_principal_is_refused() {
     );
     story.tell(&verifier(), What::Started { lease });
 }
+
+/// One reviewer, and one more for changes of ten lines, once the first would let it through.
+fn confirmed() -> Policy {
+    let last = SeatSpec {
+        confirms: true,
+        lines_min: 10,
+        ..seat("last")
+    };
+    with(&[seat("one"), last])
+}
+
+#[test]
+fn who_confirms_is_asked_only_when_the_others_would_let_it_through() {
+    let mut story = reviewing(&confirmed(), &["a"], 50);
+    assert_eq!(story.jobs("review"), 1);
+    story.reviewed(rejects(&["wrong"]));
+    assert_eq!(story.stage(), Stage::Rework, "nobody is paid to agree");
+    let mut story = reviewing(&confirmed(), &["a"], 50);
+    story.reviewed(approves());
+    assert_eq!(story.stage(), Stage::Reviewing);
+    assert_eq!(story.ticket.rounds.len(), 0, "no verdict yet");
+    story.reviewed_by(&Actor::new("ruth", Role::Reviewer), approves());
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(story.ticket.rounds.len(), 1, "one round for both");
+}
+
+#[test]
+fn what_the_last_look_finds_costs_the_round_and_is_verified_where_the_policy_says() {
+    let mut story = reviewing(&confirmed(), &["a"], 50);
+    story.reviewed(approves());
+    let ruth = Actor::new("ruth", Role::Reviewer);
+    story.reviewed_by(&ruth, rejects(&["Names are not escaped"]));
+    assert_eq!(story.stage(), Stage::Rework);
+    assert_eq!(story.ticket.counts.verdicts, 1);
+    let policy = Policy {
+        verify: Verify::MustFix,
+        ..confirmed()
+    };
+    let mut story = reviewing(&policy, &["a"], 50);
+    story.reviewed(approves());
+    story.reviewed_by(&ruth, rejects(&["Names are not escaped"]));
+    assert_eq!(story.jobs("verify"), 1, "before rework is paid for");
+}
+
+#[test]
+fn a_small_change_needs_no_last_look_and_a_last_look_alone_is_no_panel() {
+    let mut story = reviewing(&confirmed(), &["a"], 3);
+    story.reviewed(approves());
+    assert_eq!(story.stage(), Stage::Approved);
+    let alone = with(&[SeatSpec {
+        confirms: true,
+        ..seat("last")
+    }]);
+    assert!(!alone.problems().is_empty());
+}

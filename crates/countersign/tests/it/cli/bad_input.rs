@@ -260,7 +260,7 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
             expect![[r#"
                 exit 2
                 error: countersign.toml on main:1:10: there is no preset "strict"
-                  hint: presets: standard, careful, sergeant, queue, scored, supervisor, story
+                  hint: presets: standard, second-look, careful, sergeant, queue, scored, supervisor, story
                   hint: docs/policy.md lists every key with its default
             "#]],
         ),
