@@ -3,6 +3,7 @@
 
 mod cli;
 mod failure;
+mod mcp;
 mod operations;
 mod settings;
 

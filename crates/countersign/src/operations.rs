@@ -2,6 +2,7 @@
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
 mod agents;
+pub mod assignments;
 mod confinement;
 pub mod demo;
 pub mod doctor;
@@ -10,9 +11,12 @@ pub mod escalations;
 pub mod export;
 pub mod findings;
 pub mod history;
+pub mod identity;
 pub mod insights;
+pub mod messages;
 pub mod project;
 pub mod run;
+pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
 
@@ -33,6 +37,8 @@ use crate::settings::Surroundings;
 pub struct Office {
     pub desk: Desk,
     pub surroundings: Surroundings,
+    /// In whose name things are done.
+    pub speaker: Actor,
 }
 
 impl Office {
@@ -52,12 +58,26 @@ impl Office {
             clock: engine::clock::now,
             witness: None,
         };
-        Ok(Self { desk, surroundings })
+        let speaker = Actor::new(&surroundings.person, Role::Human);
+        Ok(Self {
+            desk,
+            surroundings,
+            speaker,
+        })
     }
 
-    /// The person at the terminal.
+    /// In whose name things are done: the person at the terminal's, or whoever called.
     pub fn person(&self) -> Actor {
-        Actor::new(&self.surroundings.person, Role::Human)
+        self.speaker.clone()
+    }
+
+    /// The same office, for somebody else.
+    #[must_use]
+    pub fn speaking_as(&self, speaker: Actor) -> Self {
+        Self {
+            speaker,
+            ..self.clone()
+        }
     }
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.

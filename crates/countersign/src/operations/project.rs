@@ -10,6 +10,7 @@ use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
 use engine::workshop::{Project, Workshop};
+use flow::Ticket;
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
@@ -49,20 +50,7 @@ pub async fn furnish(
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     let crew = agents::crew(&written, &office.surroundings, &directory).await?;
-    let project = Project {
-        base_branch,
-        house: House {
-            rules: written.rules,
-            checks: written
-                .checks
-                .iter()
-                .map(|check| check.command.clone())
-                .collect(),
-        },
-        checks: written.checks.into_iter().map(check).collect(),
-        setup: setup(written.setup)?,
-        policy: written.policy,
-    };
+    let project = project(base_branch, written)?;
     let surroundings = &office.surroundings;
     let host = Host {
         data_dir: surroundings.data_dir.clone(),
@@ -90,6 +78,36 @@ pub async fn furnish(
     Ok(Furnished {
         shop: Arc::new(shop),
         remarks,
+    })
+}
+
+/// The rules of the repository that a ticket belongs to, for work that others do.
+pub async fn rules(office: &Office, ticket: &Ticket) -> Result<(Repository, Project), Failure> {
+    let context = &ticket.spec.context;
+    let place = context.repository.as_deref().ok_or_else(|| {
+        Failure::usage(format!("{} belongs to no repository", ticket.id))
+            .hint("give it one with `repository` in its context")
+    })?;
+    let git = open(&office.surroundings, Path::new(place)).await?;
+    let asked = Asked {
+        base: context.base_branch.clone(),
+        ..Asked::default()
+    };
+    let (base_branch, written, _) = settings(office, &git, &asked).await?;
+    Ok((git, project(base_branch, written)?))
+}
+
+fn project(base_branch: String, written: Written) -> Result<Project, Failure> {
+    let commands = written.checks.iter().map(|check| check.command.clone());
+    Ok(Project {
+        base_branch,
+        house: House {
+            rules: written.rules,
+            checks: commands.collect(),
+        },
+        checks: written.checks.into_iter().map(check).collect(),
+        setup: setup(written.setup)?,
+        policy: written.policy,
     })
 }
 
