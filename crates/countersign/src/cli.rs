@@ -13,8 +13,10 @@ mod log;
 mod out;
 mod prompt;
 mod run;
+mod serve;
 mod status;
 mod ticket;
+mod token;
 mod transcript;
 
 use std::ffi::OsString;
@@ -84,6 +86,13 @@ enum Verb {
     Insights,
     /// Take over tickets from other systems' files.
     Import(import::Args),
+    /// Serve agents over MCP, and people and programs over REST.
+    Serve(serve::Args),
+    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`.
+    Mcp,
+    /// Who may speak: tokens for agents, people and programs.
+    #[command(subcommand)]
+    Token(token::Verb),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -164,6 +173,9 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
+        Verb::Serve(args) => serve::perform(args, desktop).await,
+        Verb::Mcp => serve::over_stdio(desktop).await,
+        Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),
     }

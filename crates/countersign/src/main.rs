@@ -6,6 +6,7 @@ mod failure;
 mod mcp;
 mod operations;
 mod settings;
+mod web;
 
 use std::process::ExitCode;
 

@@ -13,17 +13,19 @@ pub mod findings;
 pub mod history;
 pub mod identity;
 pub mod insights;
+pub mod measures;
 pub mod messages;
 pub mod project;
 pub mod run;
+pub mod service;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
 
 use std::sync::Arc;
 
-use engine::desk::Desk;
-use flow::{Actor, Role, TicketId};
+use engine::desk::{Desk, Once, Report};
+use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
@@ -39,6 +41,16 @@ pub struct Office {
     pub surroundings: Surroundings,
     /// In whose name things are done.
     pub speaker: Actor,
+    /// What the caller wants kept: that its call counts once, and for what it had seen.
+    pub call: Call,
+}
+
+/// How a change was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    pub once: Option<Once>,
+    /// The version that the caller had seen.
+    pub expects: Option<u64>,
 }
 
 impl Office {
@@ -63,12 +75,23 @@ impl Office {
             desk,
             surroundings,
             speaker,
+            call: Call::default(),
         })
     }
 
     /// In whose name things are done: the person at the terminal's, or whoever called.
     pub fn person(&self) -> Actor {
         self.speaker.clone()
+    }
+
+    /// What happens, in the speaker's name and as it was asked for.
+    pub fn report(&self, what: What) -> Report {
+        let Call { once, expects } = self.call.clone();
+        Report {
+            once,
+            expects,
+            ..Report::new(self.speaker.clone(), what)
+        }
     }
 
     /// The same office, for somebody else.

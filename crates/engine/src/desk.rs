@@ -121,19 +121,25 @@ impl Report {
     }
 
     fn remember(&self, id: &TicketId, ticket: &Ticket) -> Option<Remembered> {
-        let (payload_hash, answer) = match &self.once {
-            Some(once) => (once.payload_hash.clone(), (once.answer)(ticket)),
-            None => {
-                let payload = serde_json::to_string(&self.what).unwrap_or_default();
-                let standing = json!({"stage": ticket.stage, "version": ticket.version});
-                (crate::hash::short(payload.as_bytes()), standing)
-            }
-        };
+        if let Some(once) = &self.once {
+            return Some(once.remember(ticket));
+        }
+        let payload = serde_json::to_string(&self.what).unwrap_or_default();
         Some(Remembered {
             key: self.key(id)?,
-            payload_hash,
-            answer,
+            payload_hash: crate::hash::short(payload.as_bytes()),
+            answer: json!({"stage": ticket.stage, "version": ticket.version}),
         })
+    }
+}
+
+impl Once {
+    fn remember(&self, ticket: &Ticket) -> Remembered {
+        Remembered {
+            key: self.key.clone(),
+            payload_hash: self.payload_hash.clone(),
+            answer: (self.answer)(ticket),
+        }
     }
 }
 
@@ -156,7 +162,7 @@ impl Desk {
         id: &TicketId,
         spec: Spec,
         policy: &Policy,
-        by: Actor,
+        (by, once): (Actor, Option<Once>),
     ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (what, reads) = self.created(id, &spec).await?;
@@ -169,6 +175,7 @@ impl Desk {
             let step = flow::open(id, &event, policy)?;
             let change = Change {
                 reads,
+                remember: once.as_ref().map(|once| once.remember(&step.ticket)),
                 ..change(step, None, event, policy)
             };
             match self.store.commit(change.clone()).await {

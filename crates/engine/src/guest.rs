@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
-use flow::event::{Answer, Failure, FindingReport, Lease};
+use flow::event::{Answer, FindingReport, Lease};
 use flow::ticket::Submission;
 use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
 use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
@@ -345,22 +345,6 @@ pub async fn verify(
         usage: Usage::default(),
     };
     report(desk, policy, guest, errand, what, once).await
-}
-
-/// The guest gives the job back; somebody else may have it at once.
-pub async fn give_back(
-    desk: &Desk,
-    guest: &Guest,
-    errand: &Errand,
-    why: &str,
-) -> Result<Ticket, Error> {
-    let what = What::JobFailed {
-        lease: errand.lease,
-        failure: Failure::Interrupted,
-        message: findings::one_line(why),
-        usage: Usage::default(),
-    };
-    report(desk, &errand.policy, guest, errand, what, None).await
 }
 
 async fn report(

@@ -16,5 +16,6 @@ pub mod runs;
 pub mod sandbox;
 pub mod secret;
 pub mod supplies;
+pub mod watchdog;
 pub mod work;
 pub mod workshop;

@@ -130,7 +130,7 @@ pub async fn resubmit(
     by: Actor,
 ) -> Result<Ticket, Error> {
     let ticket = desk.ticket(id).await?.ticket;
-    let branch = build::branch(&ticket);
+    let branch = branch(&ticket);
     let submission = put_forward(git, project, &ticket, &branch).await?;
     let what = What::Resubmitted {
         submission: Box::new(submission),

@@ -34,6 +34,13 @@ impl Out {
         }
     }
 
+    /// A remark beside the answer, which a pipe does not carry on.
+    pub fn aside(&self, text: impl AsRef<str>) {
+        if !self.json {
+            write_err(&format!("{}\n", text.as_ref()));
+        }
+    }
+
     /// The answer for programs: an object with `version`, and the value's own fields.
     pub fn answer(&self, value: &impl Serialize) {
         if !self.json {

@@ -8,7 +8,7 @@ use engine::desk::{Once, Report};
 use engine::guest::{self, Errand, Guest, Said};
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::{Task, Ticket, TicketId, What};
+use flow::{Task, Ticket, What};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -191,12 +191,6 @@ pub async fn ask_for_help(
     Ok(office.desk.decide(id, &errand.policy, report).await?)
 }
 
-/// The agent gives it back; somebody else may have it.
-pub async fn give_back(office: &Office, speaker: &Speaker, why: &str) -> Result<Ticket, Failure> {
-    let errand = in_hand(office, speaker, None).await?;
-    Ok(guest::give_back(&office.desk, &speaker.guest(), &errand, why).await?)
-}
-
 /// What the agent holds, and the number it named where it named one.
 pub async fn in_hand(
     office: &Office,
@@ -277,17 +271,4 @@ pub async fn recall(
         .into()),
         None => Ok(None),
     }
-}
-
-/// The ticket that an agent may look at.
-pub async fn visible(
-    office: &Office,
-    speaker: &Speaker,
-    number: i64,
-) -> Result<store::Stored, Failure> {
-    let found = office.desk.store.ticket_by_number(number).await?;
-    let may = |id: &TicketId| speaker.ticket.as_ref().is_none_or(|only| only == id);
-    found
-        .filter(|stored| may(&stored.ticket.id))
-        .ok_or_else(|| Failure::usage(format!("there is no assignment {number}")))
 }

@@ -10,9 +10,10 @@ use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
 use engine::workshop::{Project, Workshop};
-use flow::Ticket;
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
+use flow::ticket::Spec;
+use flow::{Policy, Ticket};
 
 use super::{Office, agents, confinement};
 use crate::failure::Failure;
@@ -95,6 +96,19 @@ pub async fn rules(office: &Office, ticket: &Ticket) -> Result<(Repository, Proj
     };
     let (base_branch, written, _) = settings(office, &git, &asked).await?;
     Ok((git, project(base_branch, written)?))
+}
+
+/// Puts a new ticket into the repository that is named, and says by which policy it will be decided.
+pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Policy, Failure> {
+    let git = open(&office.surroundings, Path::new(place)).await?;
+    let asked = Asked {
+        base: spec.context.base_branch.clone(),
+        ..Asked::default()
+    };
+    let (base, written, _) = settings(office, &git, &asked).await?;
+    spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
+    spec.context.base_branch = Some(base);
+    Ok(written.policy)
 }
 
 fn project(base_branch: String, written: Written) -> Result<Project, Failure> {

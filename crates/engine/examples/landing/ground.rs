@@ -174,7 +174,7 @@ impl Ground {
         };
         let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
         let by = Actor::new("person", Role::Human);
-        desk.open(id, spec, policy, by).await.unwrap();
+        desk.open(id, spec, policy, (by, None)).await.unwrap();
     }
 
     /// Submission, checks and review, each under its lease.
