@@ -83,7 +83,10 @@ enum Verb {
     /// Tickets in other systems' forms.
     Export(export::Args),
     /// What is found most, who is right how often, what it costs, and which rules would help.
-    Insights,
+    Insights {
+        #[command(subcommand)]
+        verb: Option<insights::Verb>,
+    },
     /// Take over tickets from other systems' files.
     Import(import::Args),
     /// Serve agents over MCP, and people and programs over REST.
@@ -166,7 +169,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Epic(verb) => epic::perform(verb, desktop).await,
-        Verb::Insights => insights::perform(desktop).await,
+        Verb::Insights { verb } => insights::perform(verb, desktop).await,
         Verb::Import(args) => import::perform(args, desktop).await,
         Verb::Status => status::perform(desktop).await,
         Verb::Log(args) => log::perform(args, desktop).await,

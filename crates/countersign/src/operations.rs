@@ -4,13 +4,16 @@
 mod agents;
 pub mod assignments;
 mod confinement;
+mod crew;
 pub mod demo;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
 pub mod export;
 pub mod findings;
+pub mod forecasts;
 pub mod history;
+pub mod house_rules;
 pub mod identity;
 pub mod insights;
 pub mod measures;

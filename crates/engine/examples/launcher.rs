@@ -84,6 +84,7 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
             term_grace: Duration::from_millis(100),
             ..Limits::default()
         },
+        allotment: None,
         confinement: None,
     };
     host.run(spec, drop, Stop::never()).await?;

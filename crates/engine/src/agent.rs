@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use heard::Heard;
 
-use crate::process::{self, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream};
+use crate::process::{
+    self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
+};
 use crate::sandbox::{Confinement, Proof};
 
 mod acp;
@@ -117,6 +119,8 @@ pub struct Assignment {
     pub env: Vec<(OsString, OsString)>,
     pub facts: Facts,
     pub limits: Limits,
+    /// What it may put on the disk.
+    pub allotment: Option<Allotment>,
     pub model: Option<String>,
     /// The session to go on in, where the agent can and has one.
     pub session: Option<Session>,
@@ -240,7 +244,8 @@ pub struct Report {
 }
 
 /// Runs the agent to its end, whatever that end is. An agent that fails is a
-/// report; only what keeps it from starting at all is an error.
+/// report; only what keeps it from starting at all is an error. `on_event` sees
+/// what goes on, lines of no known format included, and must not dwell on it.
 pub async fn run(
     host: &Host,
     adapter: &dyn Adapter,
@@ -258,8 +263,10 @@ pub async fn run(
         let heeded = heed(adapter, dialogue.as_mut(), &line);
         if line.stream == Stream::Err {
             heard.hear_complaint(&line.text);
+            on_event(&AgentEvent::Said { text: line.text });
         } else if heeded.events.is_none() {
             heard.hear_text(&line);
+            on_event(&AgentEvent::Said { text: line.text });
         }
         for event in heeded.events.into_iter().flatten() {
             on_event(&event);
@@ -328,6 +335,7 @@ fn specify(
         converses,
         transcript: assignment.transcript.clone(),
         limits: assignment.limits,
+        allotment: assignment.allotment.clone(),
         confinement: assignment.confinement.clone().map(|mut confinement| {
             confinement.read.extend(adapter.reads());
             confinement

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::process::{self, Exit, Host, Limits, RunId, Spec, Stop};
+use crate::process::{self, Allotment, Exit, Host, Limits, RunId, Spec, Stop};
 use crate::sandbox::Confinement;
 
 /// How much of the end of the output is in the result.
@@ -37,6 +37,8 @@ pub struct Ground<'a> {
     pub env: &'a [(OsString, OsString)],
     /// Where the output is kept.
     pub output: &'a Path,
+    /// What it may put on the disk.
+    pub allotment: Option<Allotment>,
     /// What it may see and touch; without one, all that we may.
     pub confinement: Option<Confinement>,
 }
@@ -46,6 +48,8 @@ pub enum Outcome {
     Passed,
     Failed,
     TimedOut,
+    /// It put too much on the disk.
+    Overran,
     /// The shell did not find what it should run, or there is no shell.
     CouldNotStart,
     Cancelled,
@@ -86,6 +90,7 @@ pub async fn run(
             idle: check.time_limit,
             ..Limits::default()
         },
+        allotment: ground.allotment,
         confinement: ground.confinement,
     };
     let mut tail = Tail::default();
@@ -113,6 +118,7 @@ fn outcome(exit: Exit) -> Outcome {
         Exit::Code(0) => Outcome::Passed,
         Exit::Code(126 | 127) => Outcome::CouldNotStart,
         Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed => Outcome::Failed,
+        Exit::DiskLimit { .. } => Outcome::Overran,
         Exit::WallLimit | Exit::IdleLimit => Outcome::TimedOut,
         Exit::Cancelled => Outcome::Cancelled,
     }
@@ -183,6 +189,7 @@ mod tests {
             dir: dir.path(),
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
             output: &dir.path().join("output"),
+            allotment: None,
             confinement: None,
         };
         let checked = run(&host, &check, ground, Stop::never()).await.unwrap();

@@ -12,6 +12,8 @@ use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
+use crate::activity::Activity;
+
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
 
@@ -67,6 +69,10 @@ pub struct Desk {
 /// so that nothing is left untold when the work ends.
 pub trait Witness: fmt::Debug + Send + Sync {
     fn hear(&self, told: Told);
+
+    /// Sees a sign of life from a run. It is called while the run's output is read, and must
+    /// return at once: whoever needs time takes a note and looks at it later.
+    fn see(&self, _activity: Activity) {}
 }
 
 /// A part of a ticket's story.
@@ -180,7 +186,7 @@ impl Desk {
             };
             match self.store.commit(change.clone()).await {
                 Ok(_) => {
-                    self.tell(None, &change.event, &change.ticket);
+                    self.tell(None, &change.event, &change.ticket, policy);
                     return Ok(change.ticket);
                 }
                 Err(store::Error::Conflict { .. }) => {}
@@ -263,7 +269,7 @@ impl Desk {
             let ticket = change.ticket.clone();
             match self.store.commit(change).await {
                 Ok(Committed::Written { .. }) => {
-                    self.tell(Some(&stored.ticket), &event, &ticket);
+                    self.tell(Some(&stored.ticket), &event, &ticket, policy);
                     return Ok(ticket);
                 }
                 Ok(Committed::Again(_)) => return Ok(ticket),
@@ -285,11 +291,11 @@ impl Desk {
         Err(Error::TooBusy(id.clone()))
     }
 
-    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket) {
+    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket, policy: &Policy) {
         if let Some(witness) = &self.witness {
             witness.hear(Told {
                 ticket: after.id.clone(),
-                story: narrate(before, event, after),
+                story: narrate(before, event, after, policy),
             });
         }
     }

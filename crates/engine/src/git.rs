@@ -38,7 +38,7 @@ pub use history::{Commit, Context, Diff, FileChange, Person};
 pub use merge::{Combined, How, Landed};
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
-pub use worktree::{Made, Worktree};
+pub use worktree::{Made, Worktree, remove_tree};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

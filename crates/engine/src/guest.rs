@@ -92,6 +92,7 @@ impl Guest {
             provider: None,
             ticket: self.ticket.clone(),
             lease,
+            own_only: false,
             most: 1,
         }
     }

@@ -1,5 +1,6 @@
 //! Acts: git, processes, agents, checks, the loop.
 
+pub mod activity;
 pub mod agent;
 pub mod check;
 pub mod clock;

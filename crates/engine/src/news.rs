@@ -21,6 +21,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<(), Error> {
     let ask = Ask {
         queues: vec![QUEUE.to_owned()],
         agent: house().agent,
+        own_only: false,
         holder: worker.to_owned(),
         provider: None,
         ticket: None,

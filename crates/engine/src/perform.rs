@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod fault;
 mod merge;
 pub mod queue;
 mod review;
@@ -23,16 +24,19 @@ use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
 pub use build::branch;
 
+use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
-use crate::process::{Stop, Stopper};
-use crate::workshop::{Project, Workshop};
+use crate::process::{Allotment, Stop, Stopper};
+use crate::workshop::{Member, Project, Workshop};
 
 /// A job in our hands.
 #[derive(Debug)]
 struct Held<'a> {
     shop: &'a Workshop,
     ticket: &'a Ticket,
+    /// Who is paid for it, if anybody is.
+    member: Option<&'a Member>,
     job: JobId,
     lease: Lease,
     stop: Stop,
@@ -45,6 +49,11 @@ impl Held<'_> {
         job.join(format!("run-{}", self.lease.fence))
     }
 
+    fn member(&self) -> Result<&Member, Trouble> {
+        let nobody = || Trouble::permanent("nobody of this crew does such work");
+        self.member.ok_or_else(nobody)
+    }
+
     /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
     /// undo what was done there: only the holder goes on.
     async fn must_be_ours(&self) -> Result<(), Trouble> {
@@ -54,6 +63,33 @@ impl Held<'_> {
             Ok(_) => Ok(()),
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
+        }
+    }
+
+    /// Who tells of a run that is part of this job while it goes on.
+    fn observer(&self, role: &'static str, name: &str) -> Observer {
+        let desk = &self.shop.desk;
+        let pattern = Activity {
+            ticket: self.ticket.id.clone(),
+            job: self.lease.serial,
+            round: self.ticket.round,
+            role,
+            name: name.to_owned(),
+            sign: Sign::Began,
+            detail: String::new(),
+            usage: crate::agent::Usage::default(),
+            at: (desk.clock)(),
+        };
+        Observer::new(pattern, desk.clock, desk.witness.clone())
+    }
+
+    /// What a run that works in these directories may put there.
+    fn allotment(&self, dirs: Vec<PathBuf>) -> Allotment {
+        let limits = &self.shop.project.policy.limits;
+        Allotment {
+            dirs,
+            bytes_max: limits.disk_bytes_max,
+            files_max: limits.disk_files_max,
         }
     }
 
@@ -131,7 +167,7 @@ pub async fn resubmit(
 ) -> Result<Ticket, Error> {
     let ticket = desk.ticket(id).await?.ticket;
     let branch = branch(&ticket);
-    let submission = put_forward(git, project, &ticket, &branch).await?;
+    let submission = put_forward(git, project, &ticket, &branch, &by.agent).await?;
     let what = What::Resubmitted {
         submission: Box::new(submission),
     };
@@ -145,6 +181,7 @@ pub async fn put_forward(
     project: &Project,
     ticket: &Ticket,
     branch: &str,
+    by: &str,
 ) -> Result<Submission, Error> {
     let broken = |trouble: Trouble| Error::Broken(trouble.message);
     let head = git.branch(branch).await.map_err(unusable)?;
@@ -156,7 +193,7 @@ pub async fn put_forward(
     submission::must_be_sound(git, project, &start, &head)
         .await
         .map_err(|trouble| Error::Unusable(trouble.message))?;
-    let submission = submission::describe(git, project, ticket, &head, branch).await;
+    let submission = submission::describe(git, project, ticket, &head, branch, by).await;
     let name = format!("refs/countersign/{}/submitted-{}", ticket.id, ticket.round);
     let earlier = git.read_ref(&name).await.map_err(unusable)?;
     git.keep_ref(&name, &head, earlier.as_ref())
@@ -169,8 +206,16 @@ fn unusable(error: crate::git::Error) -> Error {
     Error::Unusable(error.to_string())
 }
 
+/// A job under a lease, and the agent that it was claimed for where it is meant for one.
+#[derive(Debug)]
+pub struct Claimed {
+    pub job: Leased,
+    pub agent: Option<String>,
+}
+
 /// Performs one claimed job to its end, whatever that is.
-pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
+pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Result<(), Error> {
+    let (job, agent) = (&claimed.job, claimed.agent.as_deref());
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
@@ -178,7 +223,8 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
         serial,
         fence: job.fence,
     };
-    let started = Report::new(shop.actor(task), What::Started { lease });
+    let actor = shop.actor(task, agent);
+    let started = Report::new(actor.clone(), What::Started { lease });
     let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
@@ -187,15 +233,19 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
     let held = Held {
         shop: &shop,
         ticket: &ticket,
+        member: shop.member(task, agent),
         job: job.id,
         lease,
         stop: own_stop,
     };
     let brought = tokio::select! {
         brought = Box::pin(do_task(&held, task)) => brought,
-        () = keep_alive(&shop, &job, &stopper, stop) => unreachable_end(),
+        () = keep_alive(&shop, job, &stopper, stop) => unreachable_end(),
     };
-    report(&shop, id, task, lease, brought).await
+    if let (Err(trouble), Some(member)) = (&brought, held.member) {
+        pause_provider(&shop, member, trouble).await?;
+    }
+    report(&shop, id, actor, lease, brought).await
 }
 
 /// The heartbeat never ends before the work does.
@@ -274,7 +324,7 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
 async fn report(
     shop: &Workshop,
     id: &TicketId,
-    task: &Task,
+    actor: Actor,
     lease: Lease,
     brought: Result<Brought, Trouble>,
 ) -> Result<(), Error> {
@@ -287,14 +337,11 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
-    if let Err(trouble) = &brought {
-        pause_provider(shop, task, trouble).await?;
-    }
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
                 artefacts,
-                ..Report::new(shop.actor(task), what)
+                ..Report::new(actor, what)
             };
             (report, false)
         }
@@ -327,11 +374,8 @@ async fn report(
 }
 
 /// Out of quota is so for everybody who uses that provider, and ends by itself.
-async fn pause_provider(shop: &Workshop, task: &Task, trouble: &Trouble) -> Result<(), Error> {
+async fn pause_provider(shop: &Workshop, member: &Member, trouble: &Trouble) -> Result<(), Error> {
     let Failure::Quota { until } = trouble.failure else {
-        return Ok(());
-    };
-    let Some(member) = shop.member(task) else {
         return Ok(());
     };
     let pause = Pause {

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::sandbox::{self, Confinement, Proof};
 
+mod disk;
 mod hold;
 mod lines;
 mod output;
@@ -28,6 +29,7 @@ mod tree;
 mod voice;
 mod warden;
 
+pub use disk::Allotment;
 pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
@@ -136,6 +138,8 @@ pub struct Spec {
     /// Where the raw output goes, stdout and stderr together, line by line.
     pub transcript: PathBuf,
     pub limits: Limits,
+    /// What it may put on the disk; without one, what the sandbox lets it.
+    pub allotment: Option<Allotment>,
     /// What the run may see and touch; needs a launcher. Without one it may what we may.
     pub confinement: Option<Confinement>,
 }
@@ -148,6 +152,11 @@ pub enum Exit {
     Signal(i32),
     WallLimit,
     IdleLimit,
+    /// It had put so much on the disk, which is more than it may.
+    DiskLimit {
+        bytes: u64,
+        files: u64,
+    },
     Cancelled,
     /// It had done all it was there for, did not end by itself, and was ended.
     Dismissed,
@@ -166,6 +175,11 @@ impl fmt::Display for Exit {
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::WallLimit => f.write_str("stopped at its time limit"),
             Self::IdleLimit => f.write_str("stopped after it had been silent for too long"),
+            Self::DiskLimit { bytes, files } => write!(
+                f,
+                "stopped after it had put {} MiB in {files} files on the disk",
+                bytes >> 20
+            ),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Dismissed => f.write_str("ended by us, after its last word"),
         }

@@ -1,6 +1,8 @@
 //! The loop: claim, perform, report, until the ticket rests. Any number of workers may run it on
 //! the same ticket; leases keep them apart, and what is lost by one is taken up by the next.
 
+mod hands;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +10,14 @@ use flow::event::Lease;
 use flow::policy::Land;
 use flow::usage::Caps;
 use flow::{Task, Ticket, TicketId, What};
-use store::{Ask, JobQuery, JobState, Leased, Page, Work};
+use store::{Ask, JobQuery, JobState, Page, Work};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::desk::{Error, Report};
 use crate::news;
 use crate::perform;
 use crate::process::{Identity, Stop};
-use crate::workshop::{Member, Workshop};
+use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
@@ -30,8 +32,9 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         if !stopping {
             take_back(shop, id).await?;
             mind_the_day(shop, id).await?;
+            hands::hand_over(shop, id).await?;
             news::bring(&shop.desk, &shop.worker).await?;
-            for job in claim(shop, id).await? {
+            for job in hands::claim(shop, id).await? {
                 running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
@@ -51,7 +54,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             return Ok(ticket);
         }
         if running.is_empty() {
-            must_be_for_us(shop, &ticket)?;
+            hands::must_be_for_us(shop, &ticket)?;
         }
         let any = ask(shop, id, "countersign", &queues(shop));
         tokio::select! {
@@ -63,51 +66,6 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             }
         }
     }
-}
-
-/// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
-async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Leased>, Error> {
-    let crew = &shop.crew;
-    let mut house = queues(shop);
-    house.retain(|queue| ["check", "merge"].contains(queue));
-    let provider = |member: &Member| Some(member.adapter.name().to_owned());
-    let hands = [
-        (
-            crew.builder.name.as_str(),
-            &["build"][..],
-            provider(&crew.builder),
-        ),
-        (
-            crew.builder.written.as_str(),
-            &["build"],
-            provider(&crew.builder),
-        ),
-        (
-            crew.reviewer.name.as_str(),
-            &["review"],
-            provider(&crew.reviewer),
-        ),
-        (
-            crew.reviewer.written.as_str(),
-            &["review"],
-            provider(&crew.reviewer),
-        ),
-        (
-            crew.verifier.name.as_str(),
-            &["verify"],
-            provider(&crew.verifier),
-        ),
-        ("countersign", house.as_slice(), None),
-    ];
-    let mut claimed = Vec::new();
-    for (agent, queues, provider) in hands {
-        let ask = Ask {
-            provider,
-            ..ask(shop, id, agent, queues)
-        };
-        claimed.extend(shop.desk.store.claim(&ask).await?);
-    }
-    Ok(claimed)
 }
 
 /// A queue of landings has its own way to take them up.
@@ -123,36 +81,13 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
     Ask {
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
         agent: agent.to_owned(),
+        own_only: false,
         holder: shop.worker.clone(),
         provider: None,
         ticket: Some(id.clone()),
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
         most: JOBS_AT_ONCE,
     }
-}
-
-/// A job that was given to somebody who does not work here would be waited for without end.
-fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
-    let crew = &shop.crew;
-    let is_us = |member: &Member, name: &str| name == member.name || name == member.written;
-    for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
-        let member = match &job.task {
-            Task::Build { .. } => &crew.builder,
-            Task::Review { .. } => &crew.reviewer,
-            Task::Verify { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-                continue;
-            }
-        };
-        let named = job.agent.as_ref();
-        if let Some(name) = named.filter(|name| !is_us(member, name)) {
-            return Err(Error::ForSomebodyElse {
-                ticket: ticket.id.clone(),
-                task: job.task.queue(),
-                agent: name.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// What all tickets of the day have spent is known here only: where it is too much, the ticket

@@ -48,6 +48,26 @@ pub struct Crew {
     pub builder: Member,
     pub reviewer: Member,
     pub verifier: Member,
+    /// Those whom seats and fallbacks name, each in its role.
+    pub others: Vec<(Role, Member)>,
+}
+
+impl Crew {
+    /// Who does what is meant for this agent in this role, or for whoever has the role.
+    pub fn who(&self, role: Role, agent: Option<&str>) -> Option<&Member> {
+        let usual = match role {
+            Role::Builder => &self.builder,
+            Role::Reviewer => &self.reviewer,
+            Role::Verifier => &self.verifier,
+            Role::Human | Role::Service | Role::Admin => return None,
+        };
+        let Some(name) = agent.filter(|name| !usual.is_called(name)) else {
+            return Some(usual);
+        };
+        let mut others = self.others.iter();
+        let found = others.find(|(at, member)| *at == role && member.is_called(name));
+        found.map(|(_, member)| member)
+    }
 }
 
 #[derive(Clone)]
@@ -63,9 +83,14 @@ pub struct Member {
 }
 
 impl Member {
+    fn is_called(&self, name: &str) -> bool {
+        name == self.name || name == self.written
+    }
+
     fn actor(&self, role: Role) -> Actor {
         Actor {
             family: self.family.clone(),
+            written: Some(self.written.clone()),
             ..Actor::new(&self.name, role)
         }
     }
@@ -80,16 +105,21 @@ impl fmt::Debug for Member {
 }
 
 impl Workshop {
-    /// Who takes a job, and in which role.
-    pub fn actor(&self, task: &Task) -> Actor {
+    /// Who takes a job that is meant for this agent or for anybody, and in which role.
+    pub fn actor(&self, task: &Task, agent: Option<&str>) -> Actor {
         match task {
-            Task::Build { .. } => self.crew.builder.actor(Role::Builder),
             Task::Review { seat, .. } if self.linter(seat).is_some() => {
                 Actor::new(&format!("{seat} (linter)"), Role::Reviewer)
             }
-            Task::Review { .. } => self.crew.reviewer.actor(Role::Reviewer),
-            Task::Verify { .. } => self.crew.verifier.actor(Role::Verifier),
-            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => self.house(),
+            Task::Build { .. }
+            | Task::Review { .. }
+            | Task::Verify { .. }
+            | Task::Check { .. }
+            | Task::Merge { .. }
+            | Task::Tell { .. } => {
+                let member = self.member(task, agent);
+                member.map_or_else(|| self.house(), |member| member.actor(role_of(task)))
+            }
         }
     }
 
@@ -100,13 +130,15 @@ impl Workshop {
     }
 
     /// Who is paid for a job, if anybody is.
-    pub fn member(&self, task: &Task) -> Option<&Member> {
+    pub fn member(&self, task: &Task, agent: Option<&str>) -> Option<&Member> {
         match task {
-            Task::Build { .. } => Some(&self.crew.builder),
             Task::Review { seat, .. } if self.linter(seat).is_some() => None,
-            Task::Review { .. } => Some(&self.crew.reviewer),
-            Task::Verify { .. } => Some(&self.crew.verifier),
-            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => None,
+            Task::Build { .. }
+            | Task::Review { .. }
+            | Task::Verify { .. }
+            | Task::Check { .. }
+            | Task::Merge { .. }
+            | Task::Tell { .. } => self.crew.who(role_of(task), agent),
         }
     }
 
@@ -143,6 +175,15 @@ impl Workshop {
 
     pub fn files(&self, ticket: &TicketId) -> Files {
         Files::of(&self.host.data_dir, ticket)
+    }
+}
+
+fn role_of(task: &Task) -> Role {
+    match task {
+        Task::Build { .. } => Role::Builder,
+        Task::Review { .. } => Role::Reviewer,
+        Task::Verify { .. } => Role::Verifier,
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => Role::Service,
     }
 }
 

@@ -9,11 +9,13 @@ mod land;
 mod panel;
 mod person;
 mod review;
+mod stand_in;
 mod table;
 mod verify;
 
 pub use draft::over_day;
 pub use person::choices;
+pub use stand_in::stand_in;
 pub use table::{roles, stages};
 
 use crate::event::{Event, Role, What};
@@ -83,6 +85,10 @@ pub enum Refused {
         "nobody knows of which model family {agent} is, and the policy wants another than the builder's; name it under [families]"
     )]
     UnknownFamily { agent: String },
+    #[error(
+        "nobody may stand in for whoever should do job {serial}; it waits, or a person reassigns it"
+    )]
+    NoStandIn { serial: u32 },
     #[error("this is about commit {given}, but the ticket stands at {current}")]
     OtherCommit { given: String, current: String },
     #[error(
@@ -252,6 +258,7 @@ fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
             ..
         } => draft.job_failed(*lease, *failure, message)?,
         What::LeaseLost { lease } => draft.lease_lost(*lease)?,
+        What::AgentOut { serial, why } => draft.agent_out(*serial, why)?,
         What::HelpRequested { why } => draft.help_requested(why)?,
         What::BudgetReached { limit } => draft.budget_reached(limit),
         What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,

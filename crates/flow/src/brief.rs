@@ -11,6 +11,9 @@ use crate::policy::{Policy, Scope};
 use crate::ticket::{CheckResult, Setback, Spec, Ticket};
 use quote::{fenced, line, section};
 
+/// Of one list; a change of ten thousand files is told by its first.
+const ITEMS_MAX: usize = 300;
+
 /// What the project itself says to every agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct House {
@@ -92,10 +95,14 @@ fn bullets(title: &str, items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let list: Vec<String> = items
+    let mut list: Vec<String> = items
         .iter()
+        .take(ITEMS_MAX)
         .map(|item| format!("- {}", line(item)))
         .collect();
+    if items.len() > ITEMS_MAX {
+        list.push(format!("- and {} more", items.len() - ITEMS_MAX));
+    }
     section(title, &list.join("\n"))
 }
 
@@ -292,6 +299,10 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         out.push_str(&bullets(
             "Protected paths and agent instructions that the change touches (look twice)",
             &put.protected,
+        ));
+        out.push_str(&bullets(
+            "Names on its commits that are not its builder's (nobody has proven them)",
+            &put.signed_as,
         ));
     }
     out.push_str(&wanted(ticket));

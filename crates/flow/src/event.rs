@@ -53,6 +53,9 @@ pub struct Actor {
     /// The family of the model behind it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
+    /// As the person wrote it who named it for the job; one program has one such name in all roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<String>,
 }
 
 impl Actor {
@@ -63,6 +66,7 @@ impl Actor {
             principal: name.to_owned(),
             role,
             family: None,
+            written: None,
         }
     }
 }
@@ -183,6 +187,11 @@ pub enum What {
     LeaseLost {
         lease: Lease,
     },
+    /// Whoever should take a job cannot for now (its provider is paused); the policy names another.
+    AgentOut {
+        serial: u32,
+        why: String,
+    },
     HelpRequested {
         why: String,
     },
@@ -231,6 +240,7 @@ impl What {
             Self::WentStale { .. } => "went_stale",
             Self::JobFailed { .. } => "job_failed",
             Self::LeaseLost { .. } => "lease_lost",
+            Self::AgentOut { .. } => "agent_out",
             Self::HelpRequested { .. } => "help_requested",
             Self::BudgetReached { .. } => "budget_reached",
             Self::BudgetRaised { .. } => "budget_raised",
@@ -261,6 +271,7 @@ impl What {
             | Self::DependencyRepaired { .. }
             | Self::DependenciesSet { .. }
             | Self::WentStale { .. }
+            | Self::AgentOut { .. }
             | Self::HelpRequested { .. }
             | Self::BudgetReached { .. }
             | Self::BudgetRaised { .. }
@@ -291,6 +302,7 @@ impl What {
             | Self::Started { .. }
             | Self::WentStale { .. }
             | Self::LeaseLost { .. }
+            | Self::AgentOut { .. }
             | Self::HelpRequested { .. }
             | Self::BudgetReached { .. }
             | Self::BudgetRaised { .. }

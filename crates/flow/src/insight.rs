@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ledger::{Entry, Status};
 use crate::ticket::{Stage, Ticket};
-use crate::usage::Usage;
+use crate::usage::{Usage, dollars};
 
 /// Fixed findings of one category before a rule is proposed for it.
 const RULE_MIN: u32 = 3;
@@ -22,15 +22,60 @@ pub struct Insights {
     pub escalated: u32,
     /// Tickets by how many rounds they took to their approval.
     pub rounds_to_approval: BTreeMap<u32, u32>,
-    pub spent: Usage,
-    /// Millionths of a dollar for each change that landed, all others' cost included.
-    pub usd_micros_per_accepted: u64,
+    pub costs: Costs,
     pub categories: BTreeMap<String, Fates>,
     pub reviewers: BTreeMap<String, Fates>,
     pub builders: BTreeMap<String, Fates>,
     /// Where most is found, worst first.
     pub paths: Vec<(String, u32)>,
     pub rules: Vec<Rule>,
+}
+
+/// What the tickets cost together, and in parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    pub spent: Usage,
+    /// Rounds that had a verdict.
+    pub rounds: u32,
+    /// Of those that cost anything.
+    pub usd_micros_per_ticket: u64,
+    pub usd_micros_per_round: u64,
+    /// For each change that landed, all others' cost included; none where none did.
+    pub usd_micros_per_accepted: Option<u64>,
+}
+
+impl Costs {
+    fn of(tickets: &[Ticket]) -> Self {
+        let sum = |sum: Usage, ticket: &Ticket| sum.plus(ticket.spent.ticket);
+        let spent = tickets.iter().fold(Usage::default(), sum);
+        let count = |of: &dyn Fn(&Ticket) -> bool| tickets.iter().filter(|one| of(one)).count();
+        let rounds: usize = tickets.iter().map(|ticket| ticket.rounds.len()).sum();
+        let each = |n: usize| spent.usd_micros.checked_div(n as u64);
+        let landed = count(&|one| one.stage == Stage::Done);
+        let paid = count(&|one| one.spent.ticket != Usage::default());
+        Self {
+            spent,
+            rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
+            usd_micros_per_ticket: each(paid).unwrap_or_default(),
+            usd_micros_per_round: each(rounds).unwrap_or_default(),
+            usd_micros_per_accepted: each(landed),
+        }
+    }
+
+    /// `$1.20 spent: $0.40 a ticket, $0.20 a round, $0.60 for each that landed`.
+    pub fn text(&self) -> String {
+        let [spent, ticket, round] = [
+            self.spent.usd_micros,
+            self.usd_micros_per_ticket,
+            self.usd_micros_per_round,
+        ]
+        .map(dollars);
+        let landed = self.usd_micros_per_accepted.map_or_else(
+            || "nothing landed yet".to_owned(),
+            |each| format!("{} for each that landed", dollars(each)),
+        );
+        format!("{spent} spent: {ticket} a ticket, {round} a round, {landed}")
+    }
 }
 
 /// What became of findings.
@@ -89,11 +134,7 @@ pub fn insights(tickets: &[Ticket]) -> Insights {
     paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     paths.truncate(PATHS_MAX);
     all.paths = paths;
-    all.usd_micros_per_accepted = all
-        .spent
-        .usd_micros
-        .checked_div(all.accepted.into())
-        .unwrap_or_default();
+    all.costs = Costs::of(tickets);
     all.rules = rules(tickets);
     all
 }
@@ -108,7 +149,6 @@ impl Insights {
         self.tickets += 1;
         self.accepted += u32::from(ticket.stage == Stage::Done);
         self.escalated += u32::from(ticket.stage == Stage::Escalated);
-        self.spent = self.spent.plus(ticket.spent.ticket);
         if let Some(round) = ticket.rounds.iter().find(|round| round.verdict.approved) {
             *self.rounds_to_approval.entry(round.number).or_default() += 1;
         }

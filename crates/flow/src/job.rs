@@ -81,6 +81,9 @@ pub struct OpenJob {
     /// The agent that shall have it, where somebody was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// That agent stands in for one that cannot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stand_in: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

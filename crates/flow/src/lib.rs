@@ -5,11 +5,13 @@
 //! (the time is in the event) and no randomness, so replaying a ticket's events gives the ticket.
 
 pub mod advance;
+pub mod bound;
 pub mod brief;
 pub mod dialect;
 pub mod epic;
 pub mod event;
 pub mod export;
+pub mod forecast;
 pub mod graph;
 pub mod insight;
 pub mod job;
@@ -22,7 +24,7 @@ pub mod time;
 pub mod usage;
 pub mod verdict;
 
-pub use advance::{Refused, Step, advance, choices, open, over_day, replay};
+pub use advance::{Refused, Step, advance, choices, open, over_day, replay, stand_in};
 pub use event::{Actor, Event, Role, What};
 pub use job::{Effect, NewJob, Task};
 pub use policy::Policy;

@@ -1,8 +1,11 @@
 //! A ticket's story in sentences: what an event came to, for people who watch or read the log.
 
 use crate::event::{AnswerOutcome, Event, What};
-use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Ticket};
-use crate::usage::{dollars, estimate};
+use crate::forecast::{left, left_text};
+use crate::ledger::Evolution;
+use crate::policy::Policy;
+use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Submission, Ticket};
+use crate::usage::{Usage, dollars};
 
 /// One sentence of the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +32,20 @@ pub fn short(commit: &str) -> &str {
 }
 
 /// What happened between two versions of a ticket.
-pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Sentence> {
+pub fn narrate(
+    before: Option<&Ticket>,
+    event: &Event,
+    after: &Ticket,
+    policy: &Policy,
+) -> Vec<Sentence> {
     // A verdict opens the next round; the event itself belongs to the one before.
     let round = before.map_or(after.round, |ticket| ticket.round);
-    let mut story = vec![event_itself(event, round, after)];
+    let mut story = vec![event_itself(event, round, after, policy)];
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
     if after.rounds.len() > rounds_before {
         story.extend(verdict(after));
     }
+    story.extend(taken_over(before, after));
     let newly =
         |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
     if newly(Stage::Escalated) {
@@ -64,7 +73,7 @@ pub fn narrate(before: Option<&Ticket>, event: &Event, after: &Ticket) -> Vec<Se
     clippy::too_many_lines,
     reason = "a table: one sentence for each event"
 )]
-fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
+fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> Sentence {
     let who = &event.by.agent;
     match &event.what {
         What::Created { spec, .. } => plain("created", format!("{}: {}", after.stage, spec.title)),
@@ -86,10 +95,11 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
         What::Started { lease } => {
             let task = after.jobs.iter().find(|job| job.serial == lease.serial);
             let task = task.map_or("job", |job| job.task.queue());
-            let cost = (task == "build").then(|| estimate(&after.rounds)).flatten();
-            let cost =
-                cost.map(|one| format!(" (about {} a round so far)", dollars(one.usd_micros)));
-            let cost = cost.unwrap_or_default();
+            let cost = if task == "build" {
+                so_far(after, policy)
+            } else {
+                String::new()
+            };
             plain(
                 "started",
                 format!("round {round}: {task} started by {who}{cost}"),
@@ -100,14 +110,15 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
         } => plain(
             "submitted",
             format!(
-                "round {round}: {who} submitted {} ({}{})",
+                "round {round}: {who} submitted {} ({}{}){}",
                 short(&submission.commit),
                 counted(submission.files.len(), "file"),
                 if usage.usd_micros > 0 {
                     format!(", {}", dollars(usage.usd_micros))
                 } else {
                     String::new()
-                }
+                },
+                signed_as(submission)
             ),
         ),
         What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
@@ -160,6 +171,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
             "lease_lost",
             format!("job {} lost its worker and goes back", lease.serial),
         ),
+        What::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
         What::HelpRequested { why } => urgent(
             "help_requested",
             format!("{who} asks for help: {}", findings::one_line(why)),
@@ -179,6 +191,41 @@ fn event_itself(event: &Event, round: u32, after: &Ticket) -> Sentence {
         ),
         What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
     }
+}
+
+/// A commit's name is what its maker wrote; who was at work is known better.
+fn signed_as(submission: &Submission) -> String {
+    match submission.signed_as.as_slice() {
+        [] => String::new(),
+        names => format!(", with commits signed as {}", names.join(", ")),
+    }
+}
+
+/// What rounds have cost, and what is left, before the next is paid for.
+fn so_far(ticket: &Ticket, policy: &Policy) -> String {
+    let add = |sum: u64, cost: u64| sum.saturating_add(cost);
+    let rounds = ticket.rounds.iter().map(|round| round.usage.usd_micros);
+    let Some(mean) = rounds.fold(0, add).checked_div(ticket.rounds.len() as u64) else {
+        return String::new();
+    };
+    // The day's sum is known to whoever runs the ticket, not to the ticket.
+    let mut left = left(ticket, policy, Usage::default());
+    left.retain(|one| one.scope != "day");
+    let (cost, left) = (dollars(mean), left_text(&left));
+    format!(" (about {cost} a round so far; {left})")
+}
+
+/// A job that has just gone to somebody else than whose it was.
+fn taken_over(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
+    let known = before.map_or(0, |ticket| ticket.jobs_ordered);
+    let mut jobs = after.jobs.iter();
+    let job = jobs.find(|job| job.serial > known && job.stand_in)?;
+    let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
+    let task = job.task.queue();
+    Some(plain(
+        "taken_over",
+        format!("{agent} stands in, and takes over: {task}"),
+    ))
 }
 
 fn checks(results: &[CheckResult]) -> Sentence {
@@ -241,10 +288,23 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")),
         )
     }];
+    let line = after.ledger.evolution(round.number).pop();
+    story.extend(line.and_then(|line| evolution(&line)));
     if let Some(text) = &round.verdict.disagreement {
         story.push(plain("disagreement", format!("disagreement: {text}")));
     }
     story
+}
+
+/// How the findings stand after the round, leaving out what is none.
+fn evolution(line: &Evolution) -> Option<Sentence> {
+    let counts = Evolution::HEAD.iter().zip(line.cells()).skip(1);
+    let words: Vec<String> = counts
+        .filter(|(_, n)| *n > 0)
+        .map(|(word, n)| format!("{n} {word}"))
+        .collect();
+    let text = format!("findings of round {}: {}", line.round, words.join(", "));
+    (!words.is_empty()).then(|| plain("evolution", text))
 }
 
 fn escalation(after: &Ticket) -> Option<Sentence> {

@@ -1,9 +1,13 @@
 //! The numbers and switches that decisions are made by. Every field has a default; every preset
 //! is one of the designs that this project unites.
 
+mod fallback;
+mod limits;
 pub mod pattern;
 mod seat;
 
+pub use fallback::Fallback;
+pub use limits::Limits;
 pub use seat::{Scope, SeatSpec};
 
 use std::collections::BTreeMap;
@@ -53,6 +57,8 @@ pub struct Policy {
     pub network: Networks,
     pub limits: Limits,
     pub budget: Budget,
+    #[serde(skip_serializing_if = "Fallback::is_empty")]
+    pub fallback: Fallback,
 }
 
 impl Default for Policy {
@@ -85,6 +91,7 @@ impl Default for Policy {
             network: Networks::default(),
             limits: Limits::default(),
             budget: Budget::default(),
+            fallback: Fallback::default(),
         }
     }
 }
@@ -324,65 +331,6 @@ pub enum Network {
     Off,
 }
 
-/// Bounds that are not rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    pub retries_max: u32,
-    pub backoff_secs: u64,
-    pub backoff_secs_max: u64,
-    pub unusable_reviews_max: u32,
-    pub red_checks_max: u32,
-    pub conflicts_max: u32,
-    pub stale_max: u32,
-    pub unfixed_max: u32,
-    /// Commits that the landing queue tries together.
-    pub batch_max: u32,
-    pub lease_secs: u64,
-    pub build_secs: u64,
-    pub check_secs: u64,
-    pub review_secs: u64,
-    pub verify_secs: u64,
-    pub merge_secs: u64,
-    pub idle_secs: u64,
-    pub output_bytes_max: u64,
-    /// Findings of one review beyond these are counted, not kept.
-    pub findings_max: u32,
-    pub queue_max: u32,
-    pub heartbeat_secs: u64,
-    pub watchdog_secs: u64,
-    pub poll_secs: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            retries_max: 5,
-            backoff_secs: 2,
-            backoff_secs_max: 300,
-            unusable_reviews_max: 2,
-            red_checks_max: 3,
-            conflicts_max: 3,
-            stale_max: 5,
-            unfixed_max: 2,
-            batch_max: 8,
-            lease_secs: 60,
-            build_secs: 1_800,
-            check_secs: 900,
-            review_secs: 900,
-            verify_secs: 600,
-            merge_secs: 900,
-            idle_secs: 600,
-            output_bytes_max: 64 * 1024 * 1024,
-            findings_max: 200,
-            queue_max: 100,
-            heartbeat_secs: 600,
-            watchdog_secs: 60,
-            poll_secs: 30,
-        }
-    }
-}
-
 impl Policy {
     /// The names that [`Policy::preset`] knows.
     pub const PRESETS: [&'static str; 7] = [
@@ -561,26 +509,6 @@ impl Policy {
         if weights.iter().all(|(_, value)| *value == 0) {
             found.push("weights are all 0: at least one must count".to_owned());
         }
-    }
-}
-
-impl Limits {
-    fn problems(&self, found: &mut Vec<String>) {
-        const WEEK: u64 = 7 * 86_400;
-        within(found, "limits.lease_secs", self.lease_secs, 1..=86_400);
-        for (name, value) in [
-            ("limits.build_secs", self.build_secs),
-            ("limits.check_secs", self.check_secs),
-            ("limits.review_secs", self.review_secs),
-            ("limits.verify_secs", self.verify_secs),
-            ("limits.merge_secs", self.merge_secs),
-            ("limits.idle_secs", self.idle_secs),
-        ] {
-            within(found, name, value, 1..=WEEK);
-        }
-        within(found, "limits.retries_max", self.retries_max, 0..=100);
-        within(found, "limits.batch_max", self.batch_max, 1..=100);
-        within(found, "limits.findings_max", self.findings_max, 1..=10_000);
     }
 }
 

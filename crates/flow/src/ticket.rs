@@ -248,6 +248,9 @@ pub struct Ticket {
     /// The model families of those who built, as far as they are known.
     #[serde(default)]
     pub families: BTreeSet<String>,
+    /// Those who built, as they are written in the policy or on the command line.
+    #[serde(default)]
+    pub builders: BTreeSet<String>,
     pub spent: Spent,
     /// Raised by a person for this ticket; takes the policy's place.
     pub budget: Option<Budget>,
@@ -357,6 +360,9 @@ pub struct Submission {
     pub diff_id: String,
     /// Principals and committers of the range.
     pub authors: BTreeSet<String>,
+    /// Names on commits of the range that are not those of whoever was at work; nobody proved them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed_as: Vec<String>,
     pub files: Vec<String>,
     /// Added and removed together.
     pub lines_changed: u32,

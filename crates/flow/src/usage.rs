@@ -63,19 +63,6 @@ pub struct Budget {
     pub day: Caps,
 }
 
-/// What a round of this ticket may cost, by those it has had.
-pub fn estimate(rounds: &[crate::ticket::Round]) -> Option<Usage> {
-    let n = u64::try_from(rounds.len()).ok().filter(|n| *n > 0)?;
-    let sum = rounds
-        .iter()
-        .fold(Usage::default(), |sum, round| sum.plus(round.usage));
-    Some(Usage {
-        usd_micros: sum.usd_micros / n,
-        tokens: sum.tokens / n,
-        wall_ms: sum.wall_ms / n,
-    })
-}
-
 /// `1234567` micros as `$1.23`.
 pub fn dollars(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)

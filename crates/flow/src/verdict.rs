@@ -10,6 +10,9 @@ use crate::ledger::Entry;
 use crate::policy::{MinorOnly, Policy, Votes};
 use crate::ticket::{Seat, SeatAnswer, Ticket};
 
+/// Of the findings that hold a verdict up, in its own words.
+const IDS_SHOWN_MAX: usize = 12;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub approved: bool,
@@ -147,9 +150,19 @@ fn must_fix_gate(open: &[&Entry], on: bool) -> Option<Gate> {
     let why = if held.is_empty() {
         "none is open".to_owned()
     } else {
-        format!("open: {}", held.join(", "))
+        format!("open: {}", first_few(&held))
     };
     Some(gate("no open must-fix", held.is_empty(), why))
+}
+
+/// A sentence, not a list of hundreds.
+fn first_few(ids: &[&str]) -> String {
+    let shown = ids.len().min(IDS_SHOWN_MAX);
+    let list = ids[..shown].join(", ");
+    match ids.len() - shown {
+        0 => list,
+        more => format!("{list} and {more} more"),
+    }
 }
 
 fn blocking_gate(ticket: &Ticket) -> Gate {

@@ -44,6 +44,8 @@ pub struct Ask {
     pub queues: Vec<String>,
     /// Jobs for a named agent are given to it alone.
     pub agent: String,
+    /// Only jobs for that agent, none that anybody may have.
+    pub own_only: bool,
     /// The worker that will hold the lease; by its name others tell whether it lives.
     pub holder: String,
     pub provider: Option<String>,

@@ -107,7 +107,8 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
         .hint(format!("countersign ticket show {id}")));
     };
     let waiting = escalations::waiting(&office, &stored).await?;
-    desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored}));
+    let evolution = ticket::evolution_lines(&stored.ticket);
+    desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "evolution": evolution}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
         desktop.out.line(line);
     }
@@ -131,6 +132,7 @@ pub fn explain(
     );
     lines.extend(ticket::rounds(ticket));
     lines.extend(ticket::ledger(ticket));
+    lines.extend(ticket::evolution(ticket));
     lines.push("\ndecide".to_owned());
     for choice in &waiting.choices {
         let needs_why = matches!(*choice, "accept" | "reject");

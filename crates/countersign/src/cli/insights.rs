@@ -2,32 +2,94 @@
 
 use std::collections::BTreeMap;
 
+use engine::git::Repository;
 use flow::insight::{Fates, Insights};
-use flow::usage::dollars;
 
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
+use crate::operations::Office;
+use crate::operations::house_rules::{self, Answer, HouseRule};
 use crate::operations::insights::gather;
+use crate::operations::project::open;
 
-pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
+#[derive(Clone, Copy, Debug, clap::Subcommand)]
+pub enum Verb {
+    /// Accept a proposed rule: every later build brief in this repository carries it.
+    Accept {
+        /// Its number in `countersign insights`.
+        number: usize,
+    },
+    /// Turn a proposed rule down; it is not proposed again.
+    Reject {
+        /// Its number in `countersign insights`.
+        number: usize,
+    },
+    /// Take an accepted rule back.
+    Withdraw {
+        /// Its id in `countersign insights`.
+        id: i64,
+    },
+}
+
+pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
-    let all = gather(&office).await?;
-    desktop.out.answer(&all);
-    for line in describe(&all) {
+    let git = open(&office.surroundings, &desktop.directory).await;
+    let Some(verb) = verb else {
+        return show(&office, git.ok().as_ref(), desktop).await;
+    };
+    let git = git?;
+    let proposed = gather(&office).await?.rules;
+    let (word, text) = match verb {
+        Verb::Accept { number } => {
+            let rule = house_rules::answer(&office, &git, proposed, number, Answer::Accepted);
+            ("accepted", rule.await?.text)
+        }
+        Verb::Reject { number } => {
+            let rule = house_rules::answer(&office, &git, proposed, number, Answer::Rejected);
+            ("rejected", rule.await?.text)
+        }
+        Verb::Withdraw { id } => (
+            "withdrawn",
+            house_rules::withdraw(&office, &git, id).await?.text,
+        ),
+    };
+    let by = &office.surroundings.person;
+    desktop.out.line(format!("{word} by {by}: {text}"));
+    desktop
+        .out
+        .answer(&serde_json::json!({"answer": word, "rule": text, "by": by}));
+    Ok(Exit::Done)
+}
+
+/// Outside of a repository nothing is accepted, and all proposals are shown.
+async fn show(
+    office: &Office,
+    git: Option<&Repository>,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
+    let mut all = gather(office).await?;
+    let mut accepted = Vec::new();
+    if let Some(git) = git {
+        accepted = house_rules::accepted(office, git).await?;
+        all.rules = house_rules::unanswered(office, git, all.rules).await?;
+    }
+    let mut answer = serde_json::to_value(&all).unwrap_or_default();
+    answer["accepted_rules"] = serde_json::json!(accepted);
+    desktop.out.answer(&answer);
+    for line in describe(&all, &accepted) {
         desktop.out.line(line);
     }
     Ok(Exit::Done)
 }
 
-fn describe(all: &Insights) -> Vec<String> {
+fn describe(all: &Insights, accepted: &[HouseRule]) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} tickets, {} landed, {} wait for a person; {} spent, {} for each that landed",
+        "{} tickets, {} landed, {} wait for a person; {}",
         all.tickets,
         all.accepted,
         all.escalated,
-        dollars(all.spent.usd_micros),
-        dollars(all.usd_micros_per_accepted),
+        all.costs.text(),
     )];
     let rounds = all.rounds_to_approval.iter();
     let rounds: Vec<String> = rounds
@@ -52,10 +114,19 @@ fn describe(all: &Insights) -> Vec<String> {
         lines.extend(columns(&rows.collect::<Vec<_>>()));
     }
     if !all.rules.is_empty() {
-        lines.push("\nrules to consider; accepted is what you put into `rules` in countersign.toml on the base".to_owned());
+        lines.push("\nrules to consider: countersign insights accept N, or reject N".to_owned());
     }
-    for rule in &all.rules {
-        lines.push(format!("  {:?},  # {}", rule.text, rule.because));
+    for (at, rule) in all.rules.iter().enumerate() {
+        lines.push(format!("  {}. {}", at + 1, rule.text));
+        lines.push(format!("     {}", rule.because));
+    }
+    if !accepted.is_empty() {
+        let head = "\nrules in every build brief here: countersign insights withdraw ID";
+        lines.push(head.to_owned());
+    }
+    for rule in accepted {
+        let (id, by, at) = (rule.id, &rule.by, rule.at.iso());
+        lines.push(format!("  {id}  {} ({by}, {at})", rule.text));
     }
     lines
 }

@@ -14,7 +14,7 @@ use super::out::Out;
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, escalations, run};
+use crate::operations::{Office, escalations, forecasts, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -29,9 +29,9 @@ pub struct Args {
     /// `scripted:FILE`.
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
-    /// Who reviews.
-    #[arg(long, value_name = "AGENT")]
-    reviewer: Option<String>,
+    /// Who reviews; may be given several times, one for each seat.
+    #[arg(long = "reviewer", value_name = "AGENT")]
+    reviewers: Vec<String>,
     /// Who verifies single findings [default: the reviewer's program, started afresh].
     #[arg(long, value_name = "AGENT")]
     verifier: Option<String>,
@@ -92,7 +92,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let asked = Asked {
         base: args.base.or_else(|| epic.as_ref()?.base.clone()),
         builder: args.builder,
-        reviewer: args.reviewer,
+        reviewers: args.reviewers,
         verifier: args.verifier,
         checks: args.checks,
         max_rounds: args.max_rounds,
@@ -118,16 +118,33 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if begun.resumed {
         desktop.out.line(format!("{} goes on", begun.id));
     }
+    foretell(&office, &shop, &begun.id, desktop).await?;
     let mut ticket = drive(&shop, &begun.id).await?;
     let mut exit = finish(&office, &ticket, desktop).await?;
     while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
         ticket = settled;
         if ticket.stage.is_at_work() {
+            foretell(&office, &shop, &begun.id, desktop).await?;
             ticket = drive(&shop, &begun.id).await?;
         }
         exit = finish(&office, &ticket, desktop).await?;
     }
     Ok(exit)
+}
+
+/// What the round that begins may cost, where one begins.
+async fn foretell(
+    office: &Office,
+    shop: &Workshop,
+    id: &TicketId,
+    desktop: &Desktop,
+) -> Result<(), Failure> {
+    let stage = office.desk.ticket(id).await?.ticket.stage;
+    if stage.is_at_work() && !desktop.out.json {
+        let forecast = forecasts::before_run(office, shop, id).await?;
+        desktop.out.line(forecast.text());
+    }
+    Ok(())
 }
 
 /// What a run would do, told without a store, a repository or an agent.
@@ -204,7 +221,8 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
     let stored = office.desk.ticket(&ticket.id).await?;
     let ticket = &stored.ticket;
     let exit = exit_of(ticket);
-    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket}));
+    let forecast = forecasts::of_ticket(office, &stored).await?;
+    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket, "forecast": forecast, "evolution": ticket::evolution_lines(ticket)}));
     if out.json {
         return Ok(exit);
     }
@@ -213,6 +231,7 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
     for line in ticket::rounds(ticket)
         .into_iter()
         .chain(ticket::ledger(ticket))
+        .chain(ticket::evolution(ticket))
     {
         out.line(line);
     }

@@ -4,7 +4,7 @@ use flow::Stage;
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, Scope, escalations, tickets};
+use crate::operations::{Page, Scope, escalations, insights, tickets};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;
@@ -28,11 +28,13 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         tickets::list(&office, at_work, &page).await?.items
     };
     let pauses = tickets::pauses(&office).await?;
+    let costs = insights::costs(&office).await?;
     desktop.out.answer(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.word(), count)).collect::<std::collections::BTreeMap<_, _>>(),
         "waiting": waiting.items,
         "working": working,
         "pauses": pauses,
+        "costs": costs,
     }));
     let out = &desktop.out;
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
@@ -50,6 +52,9 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
             counts.join(", ")
         )
     });
+    if total > 0 {
+        out.line(costs.text());
+    }
     if !working.is_empty() {
         out.line("\nat work");
     }

@@ -11,7 +11,7 @@ use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
 use crate::operations::tickets::BudgetScope;
-use crate::operations::{Page, Stored, run, tickets};
+use crate::operations::{Page, Stored, forecasts, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
@@ -228,14 +228,18 @@ async fn list(stages: Vec<Stage>, page: &Page, desktop: &Desktop) -> Result<Exit
 async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     let stored = office.ticket(id).await?;
-    let last = stored.ticket.rounds.last().map_or(0, |round| round.number);
     let mut answer = serde_json::to_value(&stored).unwrap_or_default();
-    answer["evolution"] = serde_json::json!(stored.ticket.ledger.evolution(last));
+    answer["evolution"] = serde_json::json!(evolution_lines(&stored.ticket));
+    let forecast = forecasts::of_ticket(&office, &stored).await?;
+    answer["forecast"] = serde_json::json!(forecast);
     desktop.out.answer(&answer);
     if !desktop.out.json {
         let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
         for line in describe(&stored) {
             desktop.out.line(line);
+        }
+        if !stored.ticket.stage.is_terminal() {
+            desktop.out.line(format!("\n{}", forecast.text()));
         }
         if !artefacts.is_empty() {
             desktop.out.line("\nartefacts");
@@ -303,13 +307,16 @@ fn describe(stored: &Stored) -> Vec<String> {
     lines
 }
 
+/// One line a round, for programs.
+pub fn evolution_lines(ticket: &Ticket) -> Vec<Evolution> {
+    let last = ticket.rounds.last().map_or(0, |round| round.number);
+    ticket.ledger.evolution(last)
+}
+
 /// How the findings came and went, round by round.
 pub fn evolution(ticket: &Ticket) -> Vec<String> {
-    let Some(last) = ticket.rounds.last() else {
-        return Vec::new();
-    };
-    let lines = ticket.ledger.evolution(last.number);
-    if ticket.ledger.entries.is_empty() {
+    let lines = evolution_lines(ticket);
+    if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
     let head: Vec<String> = Evolution::HEAD

@@ -8,52 +8,21 @@ use std::sync::Arc;
 use engine::agent::installed::{self, Place};
 use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
 use engine::process::find_program;
-use engine::workshop::{Crew, Member};
+use engine::workshop::Member;
 
 use crate::failure::Failure;
-use crate::settings::file::{self, Agent as Described, Project as Written};
+use crate::settings::file::{Agent as Described, Project as Written};
 use crate::settings::{Surroundings, passed_on};
 
 /// What is looked at to find an agent.
-struct Finder<'a> {
-    written: &'a Written,
-    surroundings: &'a Surroundings,
-    directory: &'a Path,
-}
-
-pub async fn crew(
-    written: &Written,
-    surroundings: &Surroundings,
-    directory: &Path,
-) -> Result<Crew, Failure> {
-    let finder = Finder {
-        written,
-        surroundings,
-        directory,
-    };
-    let builder = named(written.builder.as_deref(), "builder")?;
-    let reviewer = named(written.reviewer.as_deref(), "reviewer")?;
-    let verifier = written.verifier.as_deref().unwrap_or(reviewer);
-    Ok(Crew {
-        builder: finder.member(builder, "builder").await?,
-        reviewer: finder.member(reviewer, "reviewer").await?,
-        verifier: finder.member(verifier, "verifier").await?,
-    })
-}
-
-fn named<'a>(name: Option<&'a str>, role: &str) -> Result<&'a str, Failure> {
-    name.ok_or_else(|| {
-        Failure::usage(format!("no {role} is named"))
-            .hint(format!(
-                "say who with --{role} AGENT, or `{role} = \"…\"` in {}",
-                file::NAME
-            ))
-            .hint(forms())
-    })
+pub struct Finder<'a> {
+    pub written: &'a Written,
+    pub surroundings: &'a Surroundings,
+    pub directory: &'a Path,
 }
 
 /// Every way to name an agent.
-fn forms() -> String {
+pub fn forms() -> String {
     let names: Vec<&str> = known::ALL.iter().map(|cli| cli.name).collect();
     format!(
         "agents: {} (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md",
@@ -62,7 +31,7 @@ fn forms() -> String {
 }
 
 impl Finder<'_> {
-    async fn member(&self, spec: &str, role: &str) -> Result<Member, Failure> {
+    pub async fn member(&self, spec: &str, role: &str) -> Result<Member, Failure> {
         let found = self.find(spec).await.map_err(|failure| Failure {
             message: format!("{role}: {}", failure.message),
             ..failure

@@ -140,12 +140,13 @@ pub async fn submit(
         )
         .hint("answer it with submit_review_result"));
     }
-    let (git, rules) = project::rules(office, ticket).await?;
+    let (git, rules) = project::of_ticket(office, ticket).await?;
     let branch = said
         .branch_name
         .clone()
         .unwrap_or_else(|| branch_of(ticket));
-    let put = engine::perform::put_forward(&git, &rules, ticket, &branch).await?;
+    let put =
+        engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
     let desk = &office.desk;
     let guest = speaker.guest();
     let (policy, said) = (&rules.policy, of_builder(said));
@@ -219,7 +220,7 @@ pub async fn in_hand(
 async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
     let stored = &errand.stored;
     let ticket = &stored.ticket;
-    let (_, rules) = project::rules(office, ticket).await?;
+    let (_, rules) = project::of_ticket(office, ticket).await?;
     let (policy, house) = (&rules.policy, &rules.house);
     let (brief, commit) = match &errand.task {
         Task::Review { seat, commit, .. } => (

@@ -10,6 +10,8 @@ use crate::settings::Surroundings;
 /// Said at the start of a run whose policy goes without a sandbox.
 pub const GOES_WITHOUT: &str = "isolation = \"manifest\": agents run with your own rights, and what a reviewer changes is found out afterwards";
 
+const WHAT_HELPS: &str = "allow user namespaces, install bubblewrap, or use Linux 6.12 or newer; docs/sandbox.md says how";
+
 /// The first rung that holds; an error where none does, because nothing runs unconfined unasked.
 pub async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
     let mut tried = Vec::new();
@@ -29,7 +31,7 @@ pub async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
         }
     }
     Err(failure
-        .hint("allow user namespaces, install bubblewrap, or use Linux 6.12 or newer; docs/sandbox.md says how")
+        .hint(WHAT_HELPS)
         .hint("or go without, at your own risk: isolation = \"manifest\" in [policy]"))
 }
 
@@ -51,9 +53,7 @@ pub async fn examine(surroundings: &Surroundings) -> Result<String, String> {
     let lines = lines.join("; ");
     match best {
         Some(rung) => Ok(format!("agents run on the rung {rung}: {lines}")),
-        None => Err(format!(
-            "agents cannot be confined: {lines}; see docs/sandbox.md"
-        )),
+        None => Err(format!("agents cannot be confined: {lines}; {WHAT_HELPS}")),
     }
 }
 

@@ -53,7 +53,7 @@ pub async fn build(
         ticket,
         asked: Asked {
             builder: Some(agent.clone()),
-            reviewer: Some(agent),
+            reviewers: vec![agent],
             ..Asked::default()
         },
         data_dir: root.join("data"),

@@ -86,7 +86,7 @@ impl Teller {
             Some(ticket) => flow::advance(ticket, event, policy),
         };
         let Ok(step) = step else { return Vec::new() };
-        let story = narrate(self.ticket.as_ref(), event, &step.ticket);
+        let story = narrate(self.ticket.as_ref(), event, &step.ticket, policy);
         self.ticket = Some(step.ticket);
         story
     }

@@ -157,6 +157,7 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
             principal: token.principal,
             role,
             family: token.family,
+            written: None,
         },
         ticket: token.ticket,
     })

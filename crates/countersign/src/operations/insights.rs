@@ -1,6 +1,6 @@
 //! What all tickets together teach.
 
-use flow::insight::{Insights, insights};
+use flow::insight::{Costs, Insights, insights};
 use store::{Page, TicketQuery};
 
 use super::Office;
@@ -9,11 +9,24 @@ use crate::failure::Failure;
 /// How many tickets are looked at, the newest first.
 const TICKETS_MAX: usize = 10_000;
 const PAGE: u32 = 500;
+/// For a glance, as `status` is.
+const GLANCE_MAX: usize = 200;
 
 pub async fn gather(office: &Office) -> Result<Insights, Failure> {
+    of_newest(office, TICKETS_MAX).await
+}
+
+/// What the newest tickets have cost.
+pub async fn costs(office: &Office) -> Result<Costs, Failure> {
+    Ok(of_newest(office, GLANCE_MAX).await?.costs)
+}
+
+async fn of_newest(office: &Office, tickets_max: usize) -> Result<Insights, Failure> {
     let (mut tickets, mut after) = (Vec::new(), None);
-    while tickets.len() < TICKETS_MAX {
-        let page = Page { after, most: PAGE };
+    while tickets.len() < tickets_max {
+        let left = u32::try_from(tickets_max - tickets.len()).unwrap_or(PAGE);
+        let most = left.min(PAGE);
+        let page = Page { after, most };
         let rows = office
             .desk
             .store

@@ -15,7 +15,7 @@ use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
 use flow::{Policy, Ticket};
 
-use super::{Office, agents, confinement};
+use super::{Office, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -25,7 +25,8 @@ use crate::settings::file::{self, Project as Written};
 pub struct Asked {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
@@ -46,12 +47,12 @@ pub async fn furnish(
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let written = over(written, asked);
+    let mut written = over(written, asked);
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = agents::crew(&written, &office.surroundings, &directory).await?;
-    let project = project(base_branch, written)?;
+    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
+    let project = project(office, &git, base_branch, written).await?;
     let surroundings = &office.surroundings;
     let host = Host {
         data_dir: surroundings.data_dir.clone(),
@@ -83,7 +84,7 @@ pub async fn furnish(
 }
 
 /// The rules of the repository that a ticket belongs to, for work that others do.
-pub async fn rules(office: &Office, ticket: &Ticket) -> Result<(Repository, Project), Failure> {
+pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, Project), Failure> {
     let context = &ticket.spec.context;
     let place = context.repository.as_deref().ok_or_else(|| {
         Failure::usage(format!("{} belongs to no repository", ticket.id))
@@ -95,7 +96,8 @@ pub async fn rules(office: &Office, ticket: &Ticket) -> Result<(Repository, Proj
         ..Asked::default()
     };
     let (base_branch, written, _) = settings(office, &git, &asked).await?;
-    Ok((git, project(base_branch, written)?))
+    let project = project(office, &git, base_branch, written).await?;
+    Ok((git, project))
 }
 
 /// Puts a new ticket into the repository that is named, and says by which policy it will be decided.
@@ -111,18 +113,37 @@ pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Pol
     Ok(written.policy)
 }
 
-fn project(base_branch: String, written: Written) -> Result<Project, Failure> {
+async fn project(
+    office: &Office,
+    git: &Repository,
+    base_branch: String,
+    written: Written,
+) -> Result<Project, Failure> {
     let commands = written.checks.iter().map(|check| check.command.clone());
     Ok(Project {
         base_branch,
         house: House {
-            rules: written.rules,
+            rules: rules(office, git, written.rules).await?,
             checks: commands.collect(),
         },
         checks: written.checks.into_iter().map(check).collect(),
         setup: setup(written.setup)?,
         policy: written.policy,
     })
+}
+
+/// The project's own, and those that persons have accepted since.
+async fn rules(
+    office: &Office,
+    git: &Repository,
+    mut rules: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    for rule in house_rules::accepted(office, git).await? {
+        if !rules.contains(&rule.text) {
+            rules.push(rule.text);
+        }
+    }
+    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
@@ -243,10 +264,16 @@ fn over(written: Written, asked: &Asked) -> Written {
             .collect();
     }
     written.builder = asked.builder.clone().or(written.builder);
-    written.reviewer = asked.reviewer.clone().or(written.reviewer);
+    if !asked.reviewers.is_empty() {
+        written.reviewers.clone_from(&asked.reviewers);
+        for seat in &mut written.policy.reviewers {
+            seat.agent = None;
+        }
+    }
     written.verifier = asked.verifier.clone().or(written.verifier);
     written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
     written.policy.land = asked.land.unwrap_or(written.policy.land);
+    written.policy.seat(&written.reviewers);
     written
 }
 

@@ -242,6 +242,7 @@ pub fn ask(speaker: &Speaker) -> Ask {
         provider: None,
         ticket: None,
         lease: LEASE,
+        own_only: false,
         most: 1,
     }
 }

@@ -16,7 +16,7 @@ pub const CHECK_SECS_DEFAULT: u64 = 900;
 struct Written {
     base: Option<String>,
     builder: Option<String>,
-    reviewer: Option<String>,
+    reviewer: Option<OneOrMore>,
     verifier: Option<String>,
     rules: Vec<String>,
     families: BTreeMap<String, String>,
@@ -25,6 +25,25 @@ struct Written {
     setup: WrittenSetup,
     preset: Option<String>,
     policy: Policy,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a reviewer is an agent, or a list of them: one for each seat"
+)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn list(self) -> Vec<String> {
+        match self {
+            Self::One(name) => vec![name],
+            Self::More(names) => names,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -84,7 +103,8 @@ pub struct Check {
 pub struct Project {
     pub base: Option<String>,
     pub builder: Option<String>,
-    pub reviewer: Option<String>,
+    /// One for all seats, or one for each in turn.
+    pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub rules: Vec<String>,
     /// Agents as they are written here, and their models' families.
@@ -120,7 +140,7 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
     Ok(Project {
         base: written.base,
         builder: written.builder,
-        reviewer: written.reviewer,
+        reviewers: written.reviewer.map(OneOrMore::list).unwrap_or_default(),
         verifier: written.verifier,
         rules: written.rules,
         families: written.families,

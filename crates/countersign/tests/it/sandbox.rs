@@ -155,6 +155,15 @@ fn a_run_that_forks_without_end_is_bounded() {
     }
 }
 
+/// The one outside shares the mounts that the one inside is still putting together.
+#[test]
+fn a_root_that_takes_long_to_build_is_waited_for() {
+    let mut ground = Ground::new(Rung::Native, Who::Ourselves, Network::On);
+    let (code, said) = ground.say_in_a_large_root();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("it began"), "{said}");
+}
+
 /// Whoever left group, session and environment, ignores every polite request or holds the pipe.
 const CLINGERS: &str = "trap '' TERM INT HUP
 (setsid env -i sleep 613 >/dev/null 2>&1 </dev/null &)

@@ -183,14 +183,31 @@ impl World {
         ran.json()
     }
 
+    /// The same behind another program, which becomes it.
+    pub fn call_behind(&self, front: &[&str], words: &[&str]) -> Ran {
+        let (program, before) = front.split_first().unwrap();
+        let mut all: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
+        all.push(env!("CARGO_BIN_EXE_countersign").to_owned());
+        all.extend(self.words(words));
+        self.spawn(program.as_ref(), all).wait(DEADLINE)
+    }
+
     pub fn start(&self, words: &[&str]) -> Running {
+        self.spawn(
+            env!("CARGO_BIN_EXE_countersign").as_ref(),
+            self.words(words),
+        )
+    }
+
+    /// With the data directory and the database of this world.
+    fn words(&self, words: &[&str]) -> Vec<String> {
         let data = self.data.to_str().unwrap().to_owned();
         let mut all = vec!["--data-dir".to_owned(), data];
         if let Some(database) = &self.database {
             all.extend(["--database".to_owned(), database.clone()]);
         }
         all.extend(words.iter().map(|word| (*word).to_owned()));
-        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), all)
+        all
     }
 
     /// Runs Countersign with no data directory but the one that the words name.

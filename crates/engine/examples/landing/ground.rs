@@ -187,6 +187,7 @@ impl Ground {
             base: base.to_owned(),
             base_tree: tree(base),
             diff_id: commit.to_owned(),
+            signed_as: Vec::new(),
             authors: BTreeSet::new(),
             files: vec!["a".to_owned()],
             ..Submission::default()
@@ -226,6 +227,7 @@ impl Ground {
         let ask = Ask {
             queues: vec![queue.to_owned()],
             agent: by.agent.clone(),
+            own_only: false,
             holder: self.shop.worker.clone(),
             provider: None,
             ticket: Some(id.clone()),
@@ -306,6 +308,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             builder: member("builder"),
             reviewer: member("reviewer"),
             verifier: member("verifier"),
+            others: Vec::new(),
         },
         project: Project {
             base_branch: "main".to_owned(),

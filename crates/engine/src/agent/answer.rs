@@ -7,6 +7,18 @@ use serde::de::DeserializeOwned;
 
 use super::event::last_json;
 
+/// The ticket that an answer names in a field of its own, if it does. What prose mentions is no such
+/// field: a review may speak of other tickets.
+pub fn ticket_named(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(alias = "ticket_id")]
+        ticket: String,
+    }
+    let named: Named = serde_json::from_str(last_json(text)?).ok()?;
+    Some(named.ticket).filter(|name| !name.trim().is_empty())
+}
+
 /// What a builder says about its work. All of it is a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Built {

@@ -129,6 +129,7 @@ impl Adapter for Native {
             Exit::Code(_)
             | Exit::Signal(_)
             | Exit::WallLimit
+            | Exit::DiskLimit { .. }
             | Exit::Cancelled
             | Exit::Dismissed => {
                 return None;

@@ -69,6 +69,7 @@ impl Desk {
             limits: Limits::default(),
             model: Some("some-model".to_owned()),
             session: None,
+            allotment: None,
             confinement: None,
         }
     }

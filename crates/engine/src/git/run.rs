@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
             Exit::Signal(_)
             | Exit::WallLimit
             | Exit::IdleLimit
+            | Exit::DiskLimit { .. }
             | Exit::Cancelled
             | Exit::Dismissed => Err(failed(output.exit.to_string())),
         }

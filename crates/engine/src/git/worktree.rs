@@ -65,6 +65,10 @@ impl Repository {
         let path = settle(path)?;
         let git_dir = self.registered(&path);
         let made = match (note_of(&path).exists(), git_dir, path.is_dir()) {
+            (true, Some(git_dir), true) if self.is_broken(&git_dir, branch) => {
+                self.ensure_branch(branch, start).await?;
+                self.register_again(branch, &path).await?
+            }
             (true, Some(git_dir), true) => mend(&git_dir, &path)?,
             (true, Some(git_dir), false) => self.fill(&git_dir, &path).await?,
             (true, None, true) => self.register_again(branch, &path).await?,
@@ -118,6 +122,28 @@ impl Repository {
                 .is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == pointer);
             points_here && dir.join("HEAD").exists() && dir.join("commondir").exists()
         })
+    }
+
+    /// Whether git could not tell from its records what is checked out. Another branch, or none,
+    /// is a state like any other; no branch that is there, or nothing that can be read, is not.
+    fn is_broken(&self, git_dir: &Path, branch: &str) -> bool {
+        let head = fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
+        let head = head.trim_end();
+        let ours = format!("refs/heads/{branch}");
+        match head.strip_prefix("ref: ") {
+            Some(name) if name == ours => !self.has_ref(&ours),
+            Some(name) => !name.starts_with("refs/"),
+            None => Oid::parse(head).is_none(),
+        }
+    }
+
+    /// By the files, where refs are files.
+    fn has_ref(&self, name: &str) -> bool {
+        let packed = fs::read_to_string(self.common.join("packed-refs")).unwrap_or_default();
+        let is_it = |line: &str| line.split_once(' ').is_some_and(|(_, known)| known == name);
+        self.common.join(name).is_file()
+            || self.common.join("reftable").is_dir()
+            || packed.lines().any(is_it)
     }
 
     async fn make(
@@ -297,7 +323,7 @@ fn remove_file(path: &Path) -> Result<(), Error> {
 }
 
 /// Removes whatever is there, directories that deny it included; nothing is fine.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(meta) => meta.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -6,26 +6,22 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flow::event::{Failure, Lease};
+use flow::event::Lease;
 use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
 
 use super::build::identity;
+use super::fault::{could_not_go_on, trouble, trouble_of};
 use super::{Held, Trouble, millis, room, secs};
-use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
-use crate::process::{self, Exit, Limits, RunId, end_runs};
+use crate::agent::{self, Assignment, Facts, Report, Role};
+use crate::git::remove_tree;
+use crate::process::{Exit, Limits, RunId, end_runs};
 use crate::runs;
-use crate::sandbox;
 use crate::workshop::{Member, Workshop};
 
 /// The record of a run that has ended, in that run's own directory.
 const ENDED: &str = "ended.json";
-/// How much of its complaint goes into a message.
-const COMPLAINT_CHARS_MAX: usize = 400;
-/// Where a provider does not say when it has quota again.
-const LOOK_AGAIN_MS: u64 = 15 * 60 * 1000;
-
 /// A run that came to its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -116,6 +112,9 @@ pub async fn run(
         report = once(held, member, &assignment).await?;
     }
     let usage = usage_of(&report);
+    if let Exit::DiskLimit { .. } = report.exit {
+        throw_away(held, &assignment)?;
+    }
     if let Some(trouble) = trouble_of(held, member, &report) {
         return Err(Trouble { usage, ..trouble });
     }
@@ -166,15 +165,23 @@ async fn once(
         ended: None,
     };
     runs::write(&own, &noted)?;
-    let heard = |_: &AgentEvent| {};
+    let mut observer = held.observer(assignment.role.as_str(), &member.name);
+    observer.began();
     let report = agent::run(
         &held.shop.host,
         adapter,
         assignment,
-        heard,
+        |event| observer.see(event),
         held.stop.clone(),
     );
-    let report = report.await.map_err(trouble)?;
+    let report = match report.await {
+        Ok(report) => report,
+        Err(error) => {
+            observer.ended(&error.to_string(), agent::Usage::default());
+            return Err(trouble(error));
+        }
+    };
+    observer.ended(&report.exit.to_string(), report.usage);
     noted.ended = Some(runs::Ended {
         how: report.exit.to_string(),
         wall_ms: millis(report.wall),
@@ -188,21 +195,6 @@ async fn once(
     Ok(report)
 }
 
-/// It ended before it did or said anything, and not for want of a login or of quota.
-fn could_not_go_on(report: &Report) -> bool {
-    let began = report.events.iter().any(|event| {
-        matches!(
-            event,
-            AgentEvent::Used { .. } | AgentEvent::Wrote { .. } | AgentEvent::Answered { .. }
-        )
-    });
-    let elsewhere = matches!(
-        report.trouble,
-        Some(AgentEvent::Barred { .. } | AgentEvent::OutOfQuota { .. })
-    );
-    matches!(report.exit, Exit::Code(code) if code != 0) && !began && !elsewhere
-}
-
 fn usage_of(report: &Report) -> Usage {
     let told = report.usage;
     let tokens = told.tokens_in.unwrap_or_default();
@@ -213,59 +205,21 @@ fn usage_of(report: &Report) -> Usage {
     }
 }
 
-/// Why a run is no result, whatever its exit code says.
-fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<Trouble> {
-    let name = &member.name;
-    let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
-    match &report.trouble {
-        _ if report.exit == Exit::Cancelled => Some(super::interrupted()),
-        Some(AgentEvent::OutOfQuota { until }) => {
-            let now = (held.shop.desk.clock)();
-            let until = until.map_or(now.plus_ms(LOOK_AGAIN_MS), |until| until.from_now(now));
-            Some(Trouble {
-                failure: Failure::Quota { until },
-                ..Trouble::transient(format!("{name} is out of quota until {}", until.iso()))
-            })
-        }
-        Some(AgentEvent::Barred { message }) => {
-            let cure = member.adapter.cure();
-            let what_to_do = if cure.is_empty() {
-                cure
-            } else {
-                format!("; {cure}")
-            };
-            Some(Trouble::permanent(format!(
-                "{name} may not work: {}{what_to_do}",
-                short(message)
-            )))
-        }
-        Some(AgentEvent::Failed { message }) => {
-            Some(failed(report, &format!("{name}: {}", short(message))))
-        }
-        _ if report.exit.success() => None,
-        _ => {
-            let complaint = short(&report.complaint);
-            Some(failed(
-                report,
-                &format!("{name}: {}\n{complaint}", report.exit),
-            ))
-        }
+/// What a run left that was ended for the room it took. Kept under a ref it would take that room
+/// for good.
+fn throw_away(held: &Held<'_>, assignment: &Assignment) -> Result<(), Trouble> {
+    let mut dirs = vec![&assignment.home, &assignment.scratch];
+    let layer = held.dir().join("git");
+    dirs.push(&layer);
+    if assignment.role == Role::Build {
+        dirs.push(&assignment.dir);
+        // Set up again, in the worktree that the next try gets.
+        let _ = fs::remove_file(held.shop.files(&held.ticket.id).set_up());
     }
-}
-
-fn failed(report: &Report, what: &str) -> Trouble {
-    let transcript = report.transcript.display();
-    Trouble::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
-}
-
-fn trouble(error: agent::Error) -> Trouble {
-    match error {
-        agent::Error::NotInstalled { .. }
-        | agent::Error::Process(process::Error::Sandbox(sandbox::Error::NotConfined { .. })) => {
-            Trouble::permanent(error)
-        }
-        agent::Error::File { .. } | agent::Error::Process(_) => Trouble::transient(error),
+    for dir in dirs {
+        remove_tree(dir)?;
     }
+    Ok(())
 }
 
 /// Whoever held this job before us has lost it; what it started must not go on in our worktree.
@@ -307,7 +261,6 @@ fn assignment(
         slot: 1,
         brief: brief.to_owned(),
         dir: dir.to_owned(),
-        home,
         scratch: own.join("scratch"),
         copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
@@ -324,6 +277,8 @@ fn assignment(
             output_bytes: limits.output_bytes_max,
             ..Limits::default()
         },
+        allotment: Some(held.allotment(vec![dir.to_owned(), home.clone(), own.to_owned()])),
+        home,
         model: member.model.clone(),
         session,
         confinement: None,

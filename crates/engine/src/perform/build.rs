@@ -18,10 +18,8 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     let shop = held.shop;
     let branch = branch(held.ticket);
     let start = start(held).await?;
-    let worktree = shop
-        .git
-        .worktree(&branch, &start, &shop.files(&held.ticket.id).worktree())
-        .await?;
+    let path = shop.files(&held.ticket.id).worktree();
+    let worktree = shop.git.worktree(&branch, &start, &path).await?;
     // A builder that came to its end before is not paid again; only its report was lost.
     if let Some(run) = agents::finished(held)
         && let Some(head) = run.head.as_deref().and_then(Oid::parse)
@@ -32,7 +30,8 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
-    if shop.git.set_aside(&worktree, &start, &aside).await? {
+    let set_aside = shop.git.set_aside(&worktree, &start, &aside).await;
+    if set_aside.map_err(|error| left_so(held, error))? {
         // Whoever holds the job now may be at work in there.
         held.must_be_ours().await?;
         shop.git.put_back(&worktree, &start).await?;
@@ -43,12 +42,28 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     if shop.ward.is_some() {
         let layer = room::git_layer(&held.dir());
         shop.git.take_from_layer(&worktree, &layer).await?;
+    } else {
+        must_have_repository(held)?;
     }
+    // What it broke of git's own records is made anew; its files are there.
+    shop.git.worktree(&branch, &start, &path).await?;
     let head = take_commit(held, &worktree, &start).await?;
     keep(held, &head).await?;
     run.head = Some(head.to_string());
     agents::record(held, &run)?;
     bring(held, &head, &branch, run).await
+}
+
+/// Whoever is not confined can take away more than its own work.
+fn must_have_repository(held: &Held<'_>) -> Result<(), Trouble> {
+    let common = held.shop.git.common_dir();
+    if common.join("HEAD").is_file() && common.join("objects").is_dir() {
+        return Ok(());
+    }
+    Err(Trouble::permanent(format!(
+        "the builder, whom nothing confined, deleted the repository's git directory {}; put it back from a clone or a backup, and run with `isolation = \"enforced\"`",
+        common.display()
+    )))
 }
 
 /// The round's commit stays, whatever becomes of the branch.
@@ -142,7 +157,7 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Troubl
     let limit = shop.project.policy.limits.build_secs;
     agents::run(
         held,
-        &shop.crew.builder,
+        held.member()?,
         Role::Build,
         &brief,
         &worktree.path,
@@ -157,9 +172,9 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
     match shop.project.policy.leftovers {
         Leftovers::Commit => {
             let message = message(held);
-            shop.git
-                .commit_all(worktree, &identity(&shop.crew.builder.name), &message)
-                .await?;
+            let by = identity(&held.member()?.name);
+            let committed = shop.git.commit_all(worktree, &by, &message).await;
+            committed.map_err(|error| left_so(held, error))?;
         }
         Leftovers::Refuse => {
             let dirty = shop.git.dirty_in(worktree).await?;
@@ -174,6 +189,20 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
     let head = shop.git.head_of(worktree).await?.commit;
     submission::must_be_sound(&shop.git, &shop.project, start, &head).await?;
     Ok(head)
+}
+
+/// Git cannot take what is there. Whether the builder could have broken it, the person should know.
+fn left_so(held: &Held<'_>, error: crate::git::Error) -> Trouble {
+    let trouble = Trouble::from(error);
+    if held.shop.ward.is_some() {
+        return trouble;
+    }
+    let message = format!(
+        "{}\nnothing confined the builder: `git fsck` in {} shows whether it broke the repository",
+        trouble.message,
+        held.shop.git.common_dir().display()
+    );
+    Trouble { message, ..trouble }
 }
 
 fn message(held: &Held<'_>) -> String {
@@ -206,6 +235,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
         held.ticket,
         head,
         branch,
+        &held.shop.crew.builder.name,
     )
     .await?;
     submission.claims = said.claims.into_iter().map(claim).collect();

@@ -13,7 +13,7 @@ use store::Artefact;
 use super::agents::artefact;
 use super::{Brought, Held, Trouble, millis, room, supply};
 use crate::check::{Check, Ground, Outcome};
-use crate::git::{Context, Oid, Purpose, scan_added_lines};
+use crate::git::{Context, Oid, Purpose, remove_tree, scan_added_lines};
 use crate::process::RunId;
 
 pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
@@ -133,6 +133,9 @@ async fn in_turn(
         let one = settle(held, check, site, base, "").await?;
         all.results.extend(one.results);
         all.artefacts.extend(one.artefacts);
+        if !site.dir.is_dir() {
+            break;
+        }
     }
     Ok(all)
 }
@@ -162,7 +165,7 @@ async fn settle(
     let first = run_one(held, check, site, &format!("1{tag}")).await?;
     let mut artefacts = vec![artefact(held, "check", &check.name, &first.output)];
     let mut result = first;
-    if !result.green {
+    if !result.green && !result.overran {
         let again = run_one(held, check, site, &format!("2{tag}")).await?;
         artefacts.push(artefact(held, "check", &check.name, &again.output));
         let by_change = again.green || !red_on_base(held, check, base, tag).await?;
@@ -247,6 +250,15 @@ impl Site {
         }
     }
 
+    /// Gives back what a run took that was ended for it. A builder's worktree is not ours to empty.
+    fn clear(&self) -> std::io::Result<()> {
+        remove_tree(&self.tmp)?;
+        if self.dir.starts_with(&self.root) {
+            remove_tree(&self.dir)?;
+        }
+        Ok(())
+    }
+
     fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
         std::fs::create_dir_all(&self.home)?;
         std::fs::create_dir_all(&self.tmp)?;
@@ -266,6 +278,8 @@ pub struct Ran {
     pub green: bool,
     /// The shell found what it should run.
     pub started: bool,
+    /// It took more than there is, and nothing is left of where it ran.
+    pub overran: bool,
     pub output: PathBuf,
 }
 
@@ -289,6 +303,11 @@ pub async fn run_one(
         dir: &site.dir,
         env: &env,
         output: &output,
+        allotment: Some(held.allotment(vec![
+            site.root.clone(),
+            site.dir.clone(),
+            site.home.clone(),
+        ])),
         confinement: room::of_check(
             shop,
             &site.dir,
@@ -297,18 +316,30 @@ pub async fn run_one(
             site.root.join(format!("sandbox-{attempt}/proof.json")),
         ),
     };
+    let observer = held.observer("check", &check.name);
+    observer.began();
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
         .await
-        .map_err(Trouble::transient)?;
+        .map_err(Trouble::transient);
+    let how = match &ran {
+        Ok(ran) => &ran.detail,
+        Err(trouble) => &trouble.message,
+    };
+    observer.ended(how, crate::agent::Usage::default());
+    let ran = ran?;
+    if ran.outcome == Outcome::Overran {
+        site.clear()?;
+    }
     let outcome = match ran.outcome {
         Outcome::Passed => CheckOutcome::Passed,
-        Outcome::Failed | Outcome::CouldNotStart => CheckOutcome::Failed,
+        Outcome::Failed | Outcome::Overran | Outcome::CouldNotStart => CheckOutcome::Failed,
         Outcome::TimedOut => CheckOutcome::TimedOut,
         Outcome::Cancelled => return Err(super::interrupted()),
     };
     Ok(Ran {
         green: outcome.is_green(),
         started: ran.outcome != Outcome::CouldNotStart,
+        overran: ran.outcome == Outcome::Overran,
         result: CheckResult {
             name: check.name.clone(),
             outcome,

@@ -30,7 +30,6 @@ const LINE_MAX: u32 = 1000;
 #[derive(Debug)]
 struct Car {
     ticket: Ticket,
-    task: Task,
     approved: Oid,
     job: JobId,
     lease: Lease,
@@ -112,6 +111,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
     let ask = Ask {
         queues: vec!["merge".to_owned()],
         agent: "countersign".to_owned(),
+        own_only: false,
         holder: shop.worker.clone(),
         provider: None,
         ticket: Some(id.clone()),
@@ -138,7 +138,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
     };
     let Some(approved) = Oid::parse(commit) else {
         let trouble = Trouble::permanent(format!("{commit} is no commit"));
-        report(shop, id, &task, lease, Err(trouble)).await?;
+        report(shop, id, shop.house(), lease, Err(trouble)).await?;
         return Ok(None);
     };
     Ok(Some(Car {
@@ -146,7 +146,6 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         approved,
         job: job.id,
         lease,
-        task,
     }))
 }
 
@@ -410,6 +409,7 @@ impl Journey<'_> {
         Held {
             shop: self.shop,
             ticket: &car.ticket,
+            member: None,
             job: car.job,
             lease: car.lease,
             stop: self.stop.clone(),
@@ -417,7 +417,14 @@ impl Journey<'_> {
     }
 
     async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
-        report(self.shop, &car.ticket.id, &car.task, car.lease, found).await
+        report(
+            self.shop,
+            &car.ticket.id,
+            self.shop.house(),
+            car.lease,
+            found,
+        )
+        .await
     }
 
     /// The same trouble for all that are left.

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use flow::bound::bounded;
 use flow::ticket::CheckOutcome;
-use flow::{Usage, What};
+use flow::{Ticket, Usage, What};
 
 use super::agents::{self, Run};
 use super::check::{Site, run_one};
 use super::{Brought, Held, Trouble, supply};
-use crate::agent::Role;
+use crate::agent::{Role, answer};
 use crate::check::Check;
 use crate::git::{Oid, Purpose};
 use crate::manifest::{self, Manifest};
@@ -24,33 +25,42 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     }
     let brief = flow::brief::review(held.ticket, seat, &shop.project.policy, &shop.project.house);
     let limit = shop.project.policy.limits.review_secs;
-    let watched = watch(
-        held,
-        commit,
-        &shop.crew.reviewer,
-        Role::Review,
-        &brief,
-        limit,
-    )
-    .await?;
+    let watched = watch(held, commit, held.member()?, Role::Review, &brief, limit).await?;
     let usage = watched.run.usage;
     let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
-    let what = match (watched.tampered, watched.run.result) {
-        (Some(why), _) => What::ReviewUnusable { lease, why, usage },
-        (None, None) => What::ReviewUnusable {
-            lease,
-            why: "the reviewer said nothing".to_owned(),
-            usage,
-        },
-        (None, Some(text)) => What::Reviewed {
+    let what = match usable(&watched, held.ticket) {
+        Err(why) => What::ReviewUnusable { lease, why, usage },
+        Ok(text) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(findings::read(&text)),
+            review: Box::new(bounded(findings::read(text), &shop.project.policy)),
             isolation: isolation(watched.run.isolation),
             usage,
         },
     };
     Ok(Brought { what, artefacts })
+}
+
+/// The reviewer's words, if they are its own, on this ticket, and it kept its hands off the work.
+fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> {
+    if let Some(why) = &watched.tampered {
+        return Err(why.clone());
+    }
+    let said = watched.run.result.as_deref();
+    let text = said.ok_or_else(|| "the reviewer said nothing".to_owned())?;
+    let is_ours = |name: &str| {
+        name.eq_ignore_ascii_case(ticket.id.as_str()) || name.trim() == ticket.spec.title.trim()
+    };
+    match answer::ticket_named(text).filter(|name| !is_ours(name)) {
+        None => Ok(text),
+        Some(other) => {
+            let other = findings::shorten(&findings::one_line(&other), 80);
+            Err(format!(
+                "the answer names another ticket, {other:?}, and not {}",
+                ticket.id
+            ))
+        }
+    }
 }
 
 /// A linter in the seat: what it prints is the review, whatever it exits with.
@@ -87,7 +97,10 @@ async fn lint(
         What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(findings::read(&String::from_utf8_lossy(&text))),
+            review: Box::new(bounded(
+                findings::read(&String::from_utf8_lossy(&text)),
+                &held.shop.project.policy,
+            )),
             isolation: "a linter, in the room of a check".to_owned(),
             usage,
         }

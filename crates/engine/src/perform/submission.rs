@@ -8,16 +8,23 @@ use flow::ticket::Submission;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::Trouble;
-use crate::git::{Context, Oid, Repository, is_agent_configuration};
+use super::build::identity;
+use crate::git::{Context, Identity, Oid, Person, Repository, is_agent_configuration};
 use crate::workshop::Project;
 
-/// Describes the range from the merge base with the base branch to `head`.
+/// Names that the commits of a change may carry.
+const PEOPLE_MAX: usize = 200;
+const STRANGERS_SHOWN_MAX: usize = 10;
+const NAME_CHARS_MAX: usize = 100;
+
+/// Describes the range from the merge base with the base branch to `head`, which `by` puts forward.
 pub async fn describe(
     git: &Repository,
     project: &Project,
     ticket: &Ticket,
     head: &Oid,
     branch: &str,
+    by: &str,
 ) -> Result<Submission, Trouble> {
     let tip = git.base(&project.base_branch).await?;
     let base = under(git, ticket, &tip, head).await?;
@@ -30,6 +37,12 @@ pub async fn describe(
         .flat_map(|file| file.old_path.into_iter().chain([file.path]))
         .collect();
     let people = git.people(&base, head).await?;
+    if people.len() > PEOPLE_MAX {
+        return Err(Trouble::transient(format!(
+            "the commits carry {} different names, and {PEOPLE_MAX} is the most; make fewer commits, each by whoever makes it",
+            people.len()
+        )));
+    }
     let earlier = ticket
         .submission
         .as_ref()
@@ -45,6 +58,7 @@ pub async fn describe(
         base: base.to_string(),
         base_tree: git.tree_of(&base).await?.to_string(),
         diff_id: diff_id(&diff),
+        signed_as: strangers(&people, by, ticket),
         authors: people
             .into_iter()
             .flat_map(|person| [person.name, person.email])
@@ -79,6 +93,26 @@ pub async fn must_be_sound(
         return Err(Trouble::transient("the builder changed nothing"));
     }
     Ok(())
+}
+
+/// Who signed and was not at work: neither the one who puts it forward, nor those who built before,
+/// nor ourselves.
+fn strangers(people: &[Person], by: &str, ticket: &Ticket) -> Vec<String> {
+    let at_work = ticket.authors.iter().map(String::as_str).chain([by]);
+    let mut known: Vec<Identity> = at_work.map(identity).collect();
+    known.push(Identity::countersign());
+    let is_known = |person: &Person| {
+        let mut known = known.iter();
+        known.any(|one| one.name == person.name && one.email == person.email)
+    };
+    let strangers = people.iter().filter(|person| !is_known(person));
+    strangers
+        .take(STRANGERS_SHOWN_MAX)
+        .map(|person| {
+            let name = findings::one_line(&format!("{} <{}>", person.name, person.email));
+            findings::shorten(&name, NAME_CHARS_MAX)
+        })
+        .collect()
 }
 
 /// Where the change begins: the merge base, or what the ticket is stacked on until that lands.

@@ -46,7 +46,7 @@ pub async fn furnish_worktree(held: &Held<'_>, worktree: &Worktree) -> Result<()
         return Ok(());
     }
     let base = held.shop.git.base(&project.base_branch).await?;
-    let home = agents::home(held, &held.shop.crew.builder, Role::Build);
+    let home = agents::home(held, held.member()?, Role::Build);
     let site = Site::around(&worktree.path, &held.dir(), home);
     let mut ignored = Vec::new();
     for cache in &setup.caches {

@@ -12,15 +12,7 @@ pub async fn verify(held: &Held<'_>, commit: &str, ids: &[String]) -> Result<Bro
     let shop = held.shop;
     let brief = flow::brief::verify(held.ticket, ids);
     let limit = shop.project.policy.limits.verify_secs;
-    let watched = watch(
-        held,
-        commit,
-        &shop.crew.verifier,
-        Role::Verify,
-        &brief,
-        limit,
-    )
-    .await?;
+    let watched = watch(held, commit, held.member()?, Role::Verify, &brief, limit).await?;
     if let Some(why) = watched.tampered {
         return Err(Trouble {
             usage: watched.run.usage,

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::disk::{Gauge, Taken};
 use super::lines::{Piece, Splitter, Spool, text};
 use super::record::Record;
 use super::spawn::{Known, Recipe, find_program, spawn};
@@ -60,6 +61,10 @@ impl Host {
                 }
             })?;
 
+        let gauge = match spec.allotment {
+            Some(allotment) => Some(Gauge::begin(allotment).await),
+            None => None,
+        };
         let mut held = Held::begin(self, &spec.run_id)?;
         let mut env = spec.env;
         env.push((RUN_MARK.into(), held.record.mark().into()));
@@ -80,11 +85,12 @@ impl Host {
         let voice = Voice::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
         let mut feeds = Feeds::new(&mut known, &spec.limits, spool, voice, on_line);
-        let exit = watch(
+        let mut exit = watch(
             &mut known,
             &mut feeds,
             &mut held,
             &spec.limits,
+            gauge.as_ref(),
             &mut stop,
             started,
         )
@@ -94,6 +100,11 @@ impl Host {
         feeds.finish();
         feeds.voice.end();
         held.end(spec.limits.term_grace).await;
+        if let (Some(gauge), Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed) = (&gauge, exit)
+            && let Some(added) = gauge.over().await
+        {
+            exit = too_much(added);
+        }
         let proof = match confinement.as_ref().map(Confinement::proven) {
             // Stopped before it could begin.
             Some(Err(_)) if exit == Exit::Cancelled => None,
@@ -126,12 +137,20 @@ async fn watch(
     feeds: &mut Feeds<impl FnMut(Line) -> Reaction + Send>,
     held: &mut Held,
     limits: &Limits,
+    gauge: Option<&Gauge>,
     stop: &mut Stop,
     started: Instant,
 ) -> Exit {
     let wall = later(started, limits.wall);
     let mut idle = later(started, limits.idle);
     let mut dismissed = None;
+    let overrun = async {
+        match gauge {
+            Some(gauge) => gauge.overrun().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(overrun);
     let cause = loop {
         if feeds.voice.over && dismissed.is_none() {
             dismissed = Some(later(Instant::now(), limits.exit_grace));
@@ -144,6 +163,7 @@ async fn watch(
             () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break Exit::Dismissed,
             _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
             () = sleep_until(idle) => break Exit::IdleLimit,
+            added = &mut overrun => break too_much(added),
         }
     };
     if feeds.voice.say_farewell() {
@@ -170,6 +190,13 @@ async fn watch(
     }
     let _ = timeout_at(Instant::now() + REAP_MAX, known.child.wait()).await;
     cause
+}
+
+fn too_much(added: Taken) -> Exit {
+    Exit::DiskLimit {
+        bytes: added.bytes,
+        files: added.files,
+    }
 }
 
 fn later(from: Instant, by: Duration) -> Instant {

@@ -70,6 +70,7 @@ impl Bench {
             converses: false,
             transcript: self.dir.path().join("transcript"),
             limits,
+            allotment: None,
             confinement: None,
         }
     }

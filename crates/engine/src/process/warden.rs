@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -56,10 +57,13 @@ pub enum Watch<'a> {
     Outside(&'a Allowance),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Allowance {
     /// Where it writes.
     pub dir: PathBuf,
+    /// The same, opened before our mounts were separated from the machine's: whoever is inside
+    /// swaps our root as well as its own, and while it does nothing can be found by its name.
+    pub opened: OwnedFd,
     /// Free space that must be left there.
     pub floor_bytes: u64,
     /// For those whom the limit of the kernel does not bind.
@@ -73,7 +77,8 @@ pub struct Allowance {
 impl Allowance {
     /// What is over, if anything is.
     fn exceeded(&self, look: u32) -> io::Result<Option<String>> {
-        let free = free_bytes(&self.dir)?;
+        let space = rustix::fs::fstatvfs(&self.opened)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < self.floor_bytes {
             let (left, at) = (free >> 20, self.dir.display());
             return Ok(Some(format!(

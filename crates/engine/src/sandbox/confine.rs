@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
     Resource, Rlimit, Signal, getpid, getuid, kill_process, set_parent_process_death_signal,
     setrlimit,
@@ -122,8 +123,11 @@ fn outside(
     args: &[OsString],
 ) -> io::Result<u8> {
     let own = confinement.write.first();
+    let dir = own.cloned().unwrap_or_else(|| "/".into());
+    let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let allowance = Allowance {
-        dir: own.cloned().unwrap_or_else(|| "/".into()),
+        opened: open(&dir, by_name, Mode::empty())?,
+        dir,
         floor_bytes: confinement.bounds.disk_floor_bytes,
         // The kernel's limit on processes is none for the machine's root, nor is there one for a
         // run that has no namespace of its own.

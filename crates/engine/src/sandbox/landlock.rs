@@ -25,8 +25,10 @@ pub fn restrict(confinement: &Confinement) -> io::Result<u32> {
     let least = least(confinement);
     if abi < least {
         return Err(io::Error::other(format!(
-            "the kernel offers Landlock {}, and {} is needed",
-            abi as i32, least as i32
+            "the kernel offers Landlock {}, and {} is needed: Linux {}, with `landlock` among its security modules (lsm=)",
+            abi as i32,
+            least as i32,
+            if least == LEAST { "6.2" } else { "6.12" }
         )));
     }
     let handled = AccessFs::from_all(abi.min(MOST));
@@ -125,31 +127,12 @@ fn alone(
     for path in [Path::new("/proc"), Path::new("/sys/devices/system")] {
         ruleset = allow(ruleset, path, reading())?;
     }
+    // A rule cannot take away from another: what is shut in a directory in which new files can be
+    // made is not shut here. It is a worktree's pointer, which nobody follows and which is put back.
     for path in &confinement.write {
-        let closed = confinement.shut.iter().any(|shut| shut.starts_with(path));
-        ruleset = if closed {
-            all_but(ruleset, path, &confinement.shut, handled)?
-        } else {
-            allow(ruleset, path, handled)?
-        };
+        ruleset = allow(ruleset, path, handled)?;
     }
     devices(ruleset, handled)
-}
-
-/// Writing everywhere below `dir` but in the paths that are shut, which are read. New names
-/// directly in `dir` can be made there all the same; what is shut has its name taken.
-fn all_but(
-    mut ruleset: RulesetCreated,
-    dir: &Path,
-    shut: &[PathBuf],
-    handled: BitFlags<AccessFs>,
-) -> io::Result<RulesetCreated> {
-    let making = handled & !(AccessFs::RemoveFile | AccessFs::RemoveDir | AccessFs::WriteFile);
-    ruleset = allow(ruleset, dir, making | reading())?;
-    for path in around(dir, shut) {
-        ruleset = allow(ruleset, &path, handled)?;
-    }
-    Ok(ruleset)
 }
 
 /// The path itself, or, where something below it is left out, all that lies around that. What

@@ -97,6 +97,7 @@ impl Desk {
             limits: Limits::default(),
             model: None,
             session: None,
+            allotment: None,
             confinement: None,
         };
         let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();

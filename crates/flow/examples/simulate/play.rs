@@ -281,6 +281,7 @@ impl Play<'_> {
             base: "base".to_owned(),
             base_tree: "base tree".to_owned(),
             diff_id: format!("d{name}"),
+            signed_as: Vec::new(),
             authors: authors.iter().map(|author| (*author).to_owned()).collect(),
             files: vec!["src/a.rs".to_owned()],
             ..Submission::default()

@@ -18,6 +18,7 @@ impl Draft<'_> {
         reports: &[FindingReport],
         session: Option<&str>,
     ) -> Result<(), Refused> {
+        self.sign_as_stand_in(lease);
         self.finish(lease.serial);
         self.ticket.assigned.session = session.map(str::to_owned);
         self.put_forward(submission)?;
@@ -54,6 +55,14 @@ impl Draft<'_> {
         self.ticket.authors.insert(self.event.by.principal.clone());
         let family = self.event.by.family.clone();
         self.ticket.families.extend(family);
+        self.ticket.builders.extend(self.event.by.written.clone());
+    }
+
+    /// Who builds in another's place is nobody's judge here, in whichever role it is named.
+    fn sign_as_stand_in(&mut self, lease: Lease) {
+        let stands_in = self.job_mut(lease.serial).is_some_and(|job| job.stand_in);
+        let name = self.event.by.written.clone().filter(|_| stands_in);
+        self.ticket.authors.extend(name);
     }
 
     pub(super) fn void_approval(&mut self) {

@@ -47,6 +47,7 @@ pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         approvals_voided: Vec::new(),
         authors: BTreeSet::new(),
         families: BTreeSet::new(),
+        builders: BTreeSet::new(),
         spent: Spent::default(),
         budget: None,
         assigned: Assigned::default(),
@@ -143,6 +144,7 @@ impl<'a> Draft<'a> {
             fence: 0,
             holder: None,
             agent: agent.clone(),
+            stand_in: false,
         });
         self.enqueue(serial, task, agent);
     }

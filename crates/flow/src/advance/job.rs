@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::Refused;
 use super::draft::Draft;
+use super::stand_in::built_by;
 use crate::event::{Event, Failure, Lease, Role, What};
 use crate::job::{Effect, OpenJob, Task};
 use crate::policy::{OnExhausted, Policy};
@@ -71,7 +72,7 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> R
         return Err(not_holder(job, holder, event));
     }
     let judges = matches!(job.task, Task::Review { .. } | Task::Verify { .. });
-    if judges && ticket.authors.contains(&event.by.principal) {
+    if judges && (ticket.authors.contains(&event.by.principal) || has_built(ticket, job, event)) {
         return Err(Refused::OwnWork {
             principal: event.by.principal.clone(),
         });
@@ -80,6 +81,14 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> R
         return must_be_of_another_family(ticket, event);
     }
     Ok(())
+}
+
+/// One program in two roles is a person's choice; it is never what a stand-in makes of it.
+fn has_built(ticket: &Ticket, job: &OpenJob, event: &Event) -> bool {
+    let written = event.by.written.as_ref();
+    written.is_some_and(|name| {
+        ticket.authors.contains(name) || (job.stand_in && built_by(ticket, name))
+    })
 }
 
 fn is_linter(task: &Task, policy: &Policy) -> bool {
@@ -140,6 +149,7 @@ fn fits(what: &What, task: &Task) -> bool {
         | What::DependencyRepaired { .. }
         | What::DependenciesSet { .. }
         | What::WentStale { .. }
+        | What::AgentOut { .. }
         | What::HelpRequested { .. }
         | What::BudgetReached { .. }
         | What::BudgetRaised { .. }
@@ -178,6 +188,13 @@ impl Draft<'_> {
         failure: Failure,
         message: &str,
     ) -> Result<(), Refused> {
+        let is_out = matches!(
+            failure,
+            Failure::Quota { .. } | Failure::Permanent | Failure::NoJudge
+        );
+        if is_out && self.hand_over(lease.serial, message) {
+            return Ok(());
+        }
         match failure {
             Failure::Transient => self.try_again(lease, message),
             Failure::Quota { until } => {
@@ -270,7 +287,7 @@ impl Draft<'_> {
         }
     }
 
-    fn bury(&mut self, serial: u32, why: &str) {
+    pub(super) fn bury(&mut self, serial: u32, why: &str) {
         self.ticket.jobs.retain(|job| job.serial != serial);
         self.effects.push(Effect::Bury {
             serial,

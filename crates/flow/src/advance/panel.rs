@@ -124,21 +124,24 @@ impl Draft<'_> {
         };
         let chosen = self.ticket.assigned.reviewer.clone();
         let agent = chosen.filter(|_| first).or_else(|| seat.agent.clone());
-        if let Some(author) = agent
-            .as_ref()
-            .filter(|name| self.ticket.authors.contains(*name))
-        {
-            let why = format!("{author} is to review, and has built part of the change");
-            self.nobody_to_judge(&why);
-            return false;
-        }
         let task = Task::Review {
             commit,
             round: self.ticket.round,
             seat: seat.name.clone(),
         };
+        let author = agent
+            .clone()
+            .filter(|name| self.ticket.authors.contains(name));
         self.order(task, agent);
-        true
+        let Some(author) = author else {
+            return true;
+        };
+        let why = format!("{author} is to review, and has built part of the change");
+        let handed_over = self.hand_over(self.ticket.jobs_ordered, &why);
+        if !handed_over {
+            self.nobody_to_judge(&why);
+        }
+        handed_over
     }
 
     pub(super) fn nobody_to_judge(&mut self, why: &str) {

@@ -36,6 +36,7 @@ pub fn stages(what: &What) -> &'static [Stage] {
         What::JobFailed { .. } | What::LeaseLost { .. } => &[
             Queued, Rework, Building, Checking, Reviewing, Approved, Merging,
         ],
+        What::AgentOut { .. } => &[Queued, Rework, Reviewing],
         What::HelpRequested { .. } => &[Building, Reviewing],
         What::BudgetReached { .. } => ACTIVE,
         What::Settled { .. } => &[Escalated],
@@ -65,6 +66,7 @@ pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
         | What::DependencyFailed { .. }
         | What::DependencyRepaired { .. }
         | What::LeaseLost { .. }
+        | What::AgentOut { .. }
         | What::WentStale { .. }
         | What::BudgetReached { .. } => HOUSE,
         What::DependenciesSet { .. }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pattern;
+use super::{Policy, pattern};
 use crate::ticket::{Submission, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub struct SeatSpec {
     /// The agent that takes the seat, where one is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Who takes the seat when that agent cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// Only for changes that touch one of these paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -65,6 +68,7 @@ impl Default for SeatSpec {
             name: "reviewer".to_owned(),
             lens: None,
             agent: None,
+            fallback: None,
             paths: Vec::new(),
             kinds: Vec::new(),
             lines_min: 0,
@@ -72,6 +76,31 @@ impl Default for SeatSpec {
             until_round: None,
             scope: Scope::Whole,
             command: None,
+        }
+    }
+}
+
+impl Policy {
+    /// Puts agents into the seats that name none: the same one everywhere if it is one, else in
+    /// turn. Where there are more agents than seats, each of the rest has a seat of its own.
+    pub fn seat(&mut self, agents: &[String]) {
+        if agents.len() < 2 {
+            return;
+        }
+        let mut next = agents.iter().cycle();
+        let mut seated = 0;
+        for seat in &mut self.reviewers {
+            if seat.agent.is_none() && !seat.is_linter() {
+                seat.agent = next.next().cloned();
+                seated += 1;
+            }
+        }
+        for (at, agent) in agents.iter().enumerate().skip(seated) {
+            self.reviewers.push(SeatSpec {
+                name: format!("reviewer-{}", at + 1),
+                agent: Some(agent.clone()),
+                ..SeatSpec::default()
+            });
         }
     }
 }

@@ -217,3 +217,46 @@ fn sums_do_not_overflow() {
     }
     assert_eq!(story.ticket.spent.ticket, most);
 }
+
+/// One of each kind of cap, and a usage that just reaches it.
+fn each_cap() -> [(Caps, Usage); 3] {
+    let none = (Caps::default(), Usage::default());
+    let mut all = [none; 3];
+    (all[0].0.usd_micros, all[0].1.usd_micros) = (Some(3_000_000), 3_000_000);
+    (all[1].0.tokens, all[1].1.tokens) = (Some(500), 500);
+    (all[2].0.wall_secs, all[2].1.wall_ms) = (Some(60), 60_000);
+    all
+}
+
+#[test]
+fn every_kind_of_cap_stops_the_round_the_ticket_and_the_day() {
+    for (cap, used) in each_cap() {
+        let none = Budget::default();
+        let of_day = Budget { day: cap, ..none };
+        for budget in [
+            Budget { round: cap, ..none },
+            Budget {
+                ticket: cap,
+                ..none
+            },
+        ] {
+            let policy = Policy {
+                budget,
+                ..Policy::default()
+            };
+            let mut story = Story::under(policy);
+            let lease = story.start("build", &builder());
+            story.tell(&builder(), spending(submitted(lease, "c1"), used));
+            story.green();
+            assert_broke(&story);
+        }
+        let policy = Policy {
+            budget: of_day,
+            ..Policy::default()
+        };
+        let story = Story::under(policy);
+        assert!(flow::over_day(&story.ticket, &story.policy, used).is_some());
+        let less = Usage::default();
+        assert!(flow::over_day(&story.ticket, &story.policy, less).is_none());
+    }
+}

@@ -4,8 +4,8 @@ mod life;
 mod watch;
 
 use flow::policy::{
-    DependantsStart, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase, ReviewMode,
-    SeatSpec, Verify, Votes,
+    DependantsStart, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase,
+    ReviewMode, SeatSpec, Verify, Votes,
 };
 use flow::usage::{Budget, Caps};
 use flow::{Event, Policy, Ticket, replay};
@@ -71,6 +71,7 @@ prop_compose! {
         early in any::<bool>(),
         retries_max in 0..4_u32,
         (round, ticket) in (caps(), caps()),
+        stands_in in any::<bool>(),
     ) -> Policy {
         let mut policy = Policy {
             max_rounds,
@@ -88,6 +89,10 @@ prop_compose! {
             ..base
         };
         policy.limits.retries_max = retries_max;
+        if stands_in {
+            let [build, review, verify] = ["betty", "bob", "ruth"].map(|name| Some(name.to_owned()));
+            policy.fallback = Fallback { build, review, verify };
+        }
         policy
     }
 }

@@ -7,6 +7,7 @@
     reason = "in a test a panic is the report, and figures are printed"
 )]
 
+mod stand_in;
 mod story;
 
 mod budget;

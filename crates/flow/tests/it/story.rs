@@ -38,6 +38,7 @@ pub fn alias(role: Role) -> Actor {
         principal: "bob".to_owned(),
         role,
         family: None,
+        written: None,
     }
 }
 
@@ -79,6 +80,7 @@ pub fn submission(commit: &str) -> Submission {
         base: "base".to_owned(),
         base_tree: "tree of base".to_owned(),
         diff_id: format!("diff of {commit}"),
+        signed_as: Vec::new(),
         authors: BTreeSet::from(["bob".to_owned()]),
         files: vec!["src/greet.rs".to_owned()],
         ..Submission::default()

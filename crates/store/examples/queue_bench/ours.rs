@@ -12,6 +12,7 @@ pub fn ask(most: u32) -> Ask {
     Ask {
         queues: vec!["work".to_owned()],
         agent: "bench".to_owned(),
+        own_only: false,
         holder: "bench".to_owned(),
         provider: None,
         ticket: None,

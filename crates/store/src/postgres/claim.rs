@@ -90,7 +90,8 @@ fn lines(ask: &Ask) -> (Vec<String>, Vec<String>) {
     queues.sort_unstable();
     queues.dedup();
     let own = Some(clean(&ask.agent)).filter(|agent| !agent.is_empty());
-    let agents = [Some(String::new()), own].into_iter().flatten();
+    let anybodys = (!ask.own_only).then(String::new);
+    let agents = [anybodys, own].into_iter().flatten();
     agents
         .flat_map(|agent| {
             queues

@@ -100,6 +100,11 @@ impl Scope {
 }
 
 impl Ask {
+    /// Whether a job that is meant for this agent (or for anybody) is for who asks.
+    pub(crate) fn may_have(&self, agent: &str) -> bool {
+        agent == self.agent || (agent.is_empty() && !self.own_only)
+    }
+
     /// The queues that a claim may look into, given what is paused: none where the agent itself
     /// or its provider is.
     pub(crate) fn open_queues(&self, paused: &[(String, String)]) -> Vec<&str> {

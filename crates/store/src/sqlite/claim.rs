@@ -203,7 +203,8 @@ fn of_queues(
     let mut all = Vec::new();
     let own = (!ask.agent.is_empty()).then_some(ask.agent.as_str());
     for queue in queues {
-        for agent in [Some(""), own].into_iter().flatten() {
+        let anybodys = (!ask.own_only).then_some("");
+        for agent in [anybodys, own].into_iter().flatten() {
             let mut found = select.query(params![queue, agent, most])?;
             while let Some(row) = found.next()? {
                 all.push(candidate(row)?);
@@ -231,7 +232,7 @@ fn of_ticket(
     while let Some(row) = found.next()? {
         let one = candidate(row)?;
         let wanted = queues.contains(&one.job.queue.as_str());
-        if wanted && (one.agent.is_empty() || one.agent == ask.agent) {
+        if wanted && ask.may_have(&one.agent) {
             all.push(one);
         }
     }

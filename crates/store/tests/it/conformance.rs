@@ -64,6 +64,7 @@ facts! {
         a_job_for_an_agent_goes_to_it_alone,
         a_lease_names_the_worker_and_not_the_agent,
         a_worker_of_one_ticket_gets_its_jobs_alone,
+        who_asks_for_its_own_gets_nothing_that_is_anybodys,
         several_queues_are_one_line,
         a_job_waits_for_its_time,
         a_retry_keeps_the_fence_and_counts,

@@ -226,6 +226,7 @@ pub fn open_job(serial: u32) -> OpenJob {
         fence: 0,
         holder: None,
         agent: None,
+        stand_in: false,
     }
 }
 
@@ -233,6 +234,7 @@ pub fn ask(queue: &str) -> Ask {
     Ask {
         queues: vec![queue.to_owned()],
         agent: "worker".to_owned(),
+        own_only: false,
         holder: "worker".to_owned(),
         provider: None,
         ticket: None,

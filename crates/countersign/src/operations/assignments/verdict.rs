@@ -63,7 +63,7 @@ pub async fn pass(
     once: Option<Once>,
 ) -> Result<Outcome, Failure> {
     let errand = in_hand(office, speaker, number).await?;
-    let (_, rules) = project::rules(office, &errand.stored.ticket).await?;
+    let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
     let (desk, guest) = (&office.desk, speaker.guest());
     let ticket = if let Task::Verify { .. } = errand.task {
         let answers = answers(&errand, word)?;

@@ -254,7 +254,7 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
                   |
                 2 | max_round = 2
                   | ^^^^^^^^^
-                unknown field `max_round`, expected one of `max_rounds`, `on_exhausted`, `must_fix`, `minor_only`, `review`, `reviewers`, `votes`, `gates`, `dimensions`, `minimums`, `weights`, `overall_minimum`, `verify`, `second_opinion`, `disposition`, `criteria_required`, `other_family`, `protected`, `protected_change`, `leftovers`, `land`, `dependants_start`, `red_on_base`, `isolation`, `network`, `limits`, `budget`
+                unknown field `max_round`, expected one of `max_rounds`, `on_exhausted`, `must_fix`, `minor_only`, `review`, `reviewers`, `votes`, `gates`, `dimensions`, `minimums`, `weights`, `overall_minimum`, `verify`, `second_opinion`, `disposition`, `criteria_required`, `other_family`, `protected`, `protected_change`, `leftovers`, `land`, `dependants_start`, `red_on_base`, `isolation`, `network`, `limits`, `budget`, `fallback`
                   hint: docs/policy.md lists every key with its default
             "#]],
         ),

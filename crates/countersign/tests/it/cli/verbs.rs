@@ -103,7 +103,7 @@ fn the_help_of_run_shows_how() {
                       Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
 
                   --reviewer <AGENT>
-                      Who reviews
+                      Who reviews; may be given several times, one for each seat
 
                   --database <URL|FILE>
                       A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
@@ -215,6 +215,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &run,
         &expect![[r#"
             queued: Greet by name
+            estimate: round 1 unknown (scripted (builder) and scripted (reviewer) never worked here); left: 3 of 3 rounds
             round 1: build started by scripted (builder)
             round 1: scripted (builder) submitted SHORT (1 file, $0.10)
             round 1: check started by countersign
@@ -246,8 +247,9 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &world,
         &["status"],
         &expect![[r#"
-        1 ticket: 1 done
-    "#]],
+            1 ticket: 1 done
+            $0.10 spent: $0.10 a ticket, $0.10 a round, $0.10 for each that landed
+        "#]],
     );
     says(
         &world,
@@ -458,6 +460,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
         &["status"],
         &expect![[r#"
             1 ticket: 1 escalated
+            $0.30 spent: $0.30 a ticket, $0.10 a round, nothing landed yet
 
             waiting for a person
               greet  Greet by name  after 3 rounds, must-fix findings remain
@@ -487,6 +490,12 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
 
             findings
               F1  high  open  greet.sh:2  An empty name is accepted
+
+            evolution
+              round    new    fixed    still open    not repeated    reopened    refuted    disputed    waived
+              1        1      0        0             0               0           0          0           0
+              2        0      0        1             0               0           0          0           0
+              3        0      0        1             0               0           0          0           0
 
             decide
               countersign escalation resolve greet accept --why "…"
@@ -543,9 +552,11 @@ fn added_tickets_are_put_in_order() {
         &world,
         &["ticket", "show", "B"],
         &expect![[r#"
-        B: Second
-          pending, waits for A
-          spent $0.00, 0 tokens, 0 s
-    "#]],
+            B: Second
+              pending, waits for A
+              spent $0.00, 0 tokens, 0 s
+
+            estimate: round 1 unknown (nothing is on record); left: 3 of 3 rounds
+        "#]],
     );
 }

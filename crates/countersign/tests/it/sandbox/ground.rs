@@ -26,6 +26,8 @@ const WORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/work.s
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const CONTENT: &str = "one\ntwo\nthree\n";
 const NOBODY: u32 = 65_534;
+/// Half a second's worth of mounts.
+const PARTS: usize = 1500;
 
 /// Who runs Countersign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,6 +286,17 @@ impl Ground {
         ])
     }
 
+    /// In a root of so many parts that putting it together takes longer than the watcher waits
+    /// between two looks.
+    pub fn say_in_a_large_root(&mut self) -> (Option<i32>, String) {
+        for number in 0..PARTS {
+            let part = self.at(&format!("parts/{number}"));
+            fs::create_dir_all(&part).unwrap();
+            self.confinement.read.push(part);
+        }
+        self.run(&["/bin/echo", "it began"])
+    }
+
     pub fn fill_the_disk(&self) -> (Option<i32>, String) {
         let scratch = self.at("data/job/scratch");
         // In files that are each below the limit for one, 400 MiB at the most.
@@ -358,6 +371,7 @@ impl Ground {
                 drain_grace: Duration::from_millis(200),
                 ..Limits::default()
             },
+            allotment: None,
             confinement: Some(self.confinement.clone()),
         };
         let (stopper, stop) = Stop::pair();

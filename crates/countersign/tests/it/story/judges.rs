@@ -1,5 +1,7 @@
 //! Reviewers that say nothing, nonsense, two things at once, or put their hands on the work.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::{greet, greet_with, merges};
@@ -174,4 +176,74 @@ fn a_builder_that_reaches_out_and_a_reviewer_that_writes_reach_nothing() {
         shown.out
     );
     world.must_be_sound();
+}
+
+/// An answer that cannot be meant for this ticket is none, whatever it says.
+#[test]
+fn an_approval_of_another_ticket_is_no_approval() {
+    let of_another = json!({"ticket": "other-7", "verdict": "approved", "findings": []});
+    let world = ends_with_a_person(answers(of_another), "no usable review in 3 attempts");
+    let log = world.call(&["log", "greet"]).ends_with(0);
+    assert!(
+        log.out.contains("the answer names another ticket"),
+        "{}",
+        log.out
+    );
+
+    let world = World::new();
+    let of_ours = json!({"ticket": "greet", "verdict": "approved", "findings": []});
+    greet(&world, &reviewed_by(&always(answers(of_ours)))).ends_with(0);
+}
+
+/// Ten thousand findings, no two alike.
+fn flood() -> Value {
+    let words = [
+        "overflow", "race", "leak", "typo", "panic", "deadlock", "quota",
+    ];
+    let finding = |n: usize| {
+        let (one, two) = (words[n % 7], words[n / 7 % 7]);
+        json!({"severity": if n == 9_999 { "critical" } else { "high" },
+            "file": format!("src/part{n}/{one}.sh"), "line": n + 1,
+            "title": format!("{one} number {n} meets {two} in part {n}"),
+            "problem": format!("{one}{n} and {two}{n}: {}", "it goes on and on ".repeat(30))})
+    };
+    let findings: Vec<Value> = (0..10_000).map(finding).collect();
+    json!({"verdict": "changes_requested", "findings": findings})
+}
+
+#[test]
+fn ten_thousand_findings_are_counted_and_the_gravest_kept() {
+    let world = World::new();
+    let script = crew(
+        &rounds([
+            crew::builds("greet.sh", crew::HASTY),
+            crew::builds("greet.sh", crew::GOOD),
+        ]),
+        &rounds([answers(flood()), approves()]),
+        &always(verifies(&[])),
+    );
+    let ran = greet_with(&world, &script, &["--max-rounds", "2"]).ends_with(4);
+    assert!(ran.out.len() < 40_000, "it says {} bytes", ran.out.len());
+    let ticket = world.ticket("greet");
+    let ledger = ticket["ledger"].as_array().unwrap();
+    assert_eq!(ledger.len(), 200);
+    let gravest = ledger[0]["finding"]["title"].as_str().unwrap();
+    assert!(gravest.contains("9999"), "{gravest}");
+    let told = world.call(&["ticket", "show", "greet", "--json"]);
+    assert!(told.out.contains("9800 more findings were not kept"));
+    // Nothing swells: neither what the next builder reads nor what is stored for good.
+    let brief = world
+        .data
+        .join("tickets/greet/jobs/4/run-1/scratch/brief.md");
+    assert!(fs::metadata(brief).unwrap().len() < 300_000);
+    let log = world.call(&["log", "greet", "--json"]);
+    assert!(
+        log.out.len() < 1_000_000,
+        "the log has {} bytes",
+        log.out.len()
+    );
+    let stored = fs::metadata(world.data.join("countersign.db"))
+        .unwrap()
+        .len();
+    assert!(stored < 3_000_000, "the store has {stored} bytes");
 }

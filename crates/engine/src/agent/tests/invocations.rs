@@ -34,6 +34,7 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         spent: Usage::default(),
     };
     Assignment {
+        allotment: None,
         run_id: RunId::new("run").unwrap(),
         role,
         ticket: "T-1".to_owned(),

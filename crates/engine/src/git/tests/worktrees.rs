@@ -69,7 +69,7 @@ async fn every_half_made_state_is_made_anew() {
                     "NOTE",
                     &tree.path.with_extension("ready").display().to_string(),
                 );
-            worktree::remove_tree(Path::new(&part)).unwrap();
+            remove_tree(Path::new(&part)).unwrap();
         }
         if tree.git_dir.exists() {
             write(&tree.git_dir.join("index.lock"), "");

@@ -55,7 +55,11 @@ const TITLES: [&str; 5] = [
 ];
 
 fn staff(role: Role) -> Vec<Actor> {
-    let named = |names: &[&str]| names.iter().map(|name| Actor::new(name, role)).collect();
+    let one = |name: &&str| Actor {
+        written: Some((*name).to_owned()),
+        ..Actor::new(name, role)
+    };
+    let named = |names: &[&str]| names.iter().map(one).collect();
     let mut all: Vec<Actor> = match role {
         Role::Builder => named(&["bob", "betty"]),
         Role::Reviewer => named(&["rita", "ruth", "rolf"]),
@@ -153,6 +157,10 @@ impl Life {
         let Some(holder) = &job.holder else {
             if dice.percent(3) {
                 return (house(), What::LeaseLost { lease: next });
+            }
+            if dice.percent(4) {
+                let (serial, why) = (job.serial, "out of quota".to_owned());
+                return (house(), What::AgentOut { serial, why });
             }
             let by = dice.pick(&staff(role));
             return (by, What::Started { lease: next });

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow::event::Choice;
+use flow::event::{Choice, Lease};
 use flow::ledger::Status;
 use flow::policy::{Policy, ROUNDS_HARD_CAP, RedOnBase};
 use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Ticket};
@@ -153,6 +153,17 @@ impl Watch {
             !(judges && before.authors.contains(who)),
             "{who} judged their own work"
         );
+        let job = |lease: Lease| before.jobs.iter().find(|job| job.serial == lease.serial);
+        if matches!(event.what, What::Started { .. })
+            && let Some(job) = event.what.lease().and_then(job)
+            && matches!(job.task, Task::Review { .. } | Task::Verify { .. })
+            && let Some(name) = event.by.written.as_ref().filter(|_| job.stand_in)
+        {
+            assert!(
+                !before.builders.contains(name),
+                "{name} judges what it built"
+            );
+        }
         if before.submission != after.submission {
             self.judges.clear();
         }

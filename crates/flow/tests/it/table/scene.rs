@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use findings::{Claim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure, Lease};
-use flow::policy::{Land, OnExhausted, ProtectedChange, ReviewMode, Verify};
+use flow::policy::{Fallback, Land, OnExhausted, ProtectedChange, ReviewMode, Verify};
 use flow::ticket::{CheckOutcome, Submission};
 use flow::usage::{Budget, Caps};
 use flow::{Actor, Policy, Role, Stage, Time, Usage, What};
@@ -14,7 +14,7 @@ use crate::story::{
     rejects, review, settled, submission, worker,
 };
 
-pub const EVENTS: [&str; 24] = [
+pub const EVENTS: [&str; 25] = [
     "created",
     "dependency_met",
     "dependency_failed",
@@ -32,6 +32,7 @@ pub const EVENTS: [&str; 24] = [
     "went_stale",
     "job_failed",
     "lease_lost",
+    "agent_out",
     "help_requested",
     "budget_reached",
     "budget_raised",
@@ -236,6 +237,7 @@ pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, What)> {
         "created" | "dependencies_set" | "budget_raised" | "waived" | "settled" | "resubmitted"
         | "cancelled" => human(),
         "help_requested" => return help(story),
+        "agent_out" => return out(story),
         _ => house(),
     };
     plain_events(name)
@@ -255,6 +257,24 @@ fn help(story: &Story) -> Vec<(Story, Actor, What)> {
         builder()
     };
     vec![(at_work, by, What::HelpRequested { why })]
+}
+
+/// With somebody named who stands in, and with nobody.
+fn out(story: &Story) -> Vec<(Story, Actor, What)> {
+    let mut with_another = story.clone();
+    let name = Some("another".to_owned());
+    with_another.policy.fallback = Fallback {
+        build: name.clone(),
+        review: name.clone(),
+        verify: name,
+    };
+    let serial = story.ticket.jobs.first().map_or(1, |job| job.serial);
+    let why = "oak is out of quota".to_owned();
+    let what = What::AgentOut { serial, why };
+    vec![
+        (with_another, house(), what.clone()),
+        (story.clone(), house(), what),
+    ]
 }
 
 fn plain_events(name: &str) -> Vec<What> {
@@ -545,6 +565,7 @@ pub fn lease_of(what: &mut What) -> Option<&mut Lease> {
         | What::DependencyRepaired { .. }
         | What::DependenciesSet { .. }
         | What::WentStale { .. }
+        | What::AgentOut { .. }
         | What::HelpRequested { .. }
         | What::BudgetReached { .. }
         | What::BudgetRaised { .. }

@@ -79,6 +79,26 @@ pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
     assert!(store.claim(&of_two).await.unwrap().is_empty());
 }
 
+pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    let own = FreeJob {
+        agent: Some("qa-1".to_owned()),
+        ..free("work", json!(2))
+    };
+    enqueue(&*store, own).await;
+    let only = Ask {
+        agent: "qa-1".to_owned(),
+        own_only: true,
+        most: 5,
+        ..ask("work")
+    };
+    let claimed = store.claim(&only).await.unwrap();
+    let bodies: Vec<u64> = claimed.iter().map(|job| body(&job.work)).collect();
+    assert_eq!(bodies, [2]);
+    assert!(store.claim(&only).await.unwrap().is_empty());
+}
+
 pub async fn several_queues_are_one_line(house: House) {
     let store = house.store;
     number(&*store, "a", 1).await;

@@ -1,0 +1,272 @@
+//! What a round may cost, said before it begins, and what is left of every cap. A guess from what
+//! was: by the ticket's own rounds, else by what its crew has cost in this project, else none.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::event::{Event, Role, What};
+use crate::policy::Policy;
+use crate::ticket::{Round, Ticket};
+use crate::usage::{Caps, Usage, dollars};
+
+/// A round's cost as it may be, and what there is to spend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Forecast {
+    pub round: u32,
+    /// None where nobody can know.
+    pub usage: Option<Usage>,
+    pub basis: Basis,
+    pub left: Vec<Left>,
+}
+
+/// What a guess rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Basis {
+    OwnRounds {
+        rounds: u32,
+    },
+    /// Runs of the same agents in the same roles, on other tickets.
+    History {
+        runs: u32,
+    },
+    /// These have not worked here before.
+    Unknown {
+        agents: Vec<String>,
+    },
+}
+
+/// What is left of one cap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// round, ticket or day.
+    pub scope: &'static str,
+    pub what: Kind,
+    pub left: u64,
+    pub of: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Rounds,
+    UsdMicros,
+    Tokens,
+    Seconds,
+}
+
+/// What each agent's runs have cost, by role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    runs: BTreeMap<(Role, String), (u32, Usage)>,
+}
+
+impl History {
+    /// Counts the event, if it reports a paid run that came to its end.
+    pub fn take(&mut self, event: &Event) {
+        let paid = matches!(
+            event.what,
+            What::Submitted { .. }
+                | What::Reviewed { .. }
+                | What::ReviewUnusable { .. }
+                | What::Verified { .. }
+        );
+        if paid {
+            let of = self.runs.entry((event.by.role, event.by.agent.clone()));
+            let (runs, sum) = of.or_default();
+            *runs += 1;
+            *sum = sum.plus(event.what.usage());
+        }
+    }
+
+    /// How many runs there were, and what one of them cost on average.
+    fn mean(&self, role: Role, agent: &str) -> Option<(u32, Usage)> {
+        let (runs, sum) = self.runs.get(&(role, agent.to_owned()))?;
+        Some((*runs, divided(*sum, u64::from(*runs))))
+    }
+}
+
+/// The round at work or the next one. `crew` are those who build and review in it by name.
+pub fn forecast(
+    ticket: &Ticket,
+    policy: &Policy,
+    crew: &[(Role, String)],
+    history: &History,
+    spent_today: Usage,
+) -> Forecast {
+    let (usage, basis) = by_own_rounds(&ticket.rounds).unwrap_or_else(|| by_crew(crew, history));
+    Forecast {
+        round: ticket.round,
+        usage,
+        basis,
+        left: left(ticket, policy, spent_today),
+    }
+}
+
+fn by_own_rounds(rounds: &[Round]) -> Option<(Option<Usage>, Basis)> {
+    let n = u32::try_from(rounds.len()).ok().filter(|n| *n > 0)?;
+    let add = |sum: Usage, round: &Round| sum.plus(round.usage);
+    let sum = rounds.iter().fold(Usage::default(), add);
+    let mean = divided(sum, u64::from(n));
+    Some((Some(mean), Basis::OwnRounds { rounds: n }))
+}
+
+fn by_crew(crew: &[(Role, String)], history: &History) -> (Option<Usage>, Basis) {
+    let (mut runs, mut sum) = (0_u32, Usage::default());
+    let mut strangers = Vec::new();
+    for (role, agent) in crew {
+        match history.mean(*role, agent) {
+            Some((seen, mean)) => {
+                runs = runs.saturating_add(seen);
+                sum = sum.plus(mean);
+            }
+            None => strangers.push(findings::one_line(agent)),
+        }
+    }
+    if strangers.is_empty() && runs > 0 {
+        (Some(sum), Basis::History { runs })
+    } else {
+        (None, Basis::Unknown { agents: strangers })
+    }
+}
+
+fn divided(sum: Usage, n: u64) -> Usage {
+    let n = n.max(1);
+    Usage {
+        usd_micros: sum.usd_micros / n,
+        tokens: sum.tokens / n,
+        wall_ms: sum.wall_ms / n,
+    }
+}
+
+/// What is left of the rounds and of every cap that is set.
+pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Left> {
+    let allowed = policy.rounds_allowed(ticket.counts.granted);
+    let rounds = allowed.saturating_sub(ticket.counts.verdicts);
+    let mut all = vec![Left {
+        scope: "ticket",
+        what: Kind::Rounds,
+        left: rounds.into(),
+        of: allowed.into(),
+    }];
+    let budget = ticket.budget.unwrap_or(policy.budget);
+    let over = ticket.rounds.last();
+    let over = over.is_some_and(|last| last.number >= ticket.round);
+    let this_round = if over {
+        Usage::default()
+    } else {
+        ticket.spent.round
+    };
+    all.extend(of_caps("round", budget.round, this_round));
+    all.extend(of_caps("ticket", budget.ticket, ticket.spent.ticket));
+    all.extend(of_caps("day", budget.day, spent_today));
+    all
+}
+
+fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item = Left> {
+    let all = [
+        (Kind::UsdMicros, caps.usd_micros, used.usd_micros),
+        (Kind::Tokens, caps.tokens, used.tokens),
+        (Kind::Seconds, caps.wall_secs, used.wall_ms / 1000),
+    ];
+    all.into_iter().filter_map(move |(what, cap, used)| {
+        cap.map(|of| Left {
+            scope,
+            what,
+            left: of.saturating_sub(used),
+            of,
+        })
+    })
+}
+
+impl Left {
+    fn text(&self) -> String {
+        let (left, of) = (self.left, self.of);
+        match self.what {
+            Kind::Rounds => format!("{left} of {of} rounds"),
+            Kind::UsdMicros => format!("{} of {} this {}", dollars(left), dollars(of), self.scope),
+            Kind::Tokens => format!("{left} of {of} tokens this {}", self.scope),
+            Kind::Seconds => format!("{left} of {of} s this {}", self.scope),
+        }
+    }
+}
+
+/// `left: 2 of 3 rounds, $4.90 of $5.00 this ticket`.
+pub fn left_text(left: &[Left]) -> String {
+    let words: Vec<String> = left.iter().map(Left::text).collect();
+    format!("left: {}", words.join(", "))
+}
+
+impl Forecast {
+    pub fn text(&self) -> String {
+        let about = self.usage.map(|usage| {
+            let (cost, secs) = (dollars(usage.usd_micros), usage.wall_ms / 1000);
+            format!("about {cost}, {} tokens, {secs} s", usage.tokens)
+        });
+        let about = about.unwrap_or_else(|| "unknown".to_owned());
+        let why = match &self.basis {
+            Basis::OwnRounds { rounds } => format!("by its own {rounds} so far"),
+            Basis::History { runs } => format!("by {runs} earlier runs of this crew"),
+            Basis::Unknown { agents } if agents.is_empty() => "nothing is on record".to_owned(),
+            Basis::Unknown { agents } => {
+                format!("{} never worked here", agents.join(" and "))
+            }
+        };
+        let (round, left) = (self.round, left_text(&self.left));
+        format!("estimate: round {round} {about} ({why}); {left}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Actor, Lease};
+    use crate::ticket::Time;
+
+    fn reviewed(agent: &str, micros: u64) -> Event {
+        let usage = Usage {
+            usd_micros: micros,
+            tokens: 10,
+            wall_ms: 2_000,
+        };
+        Event {
+            at: Time(0),
+            by: Actor::new(agent, Role::Reviewer),
+            expects: None,
+            what: What::ReviewUnusable {
+                lease: Lease {
+                    serial: 1,
+                    fence: 1,
+                },
+                why: String::new(),
+                usage,
+            },
+        }
+    }
+
+    #[test]
+    fn a_crew_costs_what_its_members_cost_on_average() {
+        let mut history = History::default();
+        for (agent, micros) in [("oak", 100), ("oak", 300), ("elm", 50)] {
+            history.take(&reviewed(agent, micros));
+        }
+        let crew = ["oak", "elm"].map(|name| (Role::Reviewer, name.to_owned()));
+        let (usage, basis) = by_crew(&crew, &history);
+        assert_eq!(usage.unwrap().usd_micros, 250);
+        assert_eq!(basis, Basis::History { runs: 3 });
+    }
+
+    #[test]
+    fn a_stranger_makes_it_unknown_and_is_named() {
+        let mut history = History::default();
+        history.take(&reviewed("oak", 100));
+        // The same name in another role has done other work.
+        let crew = [(Role::Reviewer, "oak"), (Role::Builder, "oak")];
+        let crew = crew.map(|(role, name)| (role, name.to_owned()));
+        let (usage, basis) = by_crew(&crew, &history);
+        assert_eq!(usage, None);
+        let agents = vec!["oak".to_owned()];
+        assert_eq!(basis, Basis::Unknown { agents });
+    }
+}

@@ -1,0 +1,71 @@
+//! Who stands in for whom. Named here, decided on in `advance`: nobody judges what it built.
+
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use crate::job::Task;
+
+/// The agent that takes over, by what is to be done; a reviewer's seat may have its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fallback {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+}
+
+impl Fallback {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Policy {
+    /// Who takes over a job, where somebody is named. A linter has nobody: it is the project's own.
+    pub fn fallback_for(&self, task: &Task) -> Option<&str> {
+        match task {
+            Task::Build { .. } => self.fallback.build.as_deref(),
+            Task::Verify { .. } => self.fallback.verify.as_deref(),
+            Task::Review { seat, .. } => {
+                let spec = self.reviewers.iter().find(|spec| spec.name == *seat);
+                let own = spec.and_then(|spec| spec.fallback.as_deref());
+                let linter = spec.is_some_and(super::SeatSpec::is_linter);
+                own.or(self.fallback.review.as_deref()).filter(|_| !linter)
+            }
+            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => None,
+        }
+    }
+
+    /// Whoever builds in another's place judges nothing: where that leaves a judge's place empty,
+    /// the change could never land. The reviewer and the verifier as the project names them.
+    pub fn nobody_left_to_judge(&self, reviewer: &str, verifier: &str) -> Option<String> {
+        let builder = self.fallback.build.as_deref()?;
+        let seats = self.reviewers.iter().filter(|seat| !seat.is_linter());
+        let judges = seats.map(|seat| {
+            let agent = seat.agent.as_deref().unwrap_or(reviewer);
+            (
+                agent,
+                seat.fallback.as_ref().or(self.fallback.review.as_ref()),
+            )
+        });
+        let verifier = (verifier, self.fallback.verify.as_ref());
+        let mut judges = judges.chain(std::iter::once(verifier));
+        let stuck = |(agent, other): &(&str, Option<&String>)| {
+            *agent == builder && other.is_none_or(|other| other == builder)
+        };
+        judges.find(stuck).map(|_| {
+            format!(
+                "fallback.build = {builder:?} also judges: name somebody who does not, or give that judge a fallback of its own"
+            )
+        })
+    }
+
+    /// Whether anybody is named at all.
+    pub fn has_fallback(&self) -> bool {
+        let mut seats = self.reviewers.iter();
+        !self.fallback.is_empty() || seats.any(|seat| seat.fallback.is_some())
+    }
+}
