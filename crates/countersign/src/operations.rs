@@ -21,6 +21,7 @@ pub mod messages;
 pub mod project;
 pub mod run;
 pub mod service;
+mod shops;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;

@@ -203,7 +203,7 @@ async fn claim(
     let ask = Ask {
         queues: vec![queue.to_owned()],
         ticket: Some(id),
-        ..guest.ask(Duration::from_secs(policy.limits.lease_secs))
+        ..guest.ask(Duration::from_secs(policy.limits.heartbeat_secs))
     };
     let Some(leased) = desk.store.claim(&ask).await?.pop() else {
         return Ok(None);
@@ -273,7 +273,7 @@ pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket
 
 /// A sign of life: the lease is prolonged.
 pub async fn beat(desk: &Desk, errand: &Errand) -> Result<Time, Error> {
-    let lease = Duration::from_secs(errand.policy.limits.lease_secs);
+    let lease = Duration::from_secs(errand.policy.limits.heartbeat_secs);
     let Lease { fence, .. } = errand.lease;
     Ok(desk.store.renew(errand.job, fence, lease).await?)
 }

@@ -16,6 +16,7 @@ pub mod process;
 pub mod runs;
 pub mod sandbox;
 pub mod secret;
+pub mod shift;
 pub mod supplies;
 pub mod watchdog;
 pub mod work;

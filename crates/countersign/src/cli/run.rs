@@ -101,6 +101,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             Landing::Merge => Land::Merge,
             Landing::Queue => Land::Queue,
         }),
+        house_only: false,
     };
     listen(&mut office, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;

@@ -36,6 +36,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::look_after(&office, stop).await }
     });
+    let keeper = tokio::spawn({
+        let (office, stop) = (office.clone(), stop.clone());
+        async move { service::keep_house(&office, stop).await }
+    });
     let house = House::new(office.clone(), args.host);
     let server = tokio::spawn(web::serve(listener, house, stop));
     desktop.out.line(format!(
@@ -51,6 +55,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     stopper.stop();
     let _ = server.await;
     let _ = watch.await;
+    let _ = keeper.await;
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }

@@ -60,9 +60,9 @@ pub async fn crew(
         others.push((Role::Reviewer, member));
     }
     let mut crew = Crew {
-        builder,
-        reviewer,
-        verifier,
+        builder: Some(builder),
+        reviewer: Some(reviewer),
+        verifier: Some(verifier),
         others: Vec::new(),
     };
     for (role, member) in others {

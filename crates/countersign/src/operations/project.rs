@@ -9,7 +9,7 @@ use engine::git::{Repository, Tool};
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
-use engine::workshop::{Project, Workshop};
+use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
@@ -31,6 +31,18 @@ pub struct Asked {
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
     pub land: Option<Land>,
+    /// Checks and merges alone; agents come by themselves.
+    pub house_only: bool,
+}
+
+impl Asked {
+    /// Nobody of ours builds or judges.
+    pub fn of_the_house() -> Self {
+        Self {
+            house_only: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// A workshop, and what the person should know about how it was furnished.
@@ -51,7 +63,11 @@ pub async fn furnish(
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
+    let crew = if asked.house_only {
+        Crew::default()
+    } else {
+        crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?
+    };
     let project = project(office, &git, base_branch, written).await?;
     let surroundings = &office.surroundings;
     let host = Host {

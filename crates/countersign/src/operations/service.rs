@@ -4,18 +4,24 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::Stop;
+use engine::shift::{self, Shift};
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
+use super::project::Asked;
+use super::shops::Furnisher;
 use crate::failure::Failure;
 
 /// How often leases are looked after, and news is brought that nobody else has.
 const ROUND: Duration = Duration::from_secs(5);
+/// Tickets that are checked or merged side by side.
+const AT_ONCE: usize = 4;
 const FILE: &str = "server.json";
 
 /// Where the server of this data directory is, for the person whose directory it is.
@@ -111,6 +117,16 @@ pub async fn take_down(office: &Office, posted: Posted) {
         let _ = std::fs::remove_file(&posted.path);
     }
     let _ = identity::revoke(office, &posted.token).await;
+}
+
+/// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
+pub async fn keep_house(office: &Office, stop: Stop) {
+    let shift = Shift {
+        queues: shift::of_the_house(),
+        tickets_max: AT_ONCE,
+    };
+    let shops = Arc::new(Furnisher::new(office.clone(), Asked::of_the_house()));
+    shift::run(&office.desk, shops, &shift, stop).await;
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it.

@@ -305,9 +305,9 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         },
         git: Repository::open(tool, repository).await.unwrap(),
         crew: Crew {
-            builder: member("builder"),
-            reviewer: member("reviewer"),
-            verifier: member("verifier"),
+            builder: Some(member("builder")),
+            reviewer: Some(member("reviewer")),
+            verifier: Some(member("verifier")),
             others: Vec::new(),
         },
         project: Project {

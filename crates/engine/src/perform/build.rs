@@ -235,7 +235,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
         held.ticket,
         head,
         branch,
-        &held.shop.crew.builder.name,
+        &held.member()?.name,
     )
     .await?;
     submission.claims = said.claims.into_iter().map(claim).collect();
