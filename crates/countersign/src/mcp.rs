@@ -5,30 +5,34 @@
 mod prompts;
 mod resources;
 mod tools;
+mod words;
+
+use std::sync::Arc;
 
 use flow::Role;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
-    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
     ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::json;
-use store::Noted;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::operations::Office;
-use crate::operations::identity::Speaker;
+use crate::operations::identity::{self, Speaker};
 
 /// One for all agents.
 #[derive(Clone, Debug)]
 pub struct Counter {
     office: Office,
     router: ToolRouter<Self>,
+    /// All of them, as they are shown.
+    tools: Arc<Vec<Tool>>,
     /// Who speaks where the connection does not say: on stdio, whoever started us.
     alone: Option<Speaker>,
 }
@@ -40,9 +44,12 @@ assignment to another.";
 
 impl Counter {
     pub fn new(office: Office, alone: Option<Speaker>) -> Self {
+        let router = Self::tools();
+        let shown = router.list_all().into_iter().map(shortened).collect();
         Self {
             office,
-            router: Self::tools(),
+            router,
+            tools: Arc::new(shown),
             alone,
         }
     }
@@ -57,7 +64,6 @@ impl Counter {
             .ok_or_else(|| ErrorData::invalid_request("nobody is recognised by this call", None))
     }
 
-    /// Nothing is refused silently: the log says who tried what.
     async fn refuse(&self, speaker: &Speaker, tool: &str) -> CallToolResponse {
         let role = speaker.actor.role;
         let why = format!(
@@ -65,15 +71,8 @@ impl Counter {
             role.word(),
             tools::of(role).join(", ")
         );
-        let noted = Noted {
-            at: (self.office.desk.clock)(),
-            ticket: speaker.ticket.clone(),
-            name: "refused".to_owned(),
-            by: speaker.actor.agent.clone(),
-            body: json!({"tool": tool, "role": role.word(), "why": why}),
-        };
-        // The refusal stands, whether or not it could be written down.
-        let _ = self.office.desk.store.note(noted).await;
+        let body = json!({"tool": tool, "role": role.word(), "why": why});
+        identity::note_refusal(&self.office, Some(speaker), body).await;
         CallToolResult::error(vec![ContentBlock::text(why)]).into()
     }
 }
@@ -86,6 +85,34 @@ fn told(failure: Failure) -> String {
         text.push_str(&hint);
     }
     text
+}
+
+/// What schemas say beside their meaning costs every agent's context.
+fn shortened(mut tool: Tool) -> Tool {
+    tool.input_schema = Arc::new(tidied(&tool.input_schema));
+    let output = tool.output_schema.as_deref();
+    tool.output_schema = output.map(|schema| Arc::new(tidied(schema)));
+    tool
+}
+
+fn tidied(schema: &JsonObject) -> JsonObject {
+    let noise = |name: &str, value: &Value| match name {
+        "$schema" | "format" | "title" => value.is_string(),
+        "default" => value.is_null(),
+        "minimum" => value == 0,
+        _ => false,
+    };
+    let kept = schema.iter().filter(|(name, value)| !noise(name, value));
+    kept.map(|(name, value)| (name.clone(), tidied_value(value)))
+        .collect()
+}
+
+fn tidied_value(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(tidied(fields)),
+        Value::Array(items) => items.iter().map(tidied_value).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
 }
 
 fn mine(role: Role, tool: &Tool) -> bool {
@@ -111,9 +138,8 @@ impl ServerHandler for Counter {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let role = self.speaker(&context)?.actor.role;
-        let mut tools = self.router.list_all();
-        tools.retain(|tool| mine(role, tool));
-        Ok(ListToolsResult::with_all_items(tools))
+        let ours = self.tools.iter().filter(|tool| mine(role, tool));
+        Ok(ListToolsResult::with_all_items(ours.cloned().collect()))
     }
 
     async fn call_tool(

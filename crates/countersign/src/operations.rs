@@ -18,7 +18,9 @@ pub mod identity;
 pub mod insights;
 pub mod measures;
 pub mod messages;
+pub mod pauses;
 pub mod project;
+pub mod queue;
 pub mod run;
 pub mod service;
 mod shops;
@@ -33,7 +35,7 @@ use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Scope, Stored};
+pub use store::{Cursor, Page, Scope, Stored, StoredEvent};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

@@ -266,9 +266,21 @@ pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket
     let what = What::Started {
         lease: errand.lease,
     };
+    let id = &errand.stored.ticket.id;
     let report = Report::new(guest.actor_for(&errand.task), what);
-    desk.decide(&errand.stored.ticket.id, &errand.policy, report)
-        .await
+    let refused = match desk.decide(id, &errand.policy, report).await {
+        Err(Error::Refused(refused)) => refused,
+        decided => return decided,
+    };
+    // The same call at the same time may have said it for both.
+    let now = Errand {
+        stored: desk.ticket(id).await?,
+        ..errand.clone()
+    };
+    if now.is_started() {
+        return Ok(now.stored.ticket);
+    }
+    Err(refused.into())
 }
 
 /// A sign of life: the lease is prolonged.

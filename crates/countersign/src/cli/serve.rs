@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use engine::process::Stop;
 use rmcp::ServiceExt;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
@@ -29,6 +29,8 @@ pub struct Args {
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     service::must_be_safe(&office, args.listen, args.behind_tls).await?;
+    // Heard from the start: who stops us early finds nothing of us left.
+    let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
     let posted = service::post(&office, address).await?;
     let (stopper, stop) = Stop::pair();
@@ -48,7 +50,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     desktop
         .out
         .answer(&serde_json::json!({"url": format!("http://{address}")}));
-    told_to_stop().await?;
+    told.stop().await;
     desktop
         .out
         .line("stopping: what is being answered is answered first");
@@ -60,12 +62,29 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn told_to_stop() -> Result<(), Failure> {
-    let deaf = |error: std::io::Error| Failure::error(format!("signals cannot be heard: {error}"));
-    let mut ended = signal(SignalKind::terminate()).map_err(deaf)?;
-    tokio::select! {
-        _ = ended.recv() => Ok(()),
-        heard = tokio::signal::ctrl_c() => heard.map_err(deaf),
+/// Ctrl-C, and what service managers send.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let hear = |kind: SignalKind| {
+            signal(kind)
+                .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
+        };
+        Ok(Self {
+            interrupt: hear(SignalKind::interrupt())?,
+            terminate: hear(SignalKind::terminate())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
@@ -76,8 +95,7 @@ pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
         Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
             .hint("`countersign token create --agent NAME --role ROLE` makes one")
     })?;
-    let now = (office.desk.clock)();
-    let speaker = identity::recognise(office.desk.store.as_ref(), secret, now)
+    let speaker = identity::recognise(&office, secret)
         .await?
         .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;
     let counter = Counter::new(office, Some(speaker));

@@ -94,7 +94,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
                 .map(|token| {
                     let ends = token
                         .expires_at
-                        .map_or_else(|| "never".to_owned(), |end| end.iso());
+                        .map_or_else(|| "never".to_owned(), flow::Time::iso);
                     let state = match (token.revoked_at, token.expires_at) {
                         (Some(_), _) => "revoked".to_owned(),
                         (None, Some(end)) if end <= now => "expired".to_owned(),

@@ -7,21 +7,22 @@ use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{Json, tool, tool_router};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::Noted;
 use tokio::time::Instant;
 
+use super::words::{
+    Accepted, Alive, Dispute, Ended, Judgement, Nothing, Post, Reason, Said, Submission, Taken,
+    Wait, Which, Work,
+};
 use super::{Counter, told};
-use crate::operations::assignments::verdict::{self, Answered, Outcome, Word};
-use crate::operations::assignments::{self, Assignment, Claimed, Handled, Submitted, context};
+use crate::operations::assignments::verdict::{self, Outcome, Word};
+use crate::operations::assignments::{self, Submitted, context};
 use crate::operations::identity::Speaker;
-use crate::operations::messages::{self, Completed, Kind, Letter};
+use crate::operations::messages::{self, Completed, Kind};
 use crate::operations::tasks;
 
 type Caller = Extension<Speaker>;
-type Told<T> = Result<Json<T>, String>;
 
 /// Longer waits are cut by what stands between.
 const WAIT_SECS_MAX: u64 = 50;
@@ -69,145 +70,6 @@ pub fn of(role: Role) -> &'static [&'static str] {
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Nothing {}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Wait {
-    /// At most 50; 25 where it is not said.
-    #[serde(default)]
-    timeout_secs: Option<u64>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Work {
-    /// Null: there is nothing for you now.
-    assignment: Option<Assignment>,
-    /// A task from your own queue, where there is no assignment.
-    task: Option<Value>,
-    messages: Vec<Letter>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Which {
-    /// The assignment's id; the one in your hands where it is not said.
-    #[serde(default)]
-    assignment_id: Option<i64>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Accepted {
-    assignment: Assignment,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Submission {
-    #[serde(default)]
-    assignment_id: Option<i64>,
-    /// As the assignment names it; send it again with a repeated call.
-    #[serde(default)]
-    attempt: Option<String>,
-    /// The ticket's own branch where it is not said.
-    #[serde(default)]
-    branch_name: Option<String>,
-    #[serde(default)]
-    summary: String,
-    /// Your word on each acceptance criterion.
-    #[serde(default)]
-    claims: Vec<Claimed>,
-    /// What became of each finding of the last round.
-    #[serde(default)]
-    findings: Vec<Handled>,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-pub struct Taken {
-    pub status: String,
-    pub review_attempt: u32,
-    pub commit: String,
-    pub message: String,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Judgement {
-    #[serde(default)]
-    assignment_id: Option<i64>,
-    /// As the assignment names it; send it again with a repeated call.
-    #[serde(default)]
-    attempt: Option<String>,
-    #[serde(default)]
-    approved: Option<bool>,
-    /// Needed where it is not approved.
-    #[serde(default)]
-    feedback: String,
-    /// title, problem, severity, file, line, fix, …
-    #[serde(default)]
-    findings: Option<Vec<Map<String, Value>>>,
-    /// {dimension: {score, weight}}
-    #[serde(default)]
-    dimension_scores: Option<Map<String, Value>>,
-    /// [{dimension, message, `required_action`}]
-    #[serde(default)]
-    blocking_issues: Option<Vec<Map<String, Value>>>,
-    #[serde(default)]
-    overall_score: Option<u8>,
-    #[serde(default)]
-    revision_notes: Option<String>,
-    /// Each acceptance criterion, with your evidence.
-    #[serde(default)]
-    criteria: Option<Vec<Claimed>>,
-    /// For a verification: your word on each finding.
-    #[serde(default)]
-    answers: Vec<Answered>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dispute {
-    /// As the brief names it: F1, F2, …
-    finding: String,
-    reason: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ended {
-    #[serde(default)]
-    summary: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Reason {
-    why: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Alive {
-    /// Null: you have nothing in hand.
-    lease_until: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Post {
-    /// An agent's name, developer or reviewer.
-    to: String,
-    #[serde(rename = "type")]
-    kind: Kind,
-    content: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Said {
-    message: String,
-}
-
 #[tool_router(router = tools, vis = "pub(super)")]
 impl Counter {
     #[tool(
@@ -222,7 +84,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         _: Parameters<Nothing>,
-    ) -> Told<Work> {
+    ) -> Result<Json<Work>, String> {
         self.work(&who).await
     }
 
@@ -238,7 +100,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(wait): Parameters<Wait>,
-    ) -> Told<Work> {
+    ) -> Result<Json<Work>, String> {
         let secs = wait.timeout_secs.unwrap_or(WAIT_SECS_DEFAULT);
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
         loop {
@@ -267,10 +129,16 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(which): Parameters<Which>,
-    ) -> Told<Accepted> {
+    ) -> Result<Json<Accepted>, String> {
         let accepted = assignments::accept(&self.office, &who, which.assignment_id).await;
         accepted
-            .map(|assignment| Json(Accepted { assignment }))
+            .map(|assignment| {
+                Json(Accepted {
+                    status: assignment.status,
+                    attempt: assignment.attempt,
+                    lease_until: assignment.lease_until,
+                })
+            })
             .map_err(told)
     }
 
@@ -286,7 +154,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(put): Parameters<Submission>,
-    ) -> Told<Taken> {
+    ) -> Result<Json<Taken>, String> {
         let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
         if let Some(answer) = self.answered(once.as_ref()).await? {
             return Ok(Json(answer));
@@ -324,7 +192,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(which): Parameters<Which>,
-    ) -> Told<context::ReviewContext> {
+    ) -> Result<Json<context::ReviewContext>, String> {
         let context = context::of(&self.office, &who, which.assignment_id).await;
         context.map(Json).map_err(told)
     }
@@ -341,7 +209,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(judged): Parameters<Judgement>,
-    ) -> Told<Outcome> {
+    ) -> Result<Json<Outcome>, String> {
         let attempt = judged.attempt.clone();
         let once = once(
             &who,
@@ -376,7 +244,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(dispute): Parameters<Dispute>,
-    ) -> Told<Said> {
+    ) -> Result<Json<Said>, String> {
         let Dispute { finding, reason } = dispute;
         messages::dispute(&self.office, &who, &finding, &reason)
             .await
@@ -398,7 +266,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(ended): Parameters<Ended>,
-    ) -> Told<Said> {
+    ) -> Result<Json<Said>, String> {
         let office = &self.office;
         let task = tasks::finish(office, &who, &ended.summary)
             .await
@@ -424,7 +292,11 @@ impl Counter {
             open_world_hint = false
         )
     )]
-    async fn heartbeat(&self, Extension(who): Caller, _: Parameters<Nothing>) -> Told<Alive> {
+    async fn heartbeat(
+        &self,
+        Extension(who): Caller,
+        _: Parameters<Nothing>,
+    ) -> Result<Json<Alive>, String> {
         self.alive(&who).await
     }
 
@@ -440,22 +312,10 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(ended): Parameters<Ended>,
-    ) -> Told<Alive> {
-        let desk = &self.office.desk;
-        let held = assignments::in_hand(&self.office, &who, None)
+    ) -> Result<Json<Alive>, String> {
+        assignments::checkpoint(&self.office, &who, &ended.summary)
             .await
             .map_err(told)?;
-        let noted = Noted {
-            at: (desk.clock)(),
-            ticket: Some(held.stored.ticket.id),
-            name: "checkpoint".to_owned(),
-            by: who.actor.agent.clone(),
-            body: json!({"summary": findings::clean(&ended.summary)}),
-        };
-        desk.store
-            .note(noted)
-            .await
-            .map_err(|error| told(error.into()))?;
         self.alive(&who).await
     }
 
@@ -471,7 +331,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(reason): Parameters<Reason>,
-    ) -> Told<Said> {
+    ) -> Result<Json<Said>, String> {
         let asked = assignments::ask_for_help(&self.office, &who, &reason.why).await;
         let ticket = asked.map_err(told)?;
         Ok(Json(Said {
@@ -491,7 +351,7 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(post): Parameters<Post>,
-    ) -> Told<Said> {
+    ) -> Result<Json<Said>, String> {
         let Post { to, kind, content } = post;
         if kind == Kind::NeedsReview && who.actor.role == Role::Builder {
             let done = messages::complete(&self.office, &who, &content)
@@ -523,14 +383,14 @@ impl Counter {
         &self,
         Extension(who): Caller,
         Parameters(wanted): Parameters<tasks::Wanted>,
-    ) -> Told<tasks::Queued> {
+    ) -> Result<Json<tasks::Queued>, String> {
         let queued = tasks::queue(&self.office, &who, wanted).await;
         queued.map(Json).map_err(told)
     }
 }
 
 impl Counter {
-    async fn work(&self, who: &Speaker) -> Told<Work> {
+    async fn work(&self, who: &Speaker) -> Result<Json<Work>, String> {
         let office = &self.office;
         let assignment = assignments::current(office, who).await.map_err(told)?;
         let task = match &assignment {
@@ -545,7 +405,7 @@ impl Counter {
         }))
     }
 
-    async fn alive(&self, who: &Speaker) -> Told<Alive> {
+    async fn alive(&self, who: &Speaker) -> Result<Json<Alive>, String> {
         let ticket = assignments::beat(&self.office, who).await.map_err(told)?;
         let lease_until = match ticket {
             Some(until) => Some(until),

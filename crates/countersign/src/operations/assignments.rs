@@ -10,11 +10,21 @@ use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{Task, Ticket, What};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use store::Noted;
 
 use super::identity::Speaker;
 use super::{Office, project};
 use crate::failure::{Exit, Failure};
+
+/// Our own agents answer with a file; those who come by themselves have tools.
+const OVER_MCP: &str = "
+## How you answer here
+
+Not with a file: a builder commits on the branch that the assignment names, in its repository, and
+calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
+`submit_review_result`. The fields are the same.
+";
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -175,6 +185,19 @@ fn of_builder(said: Submitted) -> Said {
     }
 }
 
+/// Notes how far the agent is.
+pub async fn checkpoint(office: &Office, speaker: &Speaker, summary: &str) -> Result<(), Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    let noted = Noted {
+        at: (office.desk.clock)(),
+        ticket: Some(errand.stored.ticket.id),
+        name: "checkpoint".to_owned(),
+        by: speaker.actor.agent.clone(),
+        body: json!({"summary": findings::clean(summary)}),
+    };
+    Ok(office.desk.store.note(noted).await?)
+}
+
 /// The agent cannot go on: a person is asked.
 pub async fn ask_for_help(
     office: &Office,
@@ -234,6 +257,7 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
             (flow::brief::build(ticket, policy, house), None)
         }
     };
+    let brief = format!("{brief}{OVER_MCP}");
     let builds = matches!(errand.task, Task::Build { .. });
     Ok(Assignment {
         id: stored.number,

@@ -3,7 +3,8 @@
 
 use flow::{Actor, Role, TicketId, Time};
 use serde::Serialize;
-use store::{Noted, Store, Token};
+use serde_json::{Value, json};
+use store::{Noted, Token};
 
 use super::Office;
 use crate::failure::{Exit, Failure};
@@ -133,11 +134,15 @@ pub fn role(word: &str) -> Result<Role, Failure> {
 
 /// Whoever holds the secret, or why nobody is recognised by it.
 pub async fn recognise(
-    store: &dyn Store,
+    office: &Office,
     secret: &str,
-    now: Time,
-) -> Result<Result<Speaker, Stranger>, store::Error> {
-    let found = store.token(&engine::secret::hash(secret)).await?;
+) -> Result<Result<Speaker, Stranger>, Failure> {
+    let now = (office.desk.clock)();
+    let found = office
+        .desk
+        .store
+        .token(&engine::secret::hash(secret))
+        .await?;
     Ok(found
         .ok_or(Stranger::Unknown)
         .and_then(|token| speaker(token, now)))
@@ -163,13 +168,28 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
     })
 }
 
+/// Nothing is refused silently: the log says who tried what. The refusal stands, whether or not it
+/// could be written down.
+pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Value) {
+    let noted = Noted {
+        at: (office.desk.clock)(),
+        ticket: speaker.and_then(|speaker| speaker.ticket.clone()),
+        name: "refused".to_owned(),
+        by: speaker
+            .map_or("nobody", |speaker| &speaker.actor.agent)
+            .to_owned(),
+        body,
+    };
+    let _ = office.desk.store.note(noted).await;
+}
+
 async fn note(office: &Office, name: &str, token: &Token) -> Result<(), Failure> {
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: token.ticket.clone(),
         name: name.to_owned(),
         by: office.person().agent,
-        body: serde_json::json!({"token": token.id, "agent": token.agent, "role": token.role}),
+        body: json!({"token": token.id, "agent": token.agent, "role": token.role}),
     };
     Ok(office.desk.store.note(noted).await?)
 }

@@ -75,13 +75,14 @@ pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failur
         ticket: None,
         ttl_ms: None,
     };
+    let path = office.surroundings.data_dir.join(FILE);
+    forget_the_dead(office, &path).await?;
     let Minted { secret, token } = identity::create(office, wanted).await?;
     let sign = Sign {
         url: format!("http://{address}"),
         token: secret,
         pid: std::process::id(),
     };
-    let path = office.surroundings.data_dir.join(FILE);
     let text = serde_json::to_vec(&sign).map_err(Failure::error)?;
     write_privately(&path, &text).map_err(|error| {
         Failure::error(format!("{} cannot be written: {error}", path.display()))
@@ -90,6 +91,25 @@ pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failur
         path,
         token: token.id,
     })
+}
+
+/// A server that was killed has left its sign; the token on it ends here.
+async fn forget_the_dead(office: &Office, path: &Path) -> Result<(), Failure> {
+    let left = std::fs::read(path).ok();
+    let Some(sign) = left.and_then(|text| serde_json::from_slice::<Sign>(&text).ok()) else {
+        return Ok(());
+    };
+    let alive = Path::new("/proc").join(sign.pid.to_string()).exists();
+    if alive && sign.pid != std::process::id() {
+        return Ok(());
+    }
+    let hash = engine::secret::hash(&sign.token);
+    if let Some(token) = office.desk.store.token(&hash).await?
+        && token.revoked_at.is_none()
+    {
+        identity::revoke(office, &token.id).await?;
+    }
+    Ok(())
 }
 
 fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
@@ -108,15 +128,13 @@ fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
 
 /// Takes the sign down; its token ends with it.
 pub async fn take_down(office: &Office, posted: Posted) {
-    // Another server may have put up its own meanwhile; ours is known by its token.
-    let ours = std::fs::read(&posted.path).ok().and_then(|text| {
-        let sign: Sign = serde_json::from_slice(&text).ok()?;
-        (sign.pid == std::process::id()).then_some(())
-    });
-    if ours.is_some() {
+    let _ = identity::revoke(office, &posted.token).await;
+    // Another server may have put up its own meanwhile.
+    let up = std::fs::read(&posted.path).ok();
+    let sign = up.and_then(|text| serde_json::from_slice::<Sign>(&text).ok());
+    if sign.is_some_and(|sign| sign.pid == std::process::id()) {
         let _ = std::fs::remove_file(&posted.path);
     }
-    let _ = identity::revoke(office, &posted.token).await;
 }
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::shift::Shops;
 use engine::workshop::Workshop;
 use flow::Ticket;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::Office;
 use super::project::{Asked, furnish};

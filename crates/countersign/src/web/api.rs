@@ -1,4 +1,4 @@
-//! REST: a table of routes. The router and the OpenAPI document are both made of it, so that the
+//! REST: a table of routes. The router and the `OpenAPI` document are both made of it, so that the
 //! one cannot say what the other does not do. Each handler is a translation of one operation.
 
 mod people;
@@ -80,9 +80,13 @@ pub struct Answer {
 
 impl Answer {
     pub fn ok(value: impl serde::Serialize) -> Result<Self, Problem> {
+        let value = serde_json::to_value(value).map_err(|error| {
+            let why = format!("the answer cannot be written: {error}");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        })?;
         Ok(Self {
             status: StatusCode::OK,
-            value: json!(value),
+            value,
             version: None,
         })
     }

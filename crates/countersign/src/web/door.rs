@@ -5,10 +5,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::json;
-use store::Noted;
 
 use super::House;
 use super::problem::Problem;
+use crate::failure::Failure;
 use crate::operations::identity::{self, Speaker, Stranger};
 
 /// A page in a browser must not reach us under a name that is not ours, nor from another's page.
@@ -24,7 +24,7 @@ fn stranger(house: &House, request: &Request) -> Option<Problem> {
     let host = request
         .uri()
         .authority()
-        .map(|authority| authority.as_str())
+        .map(axum::http::uri::Authority::as_str)
         .or_else(|| text(headers, header::HOST));
     let Some(host) = host.filter(|host| is_ours(house, name_of(host))) else {
         let why = "this server does not answer to that name";
@@ -85,14 +85,11 @@ pub async fn recognise(State(house): State<House>, mut request: Request, next: N
             next.run(request).await
         }
         Ok(Err(stranger)) => refuse(&house, &path, stranger).await,
-        Err(error) => Problem::from(crate::failure::Failure::from(error)).into(),
+        Err(failure) => Problem::from(failure).into(),
     }
 }
 
-async fn speaker(
-    house: &House,
-    headers: &HeaderMap,
-) -> Result<Result<Speaker, Stranger>, store::Error> {
+async fn speaker(house: &House, headers: &HeaderMap) -> Result<Result<Speaker, Stranger>, Failure> {
     let bearer = text(headers, header::AUTHORIZATION)
         .and_then(|words| words.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
@@ -100,21 +97,14 @@ async fn speaker(
     let Some(secret) = bearer else {
         return Ok(Err(Stranger::Silent));
     };
-    let desk = &house.office.desk;
-    identity::recognise(desk.store.as_ref(), secret, (desk.clock)()).await
+    identity::recognise(&house.office, secret).await
 }
 
 /// Every refusal is on record; a flood of strangers is not.
 async fn refuse(house: &House, path: &str, stranger: Stranger) -> Response {
     if stranger != Stranger::Silent && house.rates.admit("") {
-        let noted = Noted {
-            at: (house.office.desk.clock)(),
-            ticket: None,
-            name: "refused".to_owned(),
-            by: "nobody".to_owned(),
-            body: json!({"path": path, "why": stranger.to_string()}),
-        };
-        let _ = house.office.desk.store.note(noted).await;
+        let body = json!({"path": path, "why": stranger.to_string()});
+        identity::note_refusal(&house.office, None, body).await;
     }
     Problem::new(StatusCode::UNAUTHORIZED, stranger)
         .hint("`countersign token create --agent NAME --role ROLE` makes one")

@@ -12,16 +12,14 @@ use axum::response::{IntoResponse, Response};
 use flow::Role;
 use serde::Deserialize;
 use serde_json::json;
-use store::{Cursor, EventQuery, StoredEvent};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::House;
 use super::problem::Problem;
 use crate::operations::identity::Speaker;
+use crate::operations::{Cursor, StoredEvent, history};
 
-/// How many are read at a time.
-const CHUNK: u32 = 200;
 /// A comment is sent when nothing has happened for so long, so that a dead reader is noticed.
 const QUIET: Duration = Duration::from_secs(15);
 /// Read ahead of the reader at the most.
@@ -77,22 +75,17 @@ async fn follow(
     mut after: Cursor,
     to: tokio::sync::mpsc::Sender<Bytes>,
 ) {
-    let store = &house.office.desk.store;
     loop {
-        let query = EventQuery {
-            ticket: speaker.ticket.clone(),
-            after,
-            most: CHUNK,
-        };
-        let Ok(events) = store.events(&query).await else {
+        let news = history::after(&house.office, speaker.ticket.as_ref(), after, QUIET).await;
+        let Ok(events) = news else {
             return;
         };
-        let text = if let Some(last) = events.last() {
-            after = last.cursor;
-            events.iter().map(written).collect()
-        } else {
-            store.wait_for_events(after, QUIET).await;
-            ": still here\n\n".to_owned()
+        let text = match events.last() {
+            Some(last) => {
+                after = last.cursor;
+                events.iter().map(written).collect()
+            }
+            None => ": still here\n\n".to_owned(),
         };
         if to.send(Bytes::from(text)).await.is_err() {
             return;

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the table that the router is made of.
+//! The `OpenAPI` document, made of the table that the router is made of.
 
 use axum::Json;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 /// Calls that may come at once, and how many a second are given back.
 const BURST: f64 = 2000.0;
@@ -26,7 +27,10 @@ impl Rates {
     pub fn admit(&self, name: &str) -> bool {
         let now = Instant::now();
         // A panic elsewhere has not harmed the numbers in here.
-        let mut buckets = self.buckets.lock().unwrap_or_else(|held| held.into_inner());
+        let mut buckets = self
+            .buckets
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if buckets.len() >= NAMES_MAX && !buckets.contains_key(name) {
             buckets.clear();
         }

@@ -7,6 +7,7 @@
 mod cli;
 mod crash;
 mod sandbox;
+mod server;
 mod story;
 mod support;
 mod tidy;

@@ -3,10 +3,9 @@
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use store::{Pause, Scope};
 
 use super::{Answer, Call, Method, Route, Who};
-use crate::operations::{identity, tickets};
+use crate::operations::{Scope, identity, pauses, tickets};
 use crate::web::problem::Problem;
 
 pub const ROUTES: &[Route] = &[
@@ -62,7 +61,7 @@ pub const ROUTES: &[Route] = &[
         who: Who::People,
         query: &[],
         takes: None,
-        perform: |call| Box::pin(pauses(call)),
+        perform: |call| Box::pin(paused(call)),
     },
     Route {
         method: Method::Post,
@@ -186,29 +185,17 @@ async fn known(call: &Call) -> Result<(), Problem> {
 }
 
 async fn agents(call: Call) -> Result<Answer, Problem> {
-    let seen = call.office.desk.store.agents().await;
-    let seen = seen.map_err(crate::failure::Failure::from)?;
-    Answer::ok(json!({ "items": seen }))
+    Answer::ok(json!({"items": pauses::seen(&call.office).await?}))
 }
 
-async fn pauses(call: Call) -> Result<Answer, Problem> {
+async fn paused(call: Call) -> Result<Answer, Problem> {
     Answer::ok(json!({"items": tickets::pauses(&call.office).await?}))
 }
 
 async fn pause(call: Call) -> Result<Answer, Problem> {
     let wanted: NewPause = call.body()?;
-    let now = (call.office.desk.clock)();
-    let pause = Pause {
-        scope: wanted.scope.of(findings::one_line(&wanted.name)),
-        until: wanted
-            .for_secs
-            .map(|secs| now.plus_ms(secs.saturating_mul(1000))),
-        why: findings::clean(&wanted.why),
-        by: call.speaker.actor.agent.clone(),
-    };
-    let put = call.office.desk.store.pause(pause.clone()).await;
-    put.map_err(crate::failure::Failure::from)?;
-    Answer::made(pause)
+    let scope = wanted.scope.of(findings::one_line(&wanted.name));
+    Answer::made(pauses::pause(&call.office, scope, &wanted.why, wanted.for_secs).await?)
 }
 
 async fn resume(call: Call) -> Result<Answer, Problem> {
@@ -223,8 +210,7 @@ async fn resume(call: Call) -> Result<Answer, Problem> {
         }
     };
     let scope = scope.of(call.named("name").to_owned());
-    let ended = call.office.desk.store.resume(&scope).await;
-    if !ended.map_err(crate::failure::Failure::from)? {
+    if !pauses::resume(&call.office, &scope).await? {
         return Err(Problem::not_found("there is no such pause"));
     }
     Answer::ok(json!({"resumed": scope}))

@@ -1,13 +1,10 @@
 //! What is going on: counts, jobs, epics, what was learned; and tasks for agents (001).
 
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::{JobQuery, JobState};
 
 use super::{Answer, Call, Method, Route, Who};
-use crate::failure::Failure;
-use crate::operations::{insights, tasks, tickets};
+use crate::operations::{epics, insights, queue, tasks, tickets};
 use crate::web::problem::Problem;
 
 pub const ROUTES: &[Route] = &[
@@ -92,26 +89,14 @@ async fn status(call: Call) -> Result<Answer, Problem> {
 }
 
 async fn jobs(call: Call) -> Result<Answer, Problem> {
-    let state = call.asked("state").map(|word| {
-        serde_json::from_value::<JobState>(word.into()).map_err(|_| {
-            Problem::new(
-                StatusCode::BAD_REQUEST,
-                format!("{word:?} is no state of a job"),
-            )
-        })
-    });
-    let query = JobQuery {
-        queue: call.asked("queue").map(str::to_owned),
-        state: state.transpose()?,
-        ticket: call.speaker.ticket.clone(),
-    };
-    let page = call.office.desk.store.jobs(&query, &call.page()?).await;
-    Answer::ok(page.map_err(Failure::from)?)
+    let (queue, state) = (call.asked("queue"), call.asked("state"));
+    let ticket = call.speaker.ticket.clone();
+    let page = call.page()?;
+    Answer::ok(queue::jobs(&call.office, queue, state, ticket, &page).await?)
 }
 
 async fn all_epics(call: Call) -> Result<Answer, Problem> {
-    let known = call.office.desk.store.epics().await;
-    Answer::ok(json!({"items": known.map_err(Failure::from)?}))
+    Answer::ok(json!({"items": epics::list(&call.office).await?}))
 }
 
 async fn learned(call: Call) -> Result<Answer, Problem> {
