@@ -1,28 +1,43 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
+mod agent;
+mod config;
 mod demo;
+mod diff;
 mod doctor;
+mod editor;
 mod epic;
 mod escalation;
+mod examples;
 mod export;
 mod findings;
 mod hidden;
+mod hook;
 mod import;
+mod init;
 mod insights;
+mod live;
 mod log;
+mod manual;
 mod out;
+mod paint;
+mod progress;
 mod prompt;
+mod review;
 mod run;
 mod serve;
 mod status;
+mod story;
+mod syntax;
 mod ticket;
 mod token;
 mod transcript;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
@@ -62,8 +77,12 @@ Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer
 enum Verb {
     /// Watch one ticket go through build, check, review, rework and merge, in a throw-away repository.
     Demo(demo::Args),
+    /// Look at this project and write a first countersign.toml.
+    Init(init::Args),
     /// Take a ticket from its description to a countersigned commit, in this repository.
     Run(run::Args),
+    /// Review any change without a ticket: a branch, a range, what is staged, a patch.
+    Review(review::Args),
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
@@ -72,6 +91,8 @@ enum Verb {
     Epic(epic::Verb),
     /// What is going on: tickets by stage, who waits for whom.
     Status,
+    /// A live view: tickets by stage, who works on what, findings in the diff, escalations to settle.
+    Watch(watch::Args),
     /// What has happened, told in sentences.
     Log(log::Args),
     /// Tickets that wait for a person.
@@ -89,6 +110,21 @@ enum Verb {
     },
     /// Take over tickets from other systems' files.
     Import(import::Args),
+    /// What is configured, where each value comes from, and what is wrong with it.
+    #[command(subcommand)]
+    Config(config::Verb),
+    /// A git hook that reviews what is about to be pushed.
+    #[command(subcommand)]
+    Hook(hook::Verb),
+    /// Completions for your shell.
+    #[command(after_help = manual::COMPLETIONS_HELP)]
+    Completions(manual::CompletionsArgs),
+    /// Manual pages.
+    #[command(after_help = manual::MAN_HELP)]
+    Man(manual::ManArgs),
+    /// The agents that are here, and ready files for theirs.
+    #[command(subcommand)]
+    Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
     /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`.
@@ -106,6 +142,8 @@ enum Verb {
     Confined(hidden::HoldArgs),
     #[command(hide = true)]
     Play(hidden::PlayArgs),
+    #[command(hide = true)]
+    Reference,
 }
 
 /// Where a verb works: the directory, the form of its answer, and how to get at the store.
@@ -117,13 +155,27 @@ struct Desktop {
 }
 
 impl Desktop {
+    /// The same desktop, whose answers are JSON where that is asked for in another way.
+    fn answering(&self, json: bool) -> Self {
+        let out = if json {
+            Out::new(true)
+        } else {
+            self.out.clone()
+        };
+        Self {
+            directory: self.directory.clone(),
+            out,
+            surroundings: self.surroundings.clone(),
+        }
+    }
+
     async fn office(&self) -> Result<Office, Failure> {
         Office::open(self.surroundings.clone()).await
     }
 }
 
 pub fn main(words: Vec<OsString>) -> Exit {
-    let args = match Args::try_parse_from(words) {
+    let args = match parse(words) {
         Ok(args) => args,
         Err(error) => return out::usage(&error),
     };
@@ -137,6 +189,11 @@ pub fn main(words: Vec<OsString>) -> Exit {
     }
 }
 
+fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
+    let matches = examples::command().try_get_matches_from(words)?;
+    Args::from_arg_matches(&matches)
+}
+
 fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
     // The hidden verbs become another program, or play one: no store, no threads.
     match args.verb {
@@ -144,6 +201,10 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
         Verb::Confine(words) => hidden::confine(&words),
         Verb::Confined(words) => hidden::confined(&words),
         Verb::Play(words) => hidden::play(&words),
+        // These tell about the program itself: no store, and no home is needed.
+        Verb::Completions(args) => Ok(manual::completions(&args)),
+        Verb::Man(args) => manual::man(&args, out),
+        Verb::Reference => Ok(manual::reference()),
         verb => {
             let surroundings = Surroundings::read(args.data_dir, args.database)?;
             let desktop = Desktop {
@@ -166,20 +227,32 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
 async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
+        Verb::Init(args) => init::perform(args, desktop).await,
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
+        Verb::Review(args) => Box::pin(review::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Epic(verb) => epic::perform(verb, desktop).await,
         Verb::Insights { verb } => insights::perform(verb, desktop).await,
         Verb::Import(args) => import::perform(args, desktop).await,
         Verb::Status => status::perform(desktop).await,
+        Verb::Watch(args) => Box::pin(watch::perform(args, desktop)).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
+        Verb::Config(verb) => config::perform(verb, desktop).await,
+        Verb::Agent(verb) => agent::perform(verb, desktop).await,
+        Verb::Hook(verb) => hook::perform(verb, desktop).await,
         Verb::Serve(args) => serve::perform(args, desktop).await,
         Verb::Mcp => serve::over_stdio(desktop).await,
         Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),
+        Verb::Hold(_)
+        | Verb::Confine(_)
+        | Verb::Confined(_)
+        | Verb::Play(_)
+        | Verb::Completions(_)
+        | Verb::Man(_)
+        | Verb::Reference => Ok(Exit::Usage),
     }
 }

@@ -1,11 +1,14 @@
 //! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
-mod agents;
+pub mod agent_files;
+pub mod agents;
 pub mod assignments;
+pub mod config;
 mod confinement;
 mod crew;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
@@ -13,14 +16,19 @@ pub mod export;
 pub mod findings;
 pub mod forecasts;
 pub mod history;
+pub mod hooks;
 pub mod house_rules;
 pub mod identity;
+pub mod init;
 pub mod insights;
 pub mod measures;
 pub mod messages;
+pub mod overview;
 pub mod pauses;
+pub mod plans;
 pub mod project;
 pub mod queue;
+pub mod review;
 pub mod run;
 pub mod service;
 mod shops;
@@ -35,7 +43,7 @@ use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Scope, Stored, StoredEvent};
+pub use store::{Cursor, Page, Paged, Scope, Stored, StoredEvent, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

@@ -1,14 +1,14 @@
 //! `countersign ticket …`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flow::ledger::Evolution;
 use flow::narrate::{approved_by, reason, short};
 use flow::usage::{Caps, dollars};
 use flow::{Policy, Stage, Ticket};
 
-use super::Desktop;
 use super::out::columns;
+use super::{Desktop, editor};
 use crate::failure::{Exit, Failure};
 use crate::operations::tickets::BudgetScope;
 use crate::operations::{Page, Stored, forecasts, run, tickets};
@@ -17,6 +17,18 @@ use crate::settings::ticket_file::{self, Wanted};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
+    /// Write a new ticket in your editor ($VISUAL, $EDITOR), from a template.
+    #[command(after_help = NEW_HELP)]
+    New {
+        /// Its title.
+        title: Option<String>,
+        /// Keep it in this file, which must be new, and add nothing yet.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Open no editor: with a title it is added as it is, with --file only the template is written.
+        #[arg(long)]
+        no_edit: bool,
+    },
     /// Add tickets from files or sentences; they may depend on each other.
     Add {
         /// A Markdown or YAML file, or a sentence.
@@ -37,6 +49,13 @@ pub enum Verb {
     },
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
+    /// Show its change, with the findings under the lines they speak of.
+    Diff {
+        ticket: String,
+        /// An earlier round's, as it was when that round had its verdict.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        round: Option<u32>,
+    },
     /// Put your own commits forward, after you took the ticket over: its branch as it is now.
     Resubmit { ticket: String },
     /// Raise what a ticket may spend; a round that was stopped goes on where it was.
@@ -65,6 +84,12 @@ pub enum Verb {
     },
 }
 
+const NEW_HELP: &str = "\
+Examples:
+  countersign ticket new
+  countersign ticket new \"Greet the user by name\" --no-edit
+  countersign ticket new --file tickets/greet.md";
+
 /// `2.50` dollars in millionths.
 fn usd_micros(word: &str) -> Result<u64, String> {
     let bad = || format!("{word:?} is no amount; write dollars as 2.50");
@@ -91,6 +116,11 @@ fn stage(word: &str) -> Result<Stage, String> {
 
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
+        Verb::New {
+            title,
+            file,
+            no_edit,
+        } => editor::new_ticket(title.as_deref(), file, no_edit, desktop).await,
         Verb::Add { tickets } => add(&tickets, desktop).await,
         Verb::List {
             stage,
@@ -98,6 +128,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             limit,
         } => list(stage, &Page { after, most: limit }, desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, desktop).await,
         Verb::Resubmit { ticket } => {
             let office = desktop.office().await?;
             let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
@@ -173,6 +204,10 @@ async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
         .iter()
         .map(|one| wanted(&desktop.directory, one))
         .collect::<Result<_, _>>()?;
+    add_wanted(wanted, desktop).await
+}
+
+pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     let added = tickets::add(&office, wanted, &Policy::default()).await?;
     for ticket in &added {
@@ -259,7 +294,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 /// The ticket for a person to read.
-fn describe(stored: &Stored) -> Vec<String> {
+pub fn describe(stored: &Stored) -> Vec<String> {
     let ticket = &stored.ticket;
     let mut lines = vec![format!("{}: {}", ticket.id, ticket.spec.title)];
     let waits = ticket.waits();
@@ -319,13 +354,13 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
-    let head: Vec<String> = Evolution::HEAD
-        .iter()
-        .map(|word| format!("  {word}"))
-        .collect();
-    let rows = lines
-        .iter()
-        .map(|line| line.cells().map(|n| format!("  {n}")).to_vec());
+    let mut head = Evolution::HEAD.map(str::to_owned).to_vec();
+    head[0].insert_str(0, "  ");
+    let rows = lines.iter().map(|line| {
+        let mut cells = line.cells().map(|n| n.to_string());
+        cells[0].insert_str(0, "  ");
+        cells.to_vec()
+    });
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     std::iter::once("\nevolution".to_owned())
         .chain(columns(&table))

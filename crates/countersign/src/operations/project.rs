@@ -15,10 +15,11 @@ use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
 use flow::{Policy, Ticket};
 
-use super::{Office, confinement, crew, house_rules};
+use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
+use crate::settings::layers;
 
 /// What the command line says; it goes before every file.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +59,8 @@ pub async fn furnish(
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
-    let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let mut written = over(written, asked);
+    let (base_branch, mut written, mut remarks) =
+        settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
@@ -68,6 +69,21 @@ pub async fn furnish(
     } else {
         crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?
     };
+    let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    remarks.extend(without);
+    Ok(Furnished {
+        shop: Arc::new(shop),
+        remarks,
+    })
+}
+
+/// The workshop of a project with this crew, and what the person should know about it.
+pub async fn workshop(
+    office: &Office,
+    git: Repository,
+    (base_branch, written): (String, Written),
+    crew: Crew,
+) -> Result<(Workshop, Option<String>), Failure> {
     let project = project(office, &git, base_branch, written).await?;
     let surroundings = &office.surroundings;
     let host = Host {
@@ -77,11 +93,9 @@ pub async fn furnish(
     };
     let ward = match project.policy.isolation {
         Isolation::Enforced => Some(confinement::ward(surroundings).await?),
-        Isolation::Manifest => {
-            remarks.push(confinement::GOES_WITHOUT.to_owned());
-            None
-        }
+        Isolation::Manifest => None,
     };
+    let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
     let (desk, path) = (office.desk.clone(), surroundings.path.clone());
     let shop = Workshop {
         desk,
@@ -93,10 +107,7 @@ pub async fn furnish(
         path,
         ward,
     };
-    Ok(Furnished {
-        shop: Arc::new(shop),
-        remarks,
-    })
+    Ok((shop, without))
 }
 
 /// The rules of the repository that a ticket belongs to, for work that others do.
@@ -111,7 +122,7 @@ pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, 
         base: context.base_branch.clone(),
         ..Asked::default()
     };
-    let (base_branch, written, _) = settings(office, &git, &asked).await?;
+    let (base_branch, written, _) = settings(&office.surroundings, &git, &asked).await?;
     let project = project(office, &git, base_branch, written).await?;
     Ok((git, project))
 }
@@ -123,7 +134,7 @@ pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Pol
         base: spec.context.base_branch.clone(),
         ..Asked::default()
     };
-    let (base, written, _) = settings(office, &git, &asked).await?;
+    let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
     spec.context.base_branch = Some(base);
     Ok(written.policy)
@@ -187,85 +198,30 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     })
 }
 
-/// The base branch and what is written: on the base, else in the person's own work tree, else in
-/// the user's file, else nothing.
-async fn settings(
-    office: &Office,
+/// The base branch, and what holds there with the flags on top.
+pub async fn settled(
+    surroundings: &Surroundings,
     git: &Repository,
     asked: &Asked,
 ) -> Result<(String, Written, Vec<String>), Failure> {
-    let mut remarks = Vec::new();
-    let first = match &asked.base {
-        Some(base) => base.clone(),
-        None => git.default_base().await.map_err(Failure::usage)?,
-    };
-    let mut written = on_base(git, &first).await?;
-    let base = asked
-        .base
-        .clone()
-        .or_else(|| written.as_ref()?.base.clone())
-        .unwrap_or(first.clone());
-    if base != first {
-        written = on_base(git, &base).await?.or(written);
-    }
-    if written.is_none() {
-        written = in_work_tree(git)?;
-        if written.is_some() {
-            remarks.push(format!(
-                "{base} has no {}; the one in your work tree is used",
-                file::NAME
-            ));
-        }
-    }
-    let written = match written {
-        Some(written) => written,
-        None => users_own(&office.surroundings)?.unwrap_or_default(),
-    };
+    let (base, written, remarks) = settings(surroundings, git, asked).await?;
+    Ok((base, over(written, asked), remarks))
+}
+
+/// The base branch, what the files come to, and what the person should know about that.
+pub async fn settings(
+    surroundings: &Surroundings,
+    git: &Repository,
+    asked: &Asked,
+) -> Result<(String, Written, Vec<String>), Failure> {
+    let found = config::find(surroundings, git, asked.base.as_deref()).await?;
+    let layered = layers::combine(&found.sources)?;
+    let base = found.base;
     git.base(&base).await.map_err(|error| {
         Failure::usage(format!("the base branch {base:?} does not exist: {error}"))
             .hint("name one that does with --base BRANCH")
     })?;
-    Ok((base, written, remarks))
-}
-
-async fn on_base(git: &Repository, base: &str) -> Result<Option<Written>, Failure> {
-    let Ok(commit) = git.base(base).await else {
-        return Ok(None);
-    };
-    let Some(bytes) = git
-        .file_at(&commit, file::NAME)
-        .await
-        .map_err(Failure::error)?
-    else {
-        return Ok(None);
-    };
-    let name = format!("{} on {base}", file::NAME);
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
-    file::read(&name, &text).map(Some)
-}
-
-fn in_work_tree(git: &Repository) -> Result<Option<Written>, Failure> {
-    let path = git.work_tree().map(|tree| tree.join(file::NAME));
-    path.filter(|path| path.is_file())
-        .map(|path| read_file(&path))
-        .transpose()
-}
-
-fn users_own(surroundings: &Surroundings) -> Result<Option<Written>, Failure> {
-    let path = surroundings
-        .user_file
-        .as_ref()
-        .filter(|path| path.is_file());
-    path.map(|path| read_file(path)).transpose()
-}
-
-fn read_file(path: &Path) -> Result<Written, Failure> {
-    let bytes = crate::settings::read_bounded(path, "the configuration", 1024 * 1024)?;
-    let name = path.display().to_string();
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
-    file::read(&name, &text)
+    Ok((base, layered.project, found.remarks))
 }
 
 /// Flags go before files.
@@ -294,7 +250,7 @@ fn over(written: Written, asked: &Asked) -> Written {
 }
 
 /// `name=command`, or a command that names itself.
-fn flag_check(at: usize, words: &str) -> file::Check {
+pub fn flag_check(at: usize, words: &str) -> file::Check {
     let simple = |name: &str| {
         !name.is_empty()
             && name

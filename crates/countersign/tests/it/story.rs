@@ -15,8 +15,10 @@ mod judges;
 mod learning;
 mod machine;
 mod money;
+mod review;
 mod run;
 mod setup;
+mod stubborn;
 mod unruly;
 
 use crate::support::{Ran, TICKET, World};
