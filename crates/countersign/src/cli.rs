@@ -25,10 +25,12 @@ mod progress;
 mod prompt;
 mod review;
 mod run;
+mod serve;
 mod status;
 mod story;
 mod syntax;
 mod ticket;
+mod token;
 mod transcript;
 mod watch;
 
@@ -123,6 +125,13 @@ enum Verb {
     /// The agents that are here, and ready files for theirs.
     #[command(subcommand)]
     Agent(agent::Verb),
+    /// Serve agents over MCP, and people and programs over REST.
+    Serve(serve::Args),
+    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`.
+    Mcp,
+    /// Who may speak: tokens for agents, people and programs.
+    #[command(subcommand)]
+    Token(token::Verb),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -234,6 +243,9 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Config(verb) => config::perform(verb, desktop).await,
         Verb::Agent(verb) => agent::perform(verb, desktop).await,
         Verb::Hook(verb) => hook::perform(verb, desktop).await,
+        Verb::Serve(args) => serve::perform(args, desktop).await,
+        Verb::Mcp => serve::over_stdio(desktop).await,
+        Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
         Verb::Hold(_)
         | Verb::Confine(_)

@@ -146,6 +146,7 @@ impl From<engine::desk::Error> for Failure {
             engine::desk::Error::NoSuchTicket(_) | engine::desk::Error::NoSuchDependency { .. } => {
                 Self::usage(error)
             }
+            engine::desk::Error::Unusable(_) => Self::new(Exit::Refused, error),
             engine::desk::Error::TooBusy(_) => Self::new(Exit::Store, error),
             engine::desk::Error::Broken(_) => Self::error(error),
         }

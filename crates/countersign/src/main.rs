@@ -3,8 +3,10 @@
 
 mod cli;
 mod failure;
+mod mcp;
 mod operations;
 mod settings;
+mod web;
 
 use std::process::ExitCode;
 

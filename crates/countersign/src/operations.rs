@@ -3,6 +3,7 @@
 
 pub mod agent_files;
 pub mod agents;
+pub mod assignments;
 pub mod config;
 mod confinement;
 mod crew;
@@ -17,24 +18,32 @@ pub mod forecasts;
 pub mod history;
 pub mod hooks;
 pub mod house_rules;
+pub mod identity;
 pub mod init;
 pub mod insights;
+pub mod measures;
+pub mod messages;
 pub mod overview;
+pub mod pauses;
 pub mod plans;
 pub mod project;
+pub mod queue;
 pub mod review;
 pub mod run;
+pub mod service;
+mod shops;
+pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
 
 use std::sync::Arc;
 
-use engine::desk::Desk;
-use flow::{Actor, Role, TicketId};
+use engine::desk::{Desk, Once, Report};
+use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Paged, Scope, Stored, TicketRow};
+pub use store::{Cursor, Page, Paged, Scope, Stored, StoredEvent, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;
@@ -44,6 +53,18 @@ use crate::settings::Surroundings;
 pub struct Office {
     pub desk: Desk,
     pub surroundings: Surroundings,
+    /// In whose name things are done.
+    pub speaker: Actor,
+    /// What the caller wants kept: that its call counts once, and for what it had seen.
+    pub call: Call,
+}
+
+/// How a change was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    pub once: Option<Once>,
+    /// The version that the caller had seen.
+    pub expects: Option<u64>,
 }
 
 impl Office {
@@ -63,12 +84,37 @@ impl Office {
             clock: engine::clock::now,
             witness: None,
         };
-        Ok(Self { desk, surroundings })
+        let speaker = Actor::new(&surroundings.person, Role::Human);
+        Ok(Self {
+            desk,
+            surroundings,
+            speaker,
+            call: Call::default(),
+        })
     }
 
-    /// The person at the terminal.
+    /// In whose name things are done: the person at the terminal's, or whoever called.
     pub fn person(&self) -> Actor {
-        Actor::new(&self.surroundings.person, Role::Human)
+        self.speaker.clone()
+    }
+
+    /// What happens, in the speaker's name and as it was asked for.
+    pub fn report(&self, what: What) -> Report {
+        let Call { once, expects } = self.call.clone();
+        Report {
+            once,
+            expects,
+            ..Report::new(self.speaker.clone(), what)
+        }
+    }
+
+    /// The same office, for somebody else.
+    #[must_use]
+    pub fn speaking_as(&self, speaker: Actor) -> Self {
+        Self {
+            speaker,
+            ..self.clone()
+        }
     }
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.

@@ -29,6 +29,8 @@ pub struct Surroundings {
     pub database: Option<String>,
     /// The person at the terminal, as recorded in decisions.
     pub person: String,
+    /// Whom we speak as, where we are an agent's.
+    pub token: Option<String>,
     pub path: OsString,
     /// Our own program, to start agents through.
     pub program: PathBuf,
@@ -90,6 +92,7 @@ impl Surroundings {
                 .or_else(|| text("USER"))
                 .or_else(|| text("LOGNAME"))
                 .unwrap_or_else(|| "somebody".to_owned()),
+            token: text("COUNTERSIGN_TOKEN"),
             path: std::env::var_os("PATH").unwrap_or_default(),
             program,
             origins,

@@ -9,7 +9,7 @@ use flow::event::Lease;
 use flow::narrate::{Sentence, narrate};
 use flow::ticket::Spec;
 use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
 use crate::activity::Activity;
@@ -36,6 +36,9 @@ pub enum Error {
         task: &'static str,
         agent: String,
     },
+    /// What was put forward cannot be taken as it is; whoever did can mend it.
+    #[error("{0}")]
+    Unusable(String),
     #[error("a worker broke: {0}")]
     Broken(String),
     #[error(transparent)]
@@ -88,6 +91,18 @@ pub struct Report {
     pub what: What,
     pub expects: Option<u64>,
     pub artefacts: Vec<Artefact>,
+    /// The caller's own key, where the call may come again; a job's report has one by its lease.
+    pub once: Option<Once>,
+}
+
+/// A call that is answered once: the same one again gets the first answer, another one under the
+/// same key is refused.
+#[derive(Clone, Debug)]
+pub struct Once {
+    pub key: String,
+    pub payload_hash: String,
+    /// What the caller is told, made of the ticket as the call left it.
+    pub answer: fn(&Ticket) -> Value,
 }
 
 impl Report {
@@ -97,6 +112,41 @@ impl Report {
             what,
             expects: None,
             artefacts: Vec::new(),
+            once: None,
+        }
+    }
+
+    /// How the call is found again.
+    fn key(&self, id: &TicketId) -> Option<String> {
+        match (&self.once, self.what.lease()) {
+            (Some(once), _) => Some(once.key.clone()),
+            // A job's report is made once for each lease: that is its key.
+            (None, Some(Lease { serial, fence })) => {
+                Some(format!("{id}/{serial}/{fence}/{}", self.what.name()))
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn remember(&self, id: &TicketId, ticket: &Ticket) -> Option<Remembered> {
+        if let Some(once) = &self.once {
+            return Some(once.remember(ticket));
+        }
+        let payload = serde_json::to_string(&self.what).unwrap_or_default();
+        Some(Remembered {
+            key: self.key(id)?,
+            payload_hash: crate::hash::short(payload.as_bytes()),
+            answer: json!({"stage": ticket.stage, "version": ticket.version}),
+        })
+    }
+}
+
+impl Once {
+    fn remember(&self, ticket: &Ticket) -> Remembered {
+        Remembered {
+            key: self.key.clone(),
+            payload_hash: self.payload_hash.clone(),
+            answer: (self.answer)(ticket),
         }
     }
 }
@@ -120,7 +170,7 @@ impl Desk {
         id: &TicketId,
         spec: Spec,
         policy: &Policy,
-        by: Actor,
+        (by, once): (Actor, Option<Once>),
     ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (what, reads) = self.created(id, &spec).await?;
@@ -133,6 +183,7 @@ impl Desk {
             let step = flow::open(id, &event, policy)?;
             let change = Change {
                 reads,
+                remember: once.as_ref().map(|once| once.remember(&step.ticket)),
                 ..change(step, None, event, policy)
             };
             match self.store.commit(change.clone()).await {
@@ -213,7 +264,7 @@ impl Desk {
                 Err(refused) => return self.refuse(id, &event, refused).await,
             };
             let change = Change {
-                remember: remember(id, &event, &step),
+                remember: report.remember(id, &step.ticket),
                 artefacts: report.artefacts.clone(),
                 ..change(step, Some(stored.ticket.version), event.clone(), policy)
             };
@@ -230,7 +281,7 @@ impl Desk {
                 }
                 Err(store::Error::Conflict { .. }) => {}
                 Err(store::Error::OutcomeUnknown(why)) => {
-                    return self.look_up(id, &event, why).await;
+                    return self.look_up(id, &report, why).await;
                 }
                 Err(error @ store::Error::StaleFence { .. }) => {
                     self.note(id, &event, &error.to_string()).await?;
@@ -276,8 +327,8 @@ impl Desk {
     }
 
     /// A commit whose answer was lost: its key tells whether it was written.
-    async fn look_up(&self, id: &TicketId, event: &Event, why: String) -> Result<Ticket, Error> {
-        if let Some(key) = key(id, event)
+    async fn look_up(&self, id: &TicketId, report: &Report, why: String) -> Result<Ticket, Error> {
+        if let Some(key) = report.key(id)
             && self.store.recall(&key).await?.is_some()
         {
             return Ok(self.ticket(id).await?.ticket);
@@ -303,19 +354,4 @@ fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change
 
 fn is_about_a_lost_lease(event: &Event) -> bool {
     matches!(event.what, What::LeaseLost { .. })
-}
-
-/// A job's report is made once for each lease: that is its key.
-fn key(id: &TicketId, event: &Event) -> Option<String> {
-    let Lease { serial, fence } = event.what.lease()?;
-    Some(format!("{id}/{serial}/{fence}/{}", event.what.name()))
-}
-
-fn remember(id: &TicketId, event: &Event, step: &Step) -> Option<Remembered> {
-    let payload = serde_json::to_string(&event.what).unwrap_or_default();
-    Some(Remembered {
-        key: key(id, event)?,
-        payload_hash: crate::hash::short(payload.as_bytes()),
-        answer: json!({"stage": step.ticket.stage, "version": step.ticket.version}),
-    })
 }

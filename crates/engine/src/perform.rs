@@ -21,9 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::{Failure, Lease};
+use flow::ticket::Submission;
 use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
+
+pub use build::branch;
 
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
@@ -176,21 +179,44 @@ pub async fn resubmit(
     by: Actor,
 ) -> Result<Ticket, Error> {
     let ticket = desk.ticket(id).await?.ticket;
-    let broken = |trouble: Trouble| Error::Broken(trouble.message);
-    let branch = build::branch(&ticket);
-    let head = git
-        .branch(&branch)
-        .await
-        .map_err(|error| broken(error.into()))?;
-    let head = head.ok_or_else(|| Error::Broken(format!("there is no branch {branch}")))?;
-    let submission = submission::describe(git, project, &ticket, &head, &branch, &by.agent)
-        .await
-        .map_err(broken)?;
+    let branch = branch(&ticket);
+    let submission = put_forward(git, project, &ticket, &branch, &by.agent).await?;
     let what = What::Resubmitted {
         submission: Box::new(submission),
     };
     desk.decide(id, &project.policy, Report::new(by, what))
         .await
+}
+
+/// The newest commit of a branch that somebody else has worked on, described and kept.
+pub async fn put_forward(
+    git: &Repository,
+    project: &Project,
+    ticket: &Ticket,
+    branch: &str,
+    by: &str,
+) -> Result<Submission, Error> {
+    let broken = |trouble: Trouble| Error::Broken(trouble.message);
+    let head = git.branch(branch).await.map_err(unusable)?;
+    let head = head.ok_or_else(|| Error::Unusable(format!("there is no branch {branch}")))?;
+    let start = match build::last_commit(ticket) {
+        Some(commit) => commit,
+        None => git.base(&project.base_branch).await.map_err(unusable)?,
+    };
+    submission::must_be_sound(git, project, &start, &head)
+        .await
+        .map_err(|trouble| Error::Unusable(trouble.message))?;
+    let submission = submission::describe(git, project, ticket, &head, branch, by).await;
+    let name = format!("refs/countersign/{}/submitted-{}", ticket.id, ticket.round);
+    let earlier = git.read_ref(&name).await.map_err(unusable)?;
+    git.keep_ref(&name, &head, earlier.as_ref())
+        .await
+        .map_err(unusable)?;
+    submission.map_err(broken)
+}
+
+fn unusable(error: crate::git::Error) -> Error {
+    Error::Unusable(error.to_string())
 }
 
 /// A job under a lease, and the agent that it was claimed for where it is meant for one.

@@ -30,11 +30,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
     let mut landing: Option<AbortHandle> = None;
     loop {
         if !stopping {
-            take_back(shop, id).await?;
-            mind_the_day(shop, id).await?;
-            hands::hand_over(shop, id).await?;
-            news::bring(&shop.desk, &shop.worker).await?;
-            for job in hands::claim(shop, id).await? {
+            for job in attend(shop, id).await? {
                 running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
@@ -66,6 +62,16 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             }
         }
     }
+}
+
+/// Looks after a ticket before anything of it is done: leases, the day's budget, stand-ins, news. Then
+/// claims what is ready of it for us.
+pub async fn attend(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, Error> {
+    take_back(shop, id).await?;
+    mind_the_day(shop, id).await?;
+    hands::hand_over(shop, id).await?;
+    news::bring(&shop.desk, &shop.worker).await?;
+    hands::claim(shop, id).await
 }
 
 /// A queue of landings has its own way to take them up.

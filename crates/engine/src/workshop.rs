@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flow::brief::House;
 use flow::{Actor, Policy, Role, Task, TicketId};
 
-use crate::agent::{Adapter, Command};
+use crate::agent::Adapter;
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
@@ -42,12 +42,12 @@ pub struct Project {
     pub setup: Setup,
 }
 
-/// Who does what.
-#[derive(Clone, Debug)]
+/// Who does what. A role that nobody has here is for others, who come by themselves.
+#[derive(Clone, Debug, Default)]
 pub struct Crew {
-    pub builder: Member,
-    pub reviewer: Member,
-    pub verifier: Member,
+    pub builder: Option<Member>,
+    pub reviewer: Option<Member>,
+    pub verifier: Option<Member>,
     /// Those whom seats and fallbacks name, each in its role.
     pub others: Vec<(Role, Member)>,
 }
@@ -61,8 +61,9 @@ impl Crew {
             Role::Verifier => &self.verifier,
             Role::Human | Role::Service | Role::Admin => return None,
         };
-        let Some(name) = agent.filter(|name| !usual.is_called(name)) else {
-            return Some(usual);
+        let is_usual = |name: &&str| usual.as_ref().is_some_and(|usual| usual.is_called(name));
+        let Some(name) = agent.filter(|name| !is_usual(name)) else {
+            return usual.as_ref();
         };
         let mut others = self.others.iter();
         let found = others.find(|(at, member)| *at == role && member.is_called(name));
@@ -83,21 +84,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// For a place that is never taken: a run of it fails at once.
-    pub fn nobody() -> Self {
-        let program = Command {
-            program: "/bin/false".into(),
-            args: Vec::new(),
-        };
-        Self {
-            name: "nobody".to_owned(),
-            written: String::new(),
-            family: None,
-            adapter: Arc::new(program),
-            model: None,
-        }
-    }
-
     fn is_called(&self, name: &str) -> bool {
         name == self.name || name == self.written
     }
@@ -155,6 +141,12 @@ impl Workshop {
             | Task::Merge { .. }
             | Task::Tell { .. } => self.crew.who(role_of(task), agent),
         }
+    }
+
+    /// Whoever builds here, for what is found on a branch and nobody put forward.
+    pub fn builder_name(&self) -> &str {
+        let builder = self.crew.builder.as_ref();
+        builder.map_or("somebody", |builder| &builder.name)
     }
 
     /// Countersign itself.

@@ -56,6 +56,12 @@ pub fn build(ticket: &Ticket, policy: &Policy, house: &House) -> String {
     out
 }
 
+/// What the last round came to, in the words that the builder is told; nothing in the first round.
+pub fn feedback(ticket: &Ticket, policy: &Policy) -> Option<String> {
+    let setback = ticket.setback.as_ref()?;
+    Some(rework(ticket, setback, policy))
+}
+
 /// What the ticket asks for: the same for builder and reviewer.
 fn wanted(ticket: &Ticket) -> String {
     let spec = &ticket.spec;

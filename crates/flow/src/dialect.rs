@@ -12,6 +12,17 @@ pub enum Dialect {
     Story,
 }
 
+/// What a review has come to, in 000's words: approved, rework or escalated; reviewing where
+/// others have still to answer.
+pub fn after_review(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Approved | Stage::Merging | Stage::Done => "approved",
+        Stage::Rework | Stage::Building | Stage::Queued => "rework",
+        Stage::Reviewing | Stage::Checking | Stage::Pending => "reviewing",
+        Stage::Escalated | Stage::Blocked | Stage::Failed | Stage::Cancelled => "escalated",
+    }
+}
+
 /// The stage in another system's words.
 pub fn word(stage: Stage, dialect: Dialect) -> &'static str {
     let [sergeant, queue, scored, supervisor, story] = match stage {

@@ -68,6 +68,12 @@ impl Error {
         }
     }
 
+    pub(crate) fn token_exists(id: &str) -> Self {
+        Self::Conflict {
+            what: format!("token {id}, which exists already"),
+        }
+    }
+
     pub(crate) fn no_such_job(ticket: &str, serial: i64) -> Self {
         Self::Other(format!("ticket {ticket} has no live job {serial}"))
     }

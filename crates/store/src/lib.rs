@@ -14,6 +14,7 @@ mod record;
 mod rows;
 mod settings;
 mod sqlite;
+mod token;
 mod wakes;
 
 pub use change::{Artefact, Change, Committed, Remembered};
@@ -25,6 +26,7 @@ pub use record::{
 };
 
 pub use settings::Settings;
+pub use token::Token;
 
 use std::fmt;
 use std::path::Path;
@@ -110,6 +112,15 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     async fn beat(&self, agent: Agent) -> Result<()>;
     async fn agents(&self) -> Result<Vec<Agent>>;
+
+    /// Adds a token; one of the same id or secret is refused.
+    async fn put_token(&self, token: Token) -> Result<()>;
+    /// The token whose secret has this hash, revoked and expired ones too.
+    async fn token(&self, hash: &str) -> Result<Option<Token>>;
+    /// All tokens, newest first.
+    async fn tokens(&self, most: u32) -> Result<Vec<Token>>;
+    /// True where it was valid until now.
+    async fn revoke(&self, token: &str, at: Time) -> Result<bool>;
 
     /// Removes what is older than the retention says; never a ticket that is not terminal.
     async fn retain(&self, retention: &Retention) -> Result<Removed>;

@@ -12,6 +12,7 @@ mod log;
 mod pipeline;
 mod records;
 mod tickets;
+mod tokens;
 mod upkeep;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::record::{
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
+use crate::token::Token;
 use crate::wakes::{LOG, Wakes};
 use crate::{Result, Store};
 
@@ -273,6 +275,22 @@ impl Store for Postgres {
 
     async fn agents(&self) -> Result<Vec<Agent>> {
         self.list_agents().await
+    }
+
+    async fn put_token(&self, token: Token) -> Result<()> {
+        self.insert_token(&token).await
+    }
+
+    async fn token(&self, hash: &str) -> Result<Option<Token>> {
+        self.token_by_hash(hash).await
+    }
+
+    async fn tokens(&self, most: u32) -> Result<Vec<Token>> {
+        self.list_tokens(most).await
+    }
+
+    async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
+        self.revoke_token(token, at).await
     }
 
     async fn retain(&self, retention: &Retention) -> Result<Removed> {

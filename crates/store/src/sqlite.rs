@@ -13,6 +13,7 @@ mod records;
 mod retain;
 mod space;
 mod tickets;
+mod tokens;
 mod wakefile;
 mod writer;
 
@@ -33,6 +34,7 @@ use crate::record::{
 };
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
+use crate::token::Token;
 use crate::wakes::{LOG, Wakes};
 use crate::{Result, Store};
 
@@ -284,6 +286,24 @@ impl Store for Sqlite {
 
     async fn agents(&self) -> Result<Vec<Agent>> {
         self.readers.run(records::agents).await
+    }
+
+    async fn put_token(&self, token: Token) -> Result<()> {
+        self.writer.run(move |tx| tx.put_token(&token)).await
+    }
+
+    async fn token(&self, hash: &str) -> Result<Option<Token>> {
+        let hash = hash.to_owned();
+        self.readers.run(move |db| tokens::by_hash(db, &hash)).await
+    }
+
+    async fn tokens(&self, most: u32) -> Result<Vec<Token>> {
+        self.readers.run(move |db| tokens::list(db, most)).await
+    }
+
+    async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
+        let token = token.to_owned();
+        self.writer.run(move |tx| tx.revoke(&token, at)).await
     }
 
     async fn retain(&self, retention: &Retention) -> Result<Removed> {

@@ -60,9 +60,9 @@ pub async fn crew(
         others.push((Role::Reviewer, member));
     }
     let mut crew = Crew {
-        builder,
-        reviewer,
-        verifier,
+        builder: Some(builder),
+        reviewer: Some(reviewer),
+        verifier: Some(verifier),
         others: Vec::new(),
     };
     for (role, member) in others {
@@ -91,13 +91,13 @@ pub async fn judges(
     {
         members.push(finder.member(name, "reviewer").await?);
     }
-    let first = members.first().cloned().unwrap_or_else(Member::nobody);
+    let first = members.first().cloned();
     let verifier = match &written.verifier {
-        Some(name) if !members.is_empty() => finder.member(name, "verifier").await?,
+        Some(name) if !members.is_empty() => Some(finder.member(name, "verifier").await?),
         Some(_) | None => first.clone(),
     };
     let mut crew = Crew {
-        builder: Member::nobody(),
+        builder: None,
         reviewer: first,
         verifier,
         others: Vec::new(),

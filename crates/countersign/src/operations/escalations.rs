@@ -64,8 +64,8 @@ pub async fn resolve(
         why: why.to_owned(),
     };
     let report = engine::desk::Report {
-        expects: Some(stored.ticket.version),
-        ..engine::desk::Report::new(office.person(), what)
+        expects: office.call.expects.or(Some(stored.ticket.version)),
+        ..office.report(what)
     };
     let ticket = office
         .desk

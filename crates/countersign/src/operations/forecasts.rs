@@ -28,7 +28,7 @@ pub async fn before_run(
         .filter(|seat| !seat.is_linter() && !seat.confirms && seat.fits(&ticket, ticket.round));
     let judges = seats.filter_map(|seat| shop.crew.who(Role::Reviewer, seat.agent.as_deref()));
     let judges = judges.map(|member| (Role::Reviewer, member.name.clone()));
-    let builder = (Role::Builder, shop.crew.builder.name.clone());
+    let builder = (Role::Builder, shop.builder_name().to_owned());
     let crew: Crew = std::iter::once(builder).chain(judges).collect();
     let (history, _) = gather(office, &ticket).await?;
     told(office, &ticket, policy, &crew, &history).await

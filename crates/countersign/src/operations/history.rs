@@ -1,6 +1,7 @@
 //! The log: told as a story, and held against what is stored.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use flow::narrate::{Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
@@ -44,6 +45,27 @@ pub async fn log(
         lines.extend(tell(office, &mut tellers, &event).await?);
     }
     Ok(lines)
+}
+
+/// What has happened after a place in the log, as soon as there is anything; nothing after `most`.
+pub async fn after(
+    office: &Office,
+    ticket: Option<&TicketId>,
+    after: Cursor,
+    most: Duration,
+) -> Result<Vec<StoredEvent>, Failure> {
+    let store = &office.desk.store;
+    let query = EventQuery {
+        ticket: ticket.cloned(),
+        after,
+        most: CHUNK,
+    };
+    let events = store.events(&query).await?;
+    if !events.is_empty() {
+        return Ok(events);
+    }
+    store.wait_for_events(after, most).await;
+    Ok(store.events(&query).await?)
 }
 
 /// Follows one ticket through its events, so that each can be told with what it came to.

@@ -12,6 +12,8 @@ use engine::work::worker_name;
 use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
+use flow::ticket::Spec;
+use flow::{Policy, Ticket};
 
 use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
@@ -30,6 +32,18 @@ pub struct Asked {
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
     pub land: Option<Land>,
+    /// Checks and merges alone; agents come by themselves.
+    pub house_only: bool,
+}
+
+impl Asked {
+    /// Nobody of ours builds or judges.
+    pub fn of_the_house() -> Self {
+        Self {
+            house_only: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// A workshop, and what the person should know about how it was furnished.
@@ -50,7 +64,11 @@ pub async fn furnish(
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
+    let crew = if asked.house_only {
+        Crew::default()
+    } else {
+        crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?
+    };
     let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
     remarks.extend(without);
     Ok(Furnished {
@@ -66,20 +84,7 @@ pub async fn workshop(
     (base_branch, written): (String, Written),
     crew: Crew,
 ) -> Result<(Workshop, Option<String>), Failure> {
-    let project = Project {
-        base_branch,
-        house: House {
-            rules: rules(office, &git, written.rules).await?,
-            checks: written
-                .checks
-                .iter()
-                .map(|check| check.command.clone())
-                .collect(),
-        },
-        checks: written.checks.into_iter().map(check).collect(),
-        setup: setup(written.setup)?,
-        policy: written.policy,
-    };
+    let project = project(office, &git, base_branch, written).await?;
     let surroundings = &office.surroundings;
     let host = Host {
         data_dir: surroundings.data_dir.clone(),
@@ -103,6 +108,55 @@ pub async fn workshop(
         ward,
     };
     Ok((shop, without))
+}
+
+/// The rules of the repository that a ticket belongs to, for work that others do.
+pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, Project), Failure> {
+    let context = &ticket.spec.context;
+    let place = context.repository.as_deref().ok_or_else(|| {
+        Failure::usage(format!("{} belongs to no repository", ticket.id))
+            .hint("give it one with `repository` in its context")
+    })?;
+    let git = open(&office.surroundings, Path::new(place)).await?;
+    let asked = Asked {
+        base: context.base_branch.clone(),
+        ..Asked::default()
+    };
+    let (base_branch, written, _) = settings(&office.surroundings, &git, &asked).await?;
+    let project = project(office, &git, base_branch, written).await?;
+    Ok((git, project))
+}
+
+/// Puts a new ticket into the repository that is named, and says by which policy it will be decided.
+pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Policy, Failure> {
+    let git = open(&office.surroundings, Path::new(place)).await?;
+    let asked = Asked {
+        base: spec.context.base_branch.clone(),
+        ..Asked::default()
+    };
+    let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
+    spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
+    spec.context.base_branch = Some(base);
+    Ok(written.policy)
+}
+
+async fn project(
+    office: &Office,
+    git: &Repository,
+    base_branch: String,
+    written: Written,
+) -> Result<Project, Failure> {
+    let commands = written.checks.iter().map(|check| check.command.clone());
+    Ok(Project {
+        base_branch,
+        house: House {
+            rules: rules(office, git, written.rules).await?,
+            checks: commands.collect(),
+        },
+        checks: written.checks.into_iter().map(check).collect(),
+        setup: setup(written.setup)?,
+        policy: written.policy,
+    })
 }
 
 /// The project's own, and those that persons have accepted since.

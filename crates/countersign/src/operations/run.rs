@@ -60,7 +60,11 @@ pub async fn begin(
         .base_branch
         .get_or_insert_with(|| shop.project.base_branch.clone());
     let policy = &shop.project.policy;
-    match office.desk.open(&id, spec, policy, office.person()).await {
+    match office
+        .desk
+        .open(&id, spec, policy, (office.person(), None))
+        .await
+    {
         Ok(_) => Ok(Begun { id, resumed: false }),
         // Somebody began the same in this instant: it is theirs and ours.
         Err(engine::desk::Error::Store(store::Error::Exists(_))) => {

@@ -46,7 +46,12 @@ pub async fn add(
         };
         let ticket = office
             .desk
-            .open(&id, one.spec, policy, office.person())
+            .open(
+                &id,
+                one.spec,
+                policy,
+                (office.person(), office.call.once.clone()),
+            )
             .await?;
         added.push(Added {
             id,
@@ -94,7 +99,7 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failu
     let what = What::Cancelled {
         why: why.to_owned(),
     };
-    let report = engine::desk::Report::new(office.person(), what);
+    let report = office.report(what);
     let ticket = office
         .desk
         .decide(&stored.ticket.id, &policy, report)
@@ -140,7 +145,7 @@ pub async fn raise(
         budget,
         why: why.to_owned(),
     };
-    let report = engine::desk::Report::new(office.person(), what);
+    let report = office.report(what);
     Ok(office
         .desk
         .decide(&stored.ticket.id, &policy, report)

@@ -9,6 +9,7 @@ mod crash;
 mod docs;
 mod processes;
 mod sandbox;
+mod server;
 mod story;
 mod support;
 mod tidy;

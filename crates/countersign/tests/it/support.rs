@@ -5,6 +5,7 @@ pub mod crew;
 pub mod mask;
 mod mount;
 pub mod processes;
+pub mod server;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -174,7 +174,7 @@ impl Ground {
         };
         let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
         let by = Actor::new("person", Role::Human);
-        desk.open(id, spec, policy, by).await.unwrap();
+        desk.open(id, spec, policy, (by, None)).await.unwrap();
     }
 
     /// Submission, checks and review, each under its lease.
@@ -305,9 +305,9 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         },
         git: Repository::open(tool, repository).await.unwrap(),
         crew: Crew {
-            builder: member("builder"),
-            reviewer: member("reviewer"),
-            verifier: member("verifier"),
+            builder: Some(member("builder")),
+            reviewer: Some(member("reviewer")),
+            verifier: Some(member("verifier")),
             others: Vec::new(),
         },
         project: Project {

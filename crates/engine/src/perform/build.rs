@@ -100,15 +100,18 @@ pub fn branch(ticket: &Ticket) -> String {
 
 /// Later rounds go on from the last submission, the first one from the base.
 async fn start(held: &Held<'_>) -> Result<Oid, Trouble> {
-    let last = held
-        .ticket
-        .submission
-        .as_ref()
-        .and_then(|put| Oid::parse(&put.commit));
-    match last {
+    match last_commit(held.ticket) {
         Some(commit) => Ok(commit),
         None => first(held).await,
     }
+}
+
+/// The commit that was put forward last.
+pub fn last_commit(ticket: &Ticket) -> Option<Oid> {
+    ticket
+        .submission
+        .as_ref()
+        .and_then(|put| Oid::parse(&put.commit))
 }
 
 /// The base, or where a ticket may begin before what it needs has landed, the base with that on top.
@@ -200,23 +203,8 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
         }
     }
     let head = shop.git.head_of(worktree).await?.commit;
-    let base = shop.git.base(&shop.project.base_branch).await?;
-    let fork = shop.git.merge_base(&base, start).await?;
-    if !shop.git.is_ancestor(&fork, &head).await? {
-        let short = fork.short();
-        return Err(Trouble::transient(format!(
-            "the builder rewrote history at or below the base ({short})"
-        )));
-    }
+    submission::must_be_sound(&shop.git, &shop.project, start, &head).await?;
     ground::must_be_left(held, &head).await?;
-    if shop.git.tree_of(&head).await?
-        == shop
-            .git
-            .tree_of(&shop.git.merge_base(&base, &head).await?)
-            .await?
-    {
-        return Err(Trouble::transient("the builder changed nothing"));
-    }
     Ok(head)
 }
 
@@ -264,7 +252,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
         held.ticket,
         head,
         branch,
-        &held.shop.crew.builder.name,
+        &held.member()?.name,
     )
     .await?;
     let claims = said.claims.into_iter().take(ANSWERS_MAX);

@@ -100,7 +100,7 @@ pub async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, 
             held.ticket,
             &head,
             &branch,
-            &held.shop.crew.builder.name,
+            held.shop.builder_name(),
         )
         .await?,
     );

@@ -88,6 +88,28 @@ pub async fn describe_range(
     })
 }
 
+/// Refuses a commit that is no change on top of the base that the work began on.
+pub async fn must_be_sound(
+    git: &Repository,
+    project: &Project,
+    start: &Oid,
+    head: &Oid,
+) -> Result<(), Trouble> {
+    let base = git.base(&project.base_branch).await?;
+    let fork = git.merge_base(&base, start).await?;
+    if !git.is_ancestor(&fork, head).await? {
+        let short = fork.short();
+        return Err(Trouble::transient(format!(
+            "the builder rewrote history at or below the base ({short})"
+        )));
+    }
+    let below = git.merge_base(&base, head).await?;
+    if git.tree_of(head).await? == git.tree_of(&below).await? {
+        return Err(Trouble::transient("the builder changed nothing"));
+    }
+    Ok(())
+}
+
 /// Who signed and was not at work: neither the one who puts it forward, nor those who built before,
 /// nor ourselves.
 fn strangers(people: &[Person], by: &str, ticket: &Ticket) -> Vec<String> {

@@ -15,7 +15,10 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_first.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_tokens.sql"),
+];
 
 const STATEMENTS_MAX: usize = 128;
 

@@ -98,6 +98,7 @@ facts! {
         a_message_is_processed_once,
         the_last_heartbeat_is_seen,
         epics_are_put_and_listed,
+        a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
         the_store_says_what_it_is;
     wakeups:
         a_job_wakes_who_waits,

@@ -1,13 +1,13 @@
 //! Gets what the view wants from `operations`, and says what came of it.
 
 use flow::event::Choice;
+use flow::{Actor, Role};
 use tokio::sync::mpsc::Sender;
 
 use super::model::settle::Decision;
 use super::model::{Asked, Happened, PAGE, Want};
 use crate::failure::Failure;
 use crate::operations::{Cursor, Office, diff, escalations, history, overview};
-use crate::settings::Surroundings;
 
 /// How much of a ticket's story is shown.
 const STORY_MAX: u32 = 1000;
@@ -79,12 +79,6 @@ async fn settle(office: &Office, id: &str, decision: Decision) -> Result<flow::T
         "reject" => Choice::Reject,
         other => return Err(Failure::usage(format!("{other:?} is no choice"))),
     };
-    let office = Office {
-        surroundings: Surroundings {
-            person: who,
-            ..office.surroundings.clone()
-        },
-        desk: office.desk.clone(),
-    };
+    let office = office.speaking_as(Actor::new(&who, Role::Human));
     escalations::resolve(&office, id, choice, &why).await
 }

@@ -1,8 +1,8 @@
-//! Messages, heartbeats, epics.
+//! Messages, heartbeats, epics, tokens.
 
 use flow::Time;
 use serde_json::json;
-use store::{Agent, Epic, NewMessage};
+use store::{Agent, Epic, NewMessage, Token};
 
 use crate::support::{House, id};
 
@@ -61,6 +61,49 @@ pub async fn epics_are_put_and_listed(house: House) {
     store.put_epic(epic("first")).await.unwrap();
     store.put_epic(epic("second")).await.unwrap();
     assert_eq!(store.epics().await.unwrap(), [epic("second")]);
+}
+
+pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
+    let token = |id: &str, at| Token {
+        id: id.to_owned(),
+        hash: format!("hash of {id}"),
+        agent: "qa-1".to_owned(),
+        principal: "qa".to_owned(),
+        role: "reviewer".to_owned(),
+        family: Some("openai".to_owned()),
+        ticket: Some(crate::support::id("T-1")),
+        created_by: "ada".to_owned(),
+        created_at: Time(at),
+        expires_at: Some(Time(90)),
+        revoked_at: None,
+    };
+    let store = house.store;
+    for token in [token("a", 1), token("b", 2)] {
+        store.put_token(token).await.unwrap();
+    }
+    for again in [
+        token("a", 3),
+        Token {
+            id: "c".to_owned(),
+            ..token("b", 3)
+        },
+    ] {
+        assert!(store.put_token(again).await.is_err());
+    }
+    assert_eq!(store.token("hash of a").await.unwrap(), Some(token("a", 1)));
+    assert_eq!(store.token("hash of x").await.unwrap(), None);
+    assert!(store.revoke("a", Time(5)).await.unwrap());
+    assert!(!store.revoke("a", Time(6)).await.unwrap());
+    assert!(!store.revoke("x", Time(6)).await.unwrap());
+    let revoked = Token {
+        revoked_at: Some(Time(5)),
+        ..token("a", 1)
+    };
+    assert_eq!(
+        store.tokens(10).await.unwrap(),
+        [token("b", 2), revoked.clone()]
+    );
+    assert_eq!(store.token("hash of a").await.unwrap(), Some(revoked));
 }
 
 pub async fn the_store_says_what_it_is(house: House) {

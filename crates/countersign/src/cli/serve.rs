@@ -1,0 +1,110 @@
+//! `countersign serve` and `countersign mcp`
+
+use std::net::SocketAddr;
+
+use engine::process::Stop;
+use rmcp::ServiceExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Desktop;
+use crate::failure::{Exit, Failure};
+use crate::mcp::Counter;
+use crate::operations::identity;
+use crate::operations::service;
+use crate::web::{self, House};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to listen; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
+    listen: SocketAddr,
+    /// Another name that this server answers to; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// A server with TLS stands in front; needed to listen where others can reach it.
+    #[arg(long)]
+    behind_tls: bool,
+}
+
+pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    service::must_be_safe(&office, args.listen, args.behind_tls).await?;
+    // Heard from the start: who stops us early finds nothing of us left.
+    let mut told = Signals::new()?;
+    let (listener, address) = web::listen(args.listen).await?;
+    let posted = service::post(&office, address).await?;
+    let (stopper, stop) = Stop::pair();
+    let watch = tokio::spawn({
+        let (office, stop) = (office.clone(), stop.clone());
+        async move { service::look_after(&office, stop).await }
+    });
+    let keeper = tokio::spawn({
+        let (office, stop) = (office.clone(), stop.clone());
+        async move { service::keep_house(&office, stop).await }
+    });
+    let house = House::new(office.clone(), args.host);
+    let server = tokio::spawn(web::serve(listener, house, stop));
+    desktop.out.line(format!(
+        "listening on http://{address}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
+    ));
+    desktop
+        .out
+        .answer(&serde_json::json!({"url": format!("http://{address}")}));
+    told.stop().await;
+    desktop
+        .out
+        .line("stopping: what is being answered is answered first");
+    stopper.stop();
+    let _ = server.await;
+    let _ = watch.await;
+    let _ = keeper.await;
+    service::take_down(&office, posted).await;
+    Ok(Exit::Done)
+}
+
+/// Ctrl-C, and what service managers send.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let hear = |kind: SignalKind| {
+            signal(kind)
+                .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
+        };
+        Ok(Self {
+            interrupt: hear(SignalKind::interrupt())?,
+            terminate: hear(SignalKind::terminate())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// MCP on the standard input and output, for one agent: who it is, its token says.
+pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
+    let secret = desktop.surroundings.token.as_deref().ok_or_else(|| {
+        Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
+            .hint("`countersign token create --agent NAME --role ROLE` makes one")
+    })?;
+    let speaker = identity::recognise(&office, secret)
+        .await?
+        .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;
+    let counter = Counter::new(office, Some(speaker));
+    let broken =
+        |error: &dyn std::fmt::Display| Failure::error(format!("the dialogue broke: {error}"));
+    let served = counter
+        .serve(rmcp::transport::stdio())
+        .await
+        .map_err(|error| broken(&error))?;
+    served.waiting().await.map_err(|error| broken(&error))?;
+    Ok(Exit::Done)
+}

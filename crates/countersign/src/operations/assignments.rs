@@ -1,0 +1,299 @@
+//! Work for agents that come by themselves, in the words of the systems that they were written for:
+//! an assignment is a job of a ticket in their hands. What they report goes to the desk.
+
+pub mod context;
+pub mod verdict;
+
+use engine::desk::{Once, Report};
+use engine::guest::{self, Errand, Guest, Said};
+use flow::dialect::{Dialect, word};
+use flow::event::{FindingReport, ReportedOutcome};
+use flow::{Task, Ticket, What};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use store::Noted;
+
+use super::identity::Speaker;
+use super::{Office, project};
+use crate::failure::{Exit, Failure};
+
+/// Our own agents answer with a file; those who come by themselves have tools.
+const OVER_MCP: &str = "
+## How you answer here
+
+Not with a file: a builder commits on the branch that the assignment names, in its repository, and
+calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
+`submit_review_result`. The fields are the same.
+";
+
+/// A job in an agent's hands. The first fields are 000's.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Assignment {
+    /// Names the ticket in the other calls.
+    pub id: i64,
+    /// pending, `in_progress` or rework for a builder; completed for whoever judges.
+    pub status: String,
+    pub review_attempt: u32,
+    pub max_cycles: u32,
+    /// What has to be answered now, where it came back.
+    pub review_feedback: Option<String>,
+    pub branch_name: String,
+    pub ticket: String,
+    /// build, review or verify.
+    pub kind: String,
+    pub title: String,
+    /// Names this very claim; a repeated report carries it.
+    pub attempt: String,
+    /// The lease ends then, unless a heartbeat comes.
+    pub lease_until: String,
+    pub base_branch: String,
+    pub repository: Option<String>,
+    /// The exact commit to judge.
+    pub commit: Option<String>,
+    /// All that there is to know, as our own agents are told it.
+    pub brief: String,
+}
+
+/// What a builder says when it submits.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Submitted {
+    /// The ticket's own, unless another is named.
+    pub branch_name: Option<String>,
+    pub summary: String,
+    pub claims: Vec<Claimed>,
+    pub findings: Vec<Handled>,
+}
+
+/// One acceptance criterion, in the builder's eyes.
+#[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claimed {
+    pub criterion: String,
+    pub met: bool,
+    #[serde(default)]
+    pub evidence: String,
+}
+
+/// What became of a finding.
+#[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Handled {
+    /// As the brief names it: F1, F2, …
+    pub id: String,
+    pub outcome: Outcome,
+    /// Why, where it was not fixed.
+    #[serde(default)]
+    pub note: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Fixed,
+    CouldNotFix,
+    Disputed,
+}
+
+impl Speaker {
+    pub fn guest(&self) -> Guest {
+        Guest {
+            actor: self.actor.clone(),
+            ticket: self.ticket.clone(),
+        }
+    }
+}
+
+/// What the agent has in hand, else the most urgent that it may take.
+pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
+    match guest::take(&office.desk, &speaker.guest()).await? {
+        Some(errand) => Ok(Some(describe(office, &errand).await?)),
+        None => Ok(None),
+    }
+}
+
+/// The agent says that it is at work.
+pub async fn accept(
+    office: &Office,
+    speaker: &Speaker,
+    number: Option<i64>,
+) -> Result<Assignment, Failure> {
+    let errand = in_hand(office, speaker, number).await?;
+    guest::start(&office.desk, &speaker.guest(), &errand).await?;
+    describe(office, &in_hand(office, speaker, number).await?).await
+}
+
+/// Prolongs the lease; says until when.
+pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, Failure> {
+    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    match held {
+        Some(errand) => Ok(Some(guest::beat(&office.desk, &errand).await?.iso())),
+        None => Ok(None),
+    }
+}
+
+/// Puts the newest commit of the branch forward.
+pub async fn submit(
+    office: &Office,
+    speaker: &Speaker,
+    number: Option<i64>,
+    said: Submitted,
+    once: Option<Once>,
+) -> Result<Ticket, Failure> {
+    let errand = in_hand(office, speaker, number).await?;
+    let ticket = &errand.stored.ticket;
+    if !matches!(errand.task, Task::Build { .. }) {
+        let kind = errand.task.queue();
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("what you have in hand is a {kind}, not a build"),
+        )
+        .hint("answer it with submit_review_result"));
+    }
+    let (git, rules) = project::of_ticket(office, ticket).await?;
+    let branch = said
+        .branch_name
+        .clone()
+        .unwrap_or_else(|| branch_of(ticket));
+    let put =
+        engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
+    let desk = &office.desk;
+    let guest = speaker.guest();
+    let (policy, said) = (&rules.policy, of_builder(said));
+    Ok(guest::submit(desk, policy, &guest, &errand, (put, said), once).await?)
+}
+
+fn of_builder(said: Submitted) -> Said {
+    let claim = |claim: Claimed| findings::CriterionAnswer {
+        criterion: findings::clean(&claim.criterion),
+        met: claim.met,
+        evidence: Some(findings::clean(&claim.evidence)).filter(|text| !text.is_empty()),
+    };
+    let report = |handled: Handled| FindingReport {
+        finding: handled.id,
+        outcome: match handled.outcome {
+            Outcome::Fixed => ReportedOutcome::Fixed,
+            Outcome::CouldNotFix => ReportedOutcome::CouldNotFix,
+            Outcome::Disputed => ReportedOutcome::Disputed,
+        },
+        note: findings::clean(&handled.note),
+    };
+    Said {
+        summary: said.summary,
+        claims: said.claims.into_iter().map(claim).collect(),
+        reports: said.findings.into_iter().map(report).collect(),
+    }
+}
+
+/// Notes how far the agent is.
+pub async fn checkpoint(office: &Office, speaker: &Speaker, summary: &str) -> Result<(), Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    let noted = Noted {
+        at: (office.desk.clock)(),
+        ticket: Some(errand.stored.ticket.id),
+        name: "checkpoint".to_owned(),
+        by: speaker.actor.agent.clone(),
+        body: json!({"summary": findings::clean(summary)}),
+    };
+    Ok(office.desk.store.note(noted).await?)
+}
+
+/// The agent cannot go on: a person is asked.
+pub async fn ask_for_help(
+    office: &Office,
+    speaker: &Speaker,
+    why: &str,
+) -> Result<Ticket, Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    let guest = speaker.guest();
+    guest::start(&office.desk, &guest, &errand).await?;
+    let what = What::HelpRequested {
+        why: findings::clean(why),
+    };
+    let report = Report::new(guest.actor.clone(), what);
+    let id = &errand.stored.ticket.id;
+    Ok(office.desk.decide(id, &errand.policy, report).await?)
+}
+
+/// What the agent holds, and the number it named where it named one.
+pub async fn in_hand(
+    office: &Office,
+    speaker: &Speaker,
+    number: Option<i64>,
+) -> Result<Errand, Failure> {
+    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let nothing = || {
+        Failure::new(
+            Exit::Refused,
+            "you have no assignment; your lease may have run out",
+        )
+        .hint("get_my_assignment gives you the next one")
+    };
+    let errand = held.ok_or_else(nothing)?;
+    let ours = errand.stored.number;
+    if let Some(named) = number.filter(|named| *named != ours) {
+        return Err(
+            Failure::new(Exit::Refused, format!("assignment {named} is not yours"))
+                .hint(format!("yours is {ours}")),
+        );
+    }
+    Ok(errand)
+}
+
+async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
+    let stored = &errand.stored;
+    let ticket = &stored.ticket;
+    let (_, rules) = project::of_ticket(office, ticket).await?;
+    let (policy, house) = (&rules.policy, &rules.house);
+    let (brief, commit) = match &errand.task {
+        Task::Review { seat, commit, .. } => (
+            flow::brief::review(ticket, seat, policy, house),
+            Some(commit),
+        ),
+        Task::Verify {
+            findings, commit, ..
+        } => (flow::brief::verify(ticket, findings), Some(commit)),
+        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+            (flow::brief::build(ticket, policy, house), None)
+        }
+    };
+    let brief = format!("{brief}{OVER_MCP}");
+    let builds = matches!(errand.task, Task::Build { .. });
+    Ok(Assignment {
+        id: stored.number,
+        status: word(ticket.stage, Dialect::Sergeant).to_owned(),
+        review_attempt: ticket.round,
+        max_cycles: policy.rounds_allowed(ticket.counts.granted),
+        review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
+        branch_name: branch_of(ticket),
+        ticket: ticket.id.to_string(),
+        kind: errand.task.queue().to_owned(),
+        title: ticket.spec.title.clone(),
+        attempt: errand.attempt(),
+        lease_until: errand.until.iso(),
+        base_branch: rules.base_branch,
+        repository: ticket.spec.context.repository.clone(),
+        commit: commit.cloned(),
+        brief,
+    })
+}
+
+fn branch_of(ticket: &Ticket) -> String {
+    engine::perform::branch(ticket)
+}
+
+/// The answer to a call that came before under the same key, if one did.
+pub async fn recall(
+    office: &Office,
+    key: &str,
+    payload_hash: &str,
+) -> Result<Option<Value>, Failure> {
+    match office.desk.store.recall(key).await? {
+        Some(first) if first.payload_hash == payload_hash => Ok(Some(first.answer)),
+        Some(_) => Err(store::Error::KeyReused {
+            key: key.to_owned(),
+        }
+        .into()),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,104 @@
+//! 002's review context: all that a judge needs, in its eleven fields. A blind judge hears nothing
+//! of earlier rounds.
+
+use flow::ticket::CheckOutcome;
+use flow::{Task, Ticket};
+use serde::Serialize;
+
+use super::super::Office;
+use super::super::identity::Speaker;
+use super::{Claimed, in_hand};
+use crate::failure::Failure;
+
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct ReviewContext {
+    pub ticket_id: String,
+    pub ticket_path: Option<String>,
+    pub epic_path: Option<String>,
+    pub ticket_branch: String,
+    pub base_commit: String,
+    pub final_commit: String,
+    pub files_modified: Vec<String>,
+    /// passing or failing.
+    pub test_suite_status: String,
+    pub acceptance_criteria: Vec<Claimed>,
+    pub revision_count: u32,
+    /// Null: whoever judges begins with a fresh mind.
+    pub previous_review_feedback: Option<String>,
+}
+
+/// The context of the review that the agent has in hand.
+pub async fn of(
+    office: &Office,
+    speaker: &Speaker,
+    number: Option<i64>,
+) -> Result<ReviewContext, Failure> {
+    let errand = in_hand(office, speaker, number).await?;
+    let ticket = &errand.stored.ticket;
+    let commit = match &errand.task {
+        Task::Review { commit, .. } | Task::Verify { commit, .. } => commit.clone(),
+        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+            let put = ticket.submission.as_ref();
+            put.map(|put| put.commit.clone()).unwrap_or_default()
+        }
+    };
+    Ok(context(ticket, commit))
+}
+
+fn context(ticket: &Ticket, commit: String) -> ReviewContext {
+    let put = ticket.submission.clone().unwrap_or_default();
+    let extra = |name: &str| {
+        let value = ticket.spec.context.extra.get(name)?;
+        value.as_str().map(str::to_owned)
+    };
+    ReviewContext {
+        ticket_id: ticket.id.to_string(),
+        ticket_path: extra("ticket_path"),
+        epic_path: extra("epic_path"),
+        ticket_branch: put.branch,
+        base_commit: put.base,
+        final_commit: commit,
+        files_modified: put.files,
+        test_suite_status: tests(ticket).to_owned(),
+        acceptance_criteria: criteria(ticket),
+        revision_count: u32::try_from(ticket.rounds.len()).unwrap_or(u32::MAX),
+        previous_review_feedback: None,
+    }
+}
+
+fn tests(ticket: &Ticket) -> &'static str {
+    let results = ticket
+        .checks
+        .as_ref()
+        .map(|checks| checks.results.as_slice());
+    let green = |outcome: CheckOutcome| outcome.is_green() || outcome == CheckOutcome::RedOnBase;
+    if results
+        .unwrap_or_default()
+        .iter()
+        .all(|result| green(result.outcome))
+    {
+        "passing"
+    } else {
+        "failing"
+    }
+}
+
+/// Each criterion with the builder's claim, where it made one.
+fn criteria(ticket: &Ticket) -> Vec<Claimed> {
+    let claims = ticket.submission.as_ref().map(|put| put.claims.as_slice());
+    let claims = claims.unwrap_or_default();
+    let one = |criterion: &str| {
+        let claim = claims.iter().find(|claim| claim.criterion == criterion);
+        Claimed {
+            criterion: criterion.to_owned(),
+            met: claim.is_some_and(|claim| claim.met),
+            evidence: claim
+                .and_then(|claim| claim.evidence.clone())
+                .unwrap_or_default(),
+        }
+    };
+    flow::brief::criteria(&ticket.spec)
+        .into_iter()
+        .map(one)
+        .collect()
+}

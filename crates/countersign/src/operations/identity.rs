@@ -1,0 +1,195 @@
+//! Who speaks: tokens, whom they stand for, and of what they may speak. The secret is shown once;
+//! what is kept is its hash.
+
+use flow::{Actor, Role, TicketId, Time};
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::{Noted, Token};
+
+use super::Office;
+use crate::failure::{Exit, Failure};
+
+/// No list of tokens is longer.
+const TOKENS_MAX: u32 = 1000;
+/// Enough of a hash to name a token by.
+const ID_CHARS: usize = 8;
+
+/// What a token is wanted for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub agent: String,
+    /// Whom the agent stands for; itself, where nobody is named.
+    pub principal: Option<String>,
+    pub role: Role,
+    pub family: Option<String>,
+    pub ticket: Option<TicketId>,
+    pub ttl_ms: Option<u64>,
+}
+
+/// A new token, with the secret that nobody will see again.
+#[derive(Debug, Serialize)]
+pub struct Minted {
+    pub secret: String,
+    pub token: Token,
+}
+
+/// Somebody whose token is good.
+#[derive(Clone, Debug)]
+pub struct Speaker {
+    pub actor: Actor,
+    /// The only ticket that it may speak of.
+    pub ticket: Option<TicketId>,
+}
+
+/// Why nobody is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stranger {
+    #[error("no token was given; send it as `Authorization: Bearer …`")]
+    Silent,
+    #[error("this token is not known here")]
+    Unknown,
+    #[error("this token has expired; ask for a new one")]
+    Expired,
+    #[error("this token was revoked; ask for a new one")]
+    Revoked,
+}
+
+pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> {
+    let agent = findings::one_line(wanted.agent.trim());
+    if agent.is_empty() {
+        return Err(Failure::usage("a token needs the name of its agent"));
+    }
+    let now = (office.desk.clock)();
+    let secret = engine::secret::mint()
+        .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
+    let hash = engine::secret::hash(&secret);
+    let token = Token {
+        id: hash.chars().take(ID_CHARS).collect(),
+        hash,
+        principal: wanted.principal.unwrap_or_else(|| agent.clone()),
+        agent,
+        role: wanted.role.word().to_owned(),
+        family: wanted.family,
+        ticket: wanted.ticket,
+        created_by: office.person().agent,
+        created_at: now,
+        expires_at: wanted.ttl_ms.map(|ttl| now.plus_ms(ttl)),
+        revoked_at: None,
+    };
+    office.desk.store.put_token(token.clone()).await?;
+    note(office, "token_created", &token).await?;
+    Ok(Minted { secret, token })
+}
+
+pub async fn list(office: &Office) -> Result<Vec<Token>, Failure> {
+    Ok(office.desk.store.tokens(TOKENS_MAX).await?)
+}
+
+pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {
+    let token = find(office, id).await?;
+    let now = (office.desk.clock)();
+    if !office.desk.store.revoke(&token.id, now).await? {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("the token {id} was revoked before"),
+        ));
+    }
+    note(office, "token_revoked", &token).await?;
+    Ok(token)
+}
+
+/// A new secret for the same agent, role and scope; the old one ends.
+pub async fn rotate(office: &Office, id: &str) -> Result<Minted, Failure> {
+    let old = revoke(office, id).await?;
+    let now = (office.desk.clock)();
+    let left = old.expires_at.map(|end| end.0.saturating_sub(now.0));
+    let wanted = Wanted {
+        agent: old.agent,
+        principal: Some(old.principal),
+        role: role(&old.role)?,
+        family: old.family,
+        ticket: old.ticket,
+        ttl_ms: left.and_then(|left| u64::try_from(left).ok()),
+    };
+    create(office, wanted).await
+}
+
+async fn find(office: &Office, id: &str) -> Result<Token, Failure> {
+    let mut known = list(office).await?;
+    known.retain(|token| token.id == id);
+    known.pop().ok_or_else(|| {
+        Failure::usage(format!("there is no token {id}"))
+            .hint("`countersign token list` shows those there are")
+    })
+}
+
+pub fn role(word: &str) -> Result<Role, Failure> {
+    let known = Role::ALL.into_iter().find(|role| role.word() == word);
+    known.ok_or_else(|| {
+        let words: Vec<&str> = Role::ALL.iter().map(|role| role.word()).collect();
+        Failure::usage(format!("{word:?} is no role"))
+            .hint(format!("it is one of {}", words.join(", ")))
+    })
+}
+
+/// Whoever holds the secret, or why nobody is recognised by it.
+pub async fn recognise(
+    office: &Office,
+    secret: &str,
+) -> Result<Result<Speaker, Stranger>, Failure> {
+    let now = (office.desk.clock)();
+    let found = office
+        .desk
+        .store
+        .token(&engine::secret::hash(secret))
+        .await?;
+    Ok(found
+        .ok_or(Stranger::Unknown)
+        .and_then(|token| speaker(token, now)))
+}
+
+fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
+    if token.revoked_at.is_some() {
+        return Err(Stranger::Revoked);
+    }
+    if token.expires_at.is_some_and(|end| end <= now) {
+        return Err(Stranger::Expired);
+    }
+    let role = role(&token.role).map_err(|_| Stranger::Unknown)?;
+    Ok(Speaker {
+        actor: Actor {
+            agent: token.agent,
+            principal: token.principal,
+            role,
+            family: token.family,
+            written: None,
+        },
+        ticket: token.ticket,
+    })
+}
+
+/// Nothing is refused silently: the log says who tried what. The refusal stands, whether or not it
+/// could be written down.
+pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Value) {
+    let noted = Noted {
+        at: (office.desk.clock)(),
+        ticket: speaker.and_then(|speaker| speaker.ticket.clone()),
+        name: "refused".to_owned(),
+        by: speaker
+            .map_or("nobody", |speaker| &speaker.actor.agent)
+            .to_owned(),
+        body,
+    };
+    let _ = office.desk.store.note(noted).await;
+}
+
+async fn note(office: &Office, name: &str, token: &Token) -> Result<(), Failure> {
+    let noted = Noted {
+        at: (office.desk.clock)(),
+        ticket: token.ticket.clone(),
+        name: name.to_owned(),
+        by: office.person().agent,
+        body: json!({"token": token.id, "agent": token.agent, "role": token.role}),
+    };
+    Ok(office.desk.store.note(noted).await?)
+}

@@ -1,0 +1,286 @@
+//! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
+//! submission: they act when the agent says that it is complete, once.
+
+use engine::guest::Errand;
+use flow::{Task, Ticket};
+use serde::{Deserialize, Serialize};
+use store::{Message, NewMessage};
+
+use super::Office;
+use super::assignments::verdict::{self, Outcome, Word};
+use super::assignments::{self, Handled, Submitted, in_hand};
+use super::identity::Speaker;
+use crate::failure::{Exit, Failure};
+
+/// No answer carries more.
+const INBOX_MAX: u32 = 50;
+const CONTENT_MAX: usize = 64 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Question,
+    Answer,
+    Info,
+    Request,
+    ChangesRequested,
+    Approved,
+    NeedsReview,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::Answer => "answer",
+            Self::Info => "info",
+            Self::Request => "request",
+            Self::ChangesRequested => "changes_requested",
+            Self::Approved => "approved",
+            Self::NeedsReview => "needs_review",
+        }
+    }
+
+    fn is_verdict(self) -> bool {
+        matches!(self, Self::ChangesRequested | Self::Approved)
+    }
+}
+
+/// A message as an agent reads it.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Letter {
+    pub from: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub content: String,
+    pub at: String,
+    pub ticket: Option<String>,
+}
+
+/// Sends a message. A verdict waits in the claim's own box until the judge is complete.
+pub async fn send(
+    office: &Office,
+    speaker: &Speaker,
+    to: &str,
+    kind: Kind,
+    content: &str,
+) -> Result<i64, Failure> {
+    if content.len() > CONTENT_MAX {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("a message has at most {CONTENT_MAX} bytes"),
+        ));
+    }
+    let held = engine::guest::held(&office.desk, &speaker.guest()).await?;
+    if kind.is_verdict() {
+        let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
+            Failure::new(
+                Exit::Refused,
+                "only who has a review in hand can give a verdict",
+            )
+            .hint("get_my_assignment gives you one")
+        })?;
+        put(
+            office,
+            speaker,
+            &verdict_box(errand),
+            kind,
+            content,
+            held.as_ref(),
+        )
+        .await?;
+    }
+    put(office, speaker, to, kind, content, held.as_ref()).await
+}
+
+async fn put(
+    office: &Office,
+    speaker: &Speaker,
+    to: &str,
+    kind: Kind,
+    content: &str,
+    held: Option<&Errand>,
+) -> Result<i64, Failure> {
+    let message = NewMessage {
+        at: (office.desk.clock)(),
+        from: speaker.actor.agent.clone(),
+        to: findings::one_line(to),
+        kind: kind.word().to_owned(),
+        ticket: held.map(|held| held.stored.ticket.id.clone()),
+        content: findings::clean(content),
+    };
+    Ok(office.desk.store.send(message).await?)
+}
+
+/// What has come for the agent, each once.
+pub async fn read(office: &Office, speaker: &Speaker) -> Result<Vec<Letter>, Failure> {
+    let mut letters = Vec::new();
+    for name in names(speaker) {
+        letters.extend(empty(office, &name).await?.into_iter().map(letter));
+    }
+    Ok(letters)
+}
+
+/// An agent is written to by its own name, or by what it does (003's developer, reviewer).
+fn names(speaker: &Speaker) -> Vec<String> {
+    let mut names = vec![speaker.actor.agent.clone()];
+    match speaker.actor.role {
+        flow::Role::Builder => names.push("developer".to_owned()),
+        flow::Role::Reviewer => names.push("reviewer".to_owned()),
+        flow::Role::Verifier | flow::Role::Human | flow::Role::Service | flow::Role::Admin => {}
+    }
+    names
+}
+
+async fn empty(office: &Office, name: &str) -> Result<Vec<Message>, Failure> {
+    let store = &office.desk.store;
+    let mut ours = Vec::new();
+    for message in store.messages(name, INBOX_MAX).await? {
+        if store
+            .mark_processed(message.id, (office.desk.clock)())
+            .await?
+        {
+            ours.push(message);
+        }
+    }
+    Ok(ours)
+}
+
+fn letter(message: Message) -> Letter {
+    let NewMessage {
+        at,
+        from,
+        kind,
+        ticket,
+        content,
+        ..
+    } = message.message;
+    Letter {
+        from,
+        kind,
+        content,
+        at: at.iso(),
+        ticket: ticket.map(|id| id.to_string()),
+    }
+}
+
+fn judges(errand: &Errand) -> bool {
+    matches!(errand.task, Task::Review { .. })
+}
+
+fn verdict_box(errand: &Errand) -> String {
+    format!("verdict:{}", errand.attempt())
+}
+
+fn dispute_box(errand: &Errand) -> String {
+    format!("dispute:{}", errand.attempt())
+}
+
+/// A builder disputes a finding; the dispute goes with what it submits.
+pub async fn dispute(
+    office: &Office,
+    speaker: &Speaker,
+    finding: &str,
+    reason: &str,
+) -> Result<(), Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    let ledger = &errand.stored.ticket.ledger;
+    if !ledger.entries.iter().any(|entry| entry.id == finding) {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("there is no finding {finding} on this ticket"),
+        )
+        .hint("the brief names them: F1, F2, …"));
+    }
+    if reason.trim().is_empty() {
+        return Err(Failure::new(Exit::Refused, "a dispute needs a reason"));
+    }
+    let text = format!("{finding}\n{reason}");
+    put(
+        office,
+        speaker,
+        &dispute_box(&errand),
+        Kind::Info,
+        &text,
+        Some(&errand),
+    )
+    .await?;
+    Ok(())
+}
+
+/// What was disputed before the submission, added to what is said with it.
+pub async fn with_disputes(
+    office: &Office,
+    speaker: &Speaker,
+    mut said: Submitted,
+) -> Result<Submitted, Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    for message in office
+        .desk
+        .store
+        .messages(&dispute_box(&errand), INBOX_MAX)
+        .await?
+    {
+        let content = message.message.content;
+        let (finding, reason) = content.split_once('\n').unwrap_or((&content, ""));
+        if said.findings.iter().all(|handled| handled.id != finding) {
+            said.findings.push(Handled {
+                id: finding.to_owned(),
+                outcome: assignments::Outcome::Disputed,
+                note: reason.to_owned(),
+            });
+        }
+    }
+    Ok(said)
+}
+
+/// What became of what the agent has completed.
+#[derive(Debug)]
+pub enum Completed {
+    Submitted(Box<Ticket>),
+    Judged(Outcome),
+}
+
+/// 003's end of a turn: a builder's branch is put forward, a judge's messages become its verdict.
+pub async fn complete(
+    office: &Office,
+    speaker: &Speaker,
+    summary: &str,
+) -> Result<Completed, Failure> {
+    let errand = in_hand(office, speaker, None).await?;
+    if judges(&errand) {
+        return judged(office, speaker, &errand).await;
+    }
+    let said = Submitted {
+        summary: summary.to_owned(),
+        ..Submitted::default()
+    };
+    let said = with_disputes(office, speaker, said).await?;
+    let ticket = assignments::submit(office, speaker, None, said, None).await?;
+    Ok(Completed::Submitted(Box::new(ticket)))
+}
+
+async fn judged(office: &Office, speaker: &Speaker, errand: &Errand) -> Result<Completed, Failure> {
+    let said = office
+        .desk
+        .store
+        .messages(&verdict_box(errand), INBOX_MAX)
+        .await?;
+    if said.is_empty() {
+        return Err(Failure::new(Exit::Refused, "you have given no verdict yet")
+            .hint("send_message with type approved or changes_requested first"));
+    }
+    let against = Kind::ChangesRequested.word();
+    let texts: Vec<&str> = said
+        .iter()
+        .map(|one| one.message.content.as_str())
+        .collect();
+    let word = Word {
+        approved: Some(said.iter().all(|one| one.message.kind != against)),
+        feedback: texts.join("\n\n"),
+        ..Word::default()
+    };
+    Ok(Completed::Judged(
+        verdict::pass(office, speaker, None, word, None).await?,
+    ))
+}

@@ -1,0 +1,30 @@
+//! The jobs, for those who want to see them.
+
+use flow::TicketId;
+use store::{Job, JobQuery, JobState, Page, Paged};
+
+use super::Office;
+use crate::failure::Failure;
+
+/// Jobs, newest first; `state` in the words that a job's state has.
+pub async fn jobs(
+    office: &Office,
+    queue: Option<&str>,
+    state: Option<&str>,
+    ticket: Option<TicketId>,
+    page: &Page,
+) -> Result<Paged<Job>, Failure> {
+    let query = JobQuery {
+        queue: queue.map(str::to_owned),
+        state: state.map(state_of).transpose()?,
+        ticket,
+    };
+    Ok(office.desk.store.jobs(&query, page).await?)
+}
+
+fn state_of(word: &str) -> Result<JobState, Failure> {
+    serde_json::from_value(word.into()).map_err(|_| {
+        Failure::usage(format!("{word:?} is no state of a job"))
+            .hint("they are waiting, ready, leased, done, dropped and dead")
+    })
+}

@@ -1,0 +1,266 @@
+//! 001's tasks: a free job on an agent's queue. What a task says of where it belongs is taken from
+//! the work that its maker has in hand, never from its maker's words.
+
+use std::time::Duration;
+
+use engine::guest;
+use flow::Task;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use store::{Ask, Ended, FreeJob, Job, JobQuery, JobState, Outcome, Page, Work};
+
+use super::Office;
+use super::assignments::verdict::{self, Word};
+use super::identity::Speaker;
+use crate::failure::{Exit, Failure};
+
+/// 001's own limit on a queue.
+pub const QUEUE_MAX: u64 = 100;
+/// 001's time limit of a task.
+const LEASE: Duration = Duration::from_secs(1800);
+const FIELDS_INHERITED: [&str; 6] = [
+    "repository",
+    "base_branch",
+    "jira_key",
+    "jira_project",
+    "github_repo",
+    "epic_key",
+];
+
+/// 001's arguments.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Wanted {
+    /// The queue that it goes to.
+    pub agent_id: String,
+    /// implementation, review, fix, …
+    pub task_type: String,
+    pub title: String,
+    pub description: String,
+    pub priority: Option<i32>,
+    pub context: Map<String, Value>,
+    pub depends_on: Vec<String>,
+    pub acceptance_criteria: Vec<String>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Queued {
+    pub task_id: String,
+    pub queue: String,
+    pub message: String,
+}
+
+/// Queues a task. A judge's task to fix what it judges is its verdict.
+pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result<Queued, Failure> {
+    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let judging = held
+        .as_ref()
+        .is_some_and(|held| matches!(held.task, Task::Review { .. }));
+    if judging && wanted.task_type == "fix" {
+        let word = Word {
+            approved: Some(false),
+            feedback: wanted.description,
+            ..Word::default()
+        };
+        let outcome = verdict::pass(office, speaker, None, word, None).await?;
+        return Ok(Queued {
+            task_id: held
+                .map(|held| held.stored.ticket.id.to_string())
+                .unwrap_or_default(),
+            queue: wanted.agent_id,
+            message: outcome.message,
+        });
+    }
+    let queue = queue_name(&wanted.agent_id)?;
+    let parent = held.map(|held| json!(held.stored.ticket.spec.context));
+    let id = task_id(office, &wanted)?;
+    let priority = wanted.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
+    let body = task(office, speaker, &id, wanted, parent);
+    put(office, &queue, priority, body, &id).await?;
+    Ok(Queued {
+        message: format!("queued for {queue}"),
+        task_id: id,
+        queue,
+    })
+}
+
+/// Puts a task of 001's form into a queue; one that is there already is not put twice.
+pub async fn put(
+    office: &Office,
+    queue: &str,
+    priority: i32,
+    body: Value,
+    id: &str,
+) -> Result<(), Failure> {
+    let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
+    let job = FreeJob {
+        queue: queue.to_owned(),
+        kind: findings::one_line(kind),
+        priority,
+        not_before: None,
+        agent: None,
+        key: Some(format!("task/{id}")),
+        queue_max: Some(QUEUE_MAX),
+        body,
+    };
+    office.desk.store.enqueue(vec![job]).await?;
+    Ok(())
+}
+
+/// The loop's own queues are not for tasks.
+pub fn queue_name(agent: &str) -> Result<String, Failure> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(sound);
+    if !fits || Task::QUEUES.contains(&agent) {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("{agent:?} cannot name a queue"),
+        )
+        .hint("use an agent's name: letters, digits, '-', '_' and '.', none of the loop's own queues"));
+    }
+    Ok(agent.to_owned())
+}
+
+fn task_id(office: &Office, wanted: &Wanted) -> Result<String, Failure> {
+    let salt = engine::secret::mint().map_err(Failure::error)?;
+    let salt = engine::hash::short(salt.as_bytes());
+    let now = (office.desk.clock)().0;
+    let kind = findings::one_line(&wanted.task_type);
+    Ok(format!("{kind}-{}-{now}-{}", wanted.agent_id, &salt[..6]))
+}
+
+fn task(
+    office: &Office,
+    speaker: &Speaker,
+    id: &str,
+    wanted: Wanted,
+    parent: Option<Value>,
+) -> Value {
+    let mut context = wanted.context;
+    for field in FIELDS_INHERITED {
+        if let Some(value) = parent.as_ref().and_then(|parent| parent.get(field)) {
+            context.insert(field.to_owned(), value.clone());
+        }
+    }
+    json!({
+        "id": id,
+        "type": wanted.task_type,
+        "status": "pending",
+        "priority": wanted.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT),
+        "created_by": speaker.actor.agent,
+        "assigned_to": wanted.agent_id,
+        "created_at": (office.desk.clock)().iso(),
+        "title": findings::clean(&wanted.title),
+        "description": findings::clean(&wanted.description),
+        "depends_on": wanted.depends_on,
+        "blocks": [],
+        "acceptance_criteria": wanted.acceptance_criteria,
+        "deliverables": [],
+        "notes": [],
+        "context": context,
+        "retry_count": 0,
+        "plan": null,
+    })
+}
+
+/// The task in the agent's hands, else the next of its queue.
+pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
+    if let Some(job) = held(office, speaker).await? {
+        return Ok(Some(body(job.work)));
+    }
+    let claimed = office.desk.store.claim(&ask(speaker)).await?;
+    Ok(claimed.into_iter().next().map(|job| body(job.work)))
+}
+
+/// Ends the task in the agent's hands.
+pub async fn finish(
+    office: &Office,
+    speaker: &Speaker,
+    summary: &str,
+) -> Result<Option<String>, Failure> {
+    let Some(job) = held(office, speaker).await? else {
+        return Ok(None);
+    };
+    let ended = Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done {
+            result: json!({"summary": findings::clean(summary), "by": speaker.actor.agent}),
+        },
+    };
+    office.desk.store.finish(vec![ended], None).await?;
+    let id = body(job.work)
+        .get("id")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    Ok(Some(id.unwrap_or_default()))
+}
+
+/// Prolongs the lease on the task in hand.
+pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, Failure> {
+    let Some(job) = held(office, speaker).await? else {
+        return Ok(None);
+    };
+    let until = office.desk.store.renew(job.id, job.fence, LEASE).await?;
+    Ok(Some(until.iso()))
+}
+
+async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
+    let holder = speaker.guest().holder();
+    for queue in queues(speaker) {
+        let query = JobQuery {
+            queue: Some(queue),
+            state: Some(JobState::Leased),
+            ticket: None,
+        };
+        let page = Page {
+            after: None,
+            most: 1000,
+        };
+        let jobs = office.desk.store.jobs(&query, &page).await?.items;
+        let ours = |job: &Job| job.holder.as_ref() == Some(&holder);
+        if let Some(job) = jobs.into_iter().find(ours) {
+            return Ok(Some(job));
+        }
+    }
+    Ok(None)
+}
+
+fn body(work: Work) -> Value {
+    match work {
+        Work::Free { body, .. } => body,
+        Work::Task(_) => Value::Null,
+    }
+}
+
+pub fn ask(speaker: &Speaker) -> Ask {
+    Ask {
+        queues: queues(speaker),
+        agent: speaker.actor.agent.clone(),
+        holder: speaker.guest().holder(),
+        provider: None,
+        ticket: None,
+        lease: LEASE,
+        own_only: false,
+        most: 1,
+    }
+}
+
+/// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
+/// no other work.
+fn queues(speaker: &Speaker) -> Vec<String> {
+    if speaker.ticket.is_some() {
+        return Vec::new();
+    }
+    let name = &speaker.actor.agent;
+    let mut queues = vec![name.clone()];
+    if let Some((kind, number)) = name.rsplit_once('-')
+        && !number.is_empty()
+        && number.chars().all(|c| c.is_ascii_digit())
+    {
+        queues.push(kind.to_owned());
+    }
+    queues.retain(|queue| !Task::QUEUES.contains(&queue.as_str()));
+    queues
+}

@@ -1,0 +1,148 @@
+//! The server: one listener for people, programs and agents. Each connection, header, body and
+//! answer has a limit; who calls from a strange place, or without a good token, gets no further
+//! than the door.
+
+mod api;
+mod door;
+mod events;
+mod metrics;
+mod openapi;
+mod problem;
+mod rate;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{any_service, get};
+use engine::process::Stop;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::failure::Failure;
+use crate::mcp::Counter;
+use crate::operations::Office;
+use rate::Rates;
+
+/// A larger body is refused before it is read.
+pub const BODY_MAX: usize = 4 * 1024 * 1024;
+/// More connections wait at the operating system's door.
+const CONNECTIONS_MAX: usize = 4096;
+/// Who connects and says nothing is let go.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// How long what is being answered may take once we are told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What every handler works with.
+#[derive(Clone, Debug)]
+pub struct House {
+    pub office: Office,
+    /// The names that we answer to, beside those of this machine.
+    hosts: Arc<Vec<String>>,
+    rates: Arc<Rates>,
+}
+
+impl House {
+    pub fn new(office: Office, hosts: Vec<String>) -> Self {
+        Self {
+            office,
+            hosts: Arc::new(hosts),
+            rates: Arc::default(),
+        }
+    }
+}
+
+/// Opens the port; the address is the one that was given, with the port that we have.
+pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let fail = |error: std::io::Error| {
+        Failure::error(format!("{address} cannot be listened on: {error}"))
+            .hint("name another with --listen ADDRESS:PORT")
+    };
+    let listener = TcpListener::bind(address).await.map_err(fail)?;
+    let ours = listener.local_addr().map_err(fail)?;
+    Ok((listener, ours))
+}
+
+/// Answers until it is told to stop; what is being answered then is answered to its end.
+pub async fn serve(listener: TcpListener, house: House, mut stop: Stop) {
+    let router = router(house);
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            break;
+        };
+        tokio::select! {
+            accepted = listener.accept() => {
+                // A connection that fails at once is its caller's trouble.
+                if let Ok((stream, _)) = accepted {
+                    let served = connection(stream, router.clone(), &graceful);
+                    tokio::spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+            }
+            () = stop.asked() => break,
+        }
+    }
+    drop(listener);
+    // Long polls and streams end by being cut; their callers come again.
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+}
+
+fn connection(
+    stream: TcpStream,
+    router: Router,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + use<> {
+    // Answers are small and awaited: none waits for the next.
+    let _ = stream.set_nodelay(true);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN);
+    let service = TowerToHyperService::new(router);
+    let watched = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+    async move {
+        // What a caller breaks off is broken off.
+        let _ = watched.await;
+    }
+}
+
+fn router(house: House) -> Router {
+    let behind_the_door = Router::new()
+        .merge(api::router())
+        .route("/api/v1/events", get(events::stream))
+        .route("/metrics", get(metrics::show))
+        .nest_service("/mcp", any_service(mcp(&house)))
+        .layer(from_fn_with_state(house.clone(), door::recognise));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(metrics::ready))
+        .route("/api/v1/openapi.json", get(openapi::show))
+        .merge(behind_the_door)
+        .fallback(problem::nothing_here)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn_with_state(house.clone(), door::place))
+        .with_state(house)
+}
+
+/// Stateless: any server answers any call, and a restart is not noticed. Host and origin have been
+/// looked at by the door.
+fn mcp(house: &House) -> StreamableHttpService<Counter, NeverSessionManager> {
+    let counter = Counter::new(house.office.clone(), None);
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(BODY_MAX);
+    StreamableHttpService::new(move || Ok(counter.clone()), Arc::default(), config)
+}

@@ -1,0 +1,299 @@
+//! REST: a table of routes. The router and the `OpenAPI` document are both made of it, so that the
+//! one cannot say what the other does not do. Each handler is a translation of one operation.
+
+mod people;
+mod tickets;
+mod work;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
+use axum::{Extension, Json};
+use engine::desk::Once;
+use flow::{Role, Ticket};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::House;
+use super::problem::Problem;
+use crate::operations::identity::Speaker;
+use crate::operations::{self, Office, Page, assignments};
+
+/// A page has at most so many items.
+const PAGE_MAX: u32 = 1000;
+const PAGE_DEFAULT: u32 = 50;
+/// What a body's schema is called here: a function that makes it.
+pub type Schema = fn() -> schemars::Schema;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Delete,
+}
+
+/// Who may call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// People, programs and administrators; agents have their tools.
+    People,
+    Administrators,
+}
+
+pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub does: &'static str,
+    pub who: Who,
+    /// Each with what it means.
+    pub query: &'static [(&'static str, &'static str)],
+    pub takes: Option<Schema>,
+    pub perform: fn(Call) -> Answering,
+}
+
+/// One call, recognised and read.
+#[derive(Debug)]
+pub struct Call {
+    pub office: Office,
+    pub speaker: Speaker,
+    path: BTreeMap<String, String>,
+    query: BTreeMap<String, String>,
+    body: Bytes,
+}
+
+/// What is answered: a value, and its version where it has one.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub value: Value,
+    pub version: Option<u64>,
+}
+
+impl Answer {
+    pub fn ok(value: impl serde::Serialize) -> Result<Self, Problem> {
+        let value = serde_json::to_value(value).map_err(|error| {
+            let why = format!("the answer cannot be written: {error}");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        })?;
+        Ok(Self {
+            status: StatusCode::OK,
+            value,
+            version: None,
+        })
+    }
+
+    pub fn made(value: impl serde::Serialize) -> Result<Self, Problem> {
+        Ok(Self {
+            status: StatusCode::CREATED,
+            ..Self::ok(value)?
+        })
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.value)).into_response();
+        let tag = self.version.map(|version| format!("\"{version}\""));
+        if let Some(tag) = tag.and_then(|tag| HeaderValue::try_from(tag).ok()) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+impl Call {
+    pub fn named(&self, name: &str) -> &str {
+        self.path.get(name).map_or("", String::as_str)
+    }
+
+    pub fn asked(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let parse = |text: &str| {
+            text.parse().map_err(|_| {
+                let why = format!("{name} is {text:?}, and should be a number");
+                Problem::new(StatusCode::BAD_REQUEST, why)
+            })
+        };
+        self.asked(name).map(parse).transpose()
+    }
+
+    pub fn page(&self) -> Result<Page, Problem> {
+        let most: u32 = self.number("limit")?.unwrap_or(PAGE_DEFAULT);
+        Ok(Page {
+            after: self.number("after")?,
+            most: most.clamp(1, PAGE_MAX),
+        })
+    }
+
+    /// The body, in the form that is wanted.
+    pub fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!("the body: {error}"),
+            )
+            .hint("/api/v1/openapi.json says what it should be")
+        })
+    }
+
+    /// The ticket that the path names, and that the token may speak of.
+    pub async fn ticket(&self) -> Result<operations::Stored, Problem> {
+        let name = self.named("ticket");
+        let unknown = || {
+            Problem::not_found(format!("there is no ticket {name}"))
+                .hint("GET /api/v1/tickets lists them")
+        };
+        let id = operations::ticket_id(name).map_err(|_| unknown())?;
+        if self.speaker.ticket.as_ref().is_some_and(|only| *only != id) {
+            return Err(unknown());
+        }
+        let found = self.office.desk.store.ticket(&id).await;
+        found
+            .map_err(|error| Problem::from(crate::failure::Failure::from(error)))?
+            .ok_or_else(unknown)
+    }
+}
+
+/// Everything that can be called.
+pub fn routes() -> Vec<Route> {
+    [tickets::ROUTES, people::ROUTES, work::ROUTES].concat()
+}
+
+pub fn router() -> Router<House> {
+    let mut by_path: BTreeMap<&str, MethodRouter<House>> = BTreeMap::new();
+    for route in routes() {
+        let known = by_path.remove(route.path).unwrap_or_default();
+        let handler = move |state, speaker, path, query, headers, body| {
+            answer(route, state, speaker, path, query, headers, body)
+        };
+        let with = match route.method {
+            Method::Get => known.get(handler),
+            Method::Post => known.post(handler),
+            Method::Delete => known.delete(handler),
+        };
+        by_path.insert(route.path, with);
+    }
+    let router = by_path
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| {
+            router.route(path, methods)
+        });
+    router.method_not_allowed_fallback(|| async {
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done here")
+    })
+}
+
+async fn answer(
+    route: Route,
+    State(house): State<House>,
+    Extension(speaker): Extension<Speaker>,
+    Path(path): Path<BTreeMap<String, String>>,
+    Query(query): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    must_be_allowed(&route, &speaker)?;
+    must_be_known(&route, &query)?;
+    let mut office = house.office.speaking_as(speaker.actor.clone());
+    office.call.expects = expected(&headers)?;
+    let once = once(&route, &speaker, &path, &headers, &body);
+    if let Some(once) = &once
+        && let Some(first) = assignments::recall(&office, &once.key, &once.payload_hash).await?
+    {
+        return Ok(Answer::ok(first)?.into_response());
+    }
+    office.call.once = once;
+    let call = Call {
+        office,
+        speaker,
+        path,
+        query,
+        body,
+    };
+    Ok((route.perform)(call).await?.into_response())
+}
+
+fn must_be_allowed(route: &Route, speaker: &Speaker) -> Result<(), Problem> {
+    let role = speaker.actor.role;
+    let allowed = match route.who {
+        Who::People => matches!(role, Role::Human | Role::Service | Role::Admin),
+        Who::Administrators => role == Role::Admin,
+    };
+    if allowed {
+        return Ok(());
+    }
+    let why = format!("the role {} may not do this", role.word());
+    Err(Problem::new(StatusCode::FORBIDDEN, why).hint("agents have their tools at /mcp"))
+}
+
+fn must_be_known(route: &Route, query: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let known = |name: &String| route.query.iter().any(|(known, _)| known == name);
+    match query.keys().find(|name| !known(name)) {
+        None => Ok(()),
+        Some(name) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            format!("{name:?} is not asked for here"),
+        )),
+    }
+}
+
+/// `If-Match` names the version that the caller had seen.
+fn expected(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(tag) = headers.get(header::IF_MATCH) else {
+        return Ok(None);
+    };
+    let version = tag.to_str().ok().map(|tag| tag.trim_matches('"'));
+    let version = version.and_then(|tag| tag.parse().ok());
+    version.map(Some).ok_or_else(|| {
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "If-Match is no version of a ticket",
+        )
+    })
+}
+
+/// `Idempotency-Key`: the same call again gets the first answer.
+fn once(
+    route: &Route,
+    speaker: &Speaker,
+    path: &BTreeMap<String, String>,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Option<Once> {
+    let key = headers.get("idempotency-key")?.to_str().ok()?;
+    let payload = json!([route.path, path, String::from_utf8_lossy(body)]).to_string();
+    Some(Once {
+        key: format!("rest/{}/{key}", speaker.actor.agent),
+        payload_hash: engine::hash::short(payload.as_bytes()),
+        answer: standing,
+    })
+}
+
+/// How a ticket stands after a change: the answer to every change of one.
+pub fn standing(ticket: &Ticket) -> Value {
+    json!({
+        "id": ticket.id,
+        "stage": ticket.stage,
+        "version": ticket.version,
+        "title": ticket.spec.title,
+    })
+}
+
+pub fn changed(ticket: &Ticket) -> Result<Answer, Problem> {
+    Ok(Answer {
+        version: Some(ticket.version),
+        ..Answer::ok(standing(ticket))?
+    })
+}

@@ -1,0 +1,129 @@
+//! The door: from where one may call, and who is recognised. It is asked before anything is read.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde_json::json;
+
+use super::House;
+use super::problem::Problem;
+use crate::failure::Failure;
+use crate::operations::identity::{self, Speaker, Stranger};
+
+/// A page in a browser must not reach us under a name that is not ours, nor from another's page.
+pub async fn place(State(house): State<House>, request: Request, next: Next) -> Response {
+    match stranger(&house, &request) {
+        None => next.run(request).await,
+        Some(problem) => problem.into(),
+    }
+}
+
+fn stranger(house: &House, request: &Request) -> Option<Problem> {
+    let headers = request.headers();
+    let host = request
+        .uri()
+        .authority()
+        .map(axum::http::uri::Authority::as_str)
+        .or_else(|| text(headers, header::HOST));
+    let Some(host) = host.filter(|host| is_ours(house, name_of(host))) else {
+        let why = "this server does not answer to that name";
+        return Some(
+            Problem::new(StatusCode::FORBIDDEN, why)
+                .hint("call it by its address, or start it with --host NAME"),
+        );
+    };
+    if !headers.contains_key(header::ORIGIN) {
+        return None;
+    }
+    let origin = text(headers, header::ORIGIN).unwrap_or_default();
+    let same = origin
+        .split_once("://")
+        .is_some_and(|(_, from)| from.eq_ignore_ascii_case(host));
+    if same {
+        return None;
+    }
+    Some(Problem::new(
+        StatusCode::FORBIDDEN,
+        "pages of another origin may not call this server",
+    ))
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// `name:port` without the port.
+fn name_of(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    host.split(':').next().unwrap_or_default()
+}
+
+fn is_ours(house: &House, name: &str) -> bool {
+    let known = house.hosts.iter().map(String::as_str);
+    ["localhost", "127.0.0.1", "::1"]
+        .into_iter()
+        .chain(known)
+        .any(|ours| ours.eq_ignore_ascii_case(name))
+}
+
+/// Who calls, by its token; nobody passes without.
+pub async fn recognise(State(house): State<House>, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    match speaker(&house, request.headers()).await {
+        Ok(Ok(speaker)) => {
+            let name = speaker.actor.agent.clone();
+            if !house.rates.admit(&name) {
+                return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many calls at once")
+                    .hint("wait a second")
+                    .retry_after(1)
+                    .into();
+            }
+            request.extensions_mut().insert(speaker);
+            next.run(request).await
+        }
+        Ok(Err(stranger)) => refuse(&house, &path, stranger).await,
+        Err(failure) => Problem::from(failure).into(),
+    }
+}
+
+async fn speaker(house: &House, headers: &HeaderMap) -> Result<Result<Speaker, Stranger>, Failure> {
+    let bearer = text(headers, header::AUTHORIZATION)
+        .and_then(|words| words.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, secret)| secret.trim());
+    let Some(secret) = bearer else {
+        return Ok(Err(Stranger::Silent));
+    };
+    identity::recognise(&house.office, secret).await
+}
+
+/// Every refusal is on record; a flood of strangers is not.
+async fn refuse(house: &House, path: &str, stranger: Stranger) -> Response {
+    if stranger != Stranger::Silent && house.rates.admit("") {
+        let body = json!({"path": path, "why": stranger.to_string()});
+        identity::note_refusal(&house.office, None, body).await;
+    }
+    Problem::new(StatusCode::UNAUTHORIZED, stranger)
+        .hint("`countersign token create --agent NAME --role ROLE` makes one")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn a_host_is_its_name_without_the_port() {
+        for (host, name) in [
+            ("127.0.0.1:7420", "127.0.0.1"),
+            ("[::1]:7420", "::1"),
+            ("localhost", "localhost"),
+            ("evil.example:7420", "evil.example"),
+        ] {
+            assert_eq!(name_of(host), name);
+        }
+    }
+}

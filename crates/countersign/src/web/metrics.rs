@@ -1,0 +1,56 @@
+//! Numbers for Prometheus, and whether we are fit to serve.
+
+use std::fmt::Write as _;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::House;
+use super::problem::Problem;
+use crate::operations::measures::{self, Measure};
+
+/// Ready means that the store answers.
+pub async fn ready(State(house): State<House>) -> Response {
+    match house.office.desk.store.now().await {
+        Ok(_) => (StatusCode::OK, "ready\n").into_response(),
+        Err(error) => Problem::from(crate::failure::Failure::from(error)).into(),
+    }
+}
+
+pub async fn show(State(house): State<House>) -> Result<Response, Problem> {
+    let measures = measures::gather(&house.office).await?;
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    Ok((kind, text(&measures)).into_response())
+}
+
+fn text(measures: &[Measure]) -> String {
+    let mut out = String::new();
+    let mut last = "";
+    for measure in measures {
+        if measure.name != last {
+            let _ = writeln!(out, "# HELP {} {}", measure.name, measure.means);
+            let _ = writeln!(out, "# TYPE {} gauge", measure.name);
+            last = measure.name;
+        }
+        let labels: Vec<String> = measure
+            .labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
+        let _ = writeln!(out, "{}{labels} {}", measure.name, measure.value);
+    }
+    out
+}
+
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

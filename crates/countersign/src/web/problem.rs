@@ -1,0 +1,106 @@
+//! Failures as `application/problem+json`: what happened, and what to do next.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    detail: String,
+    hints: Vec<String>,
+    retry_after_secs: Option<u32>,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, detail: impl Display) -> Self {
+        Self {
+            status,
+            detail: detail.to_string(),
+            hints: Vec::new(),
+            retry_after_secs: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Display) -> Self {
+        self.hints.push(hint.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, secs: u32) -> Self {
+        self.retry_after_secs = Some(secs);
+        self
+    }
+
+    pub fn not_found(detail: impl Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let status = match failure.exit {
+            Exit::Usage => StatusCode::UNPROCESSABLE_ENTITY,
+            Exit::Store => StatusCode::SERVICE_UNAVAILABLE,
+            Exit::Error | Exit::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Exit::Done
+            | Exit::ChangesRequested
+            | Exit::Escalated
+            | Exit::Failed
+            | Exit::Refused
+            | Exit::Waiting
+            | Exit::Interrupted => StatusCode::CONFLICT,
+        };
+        let problem = Self {
+            status,
+            detail: failure.message,
+            hints: failure.hints,
+            retry_after_secs: None,
+        };
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return problem.retry_after(1);
+        }
+        problem
+    }
+}
+
+impl From<Problem> for Response {
+    fn from(problem: Problem) -> Self {
+        problem.into_response()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Problem"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "hints": self.hints,
+        });
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        if let Some(secs) = self.retry_after_secs {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+pub async fn nothing_here(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", uri.path()))
+        .hint("/api/v1/openapi.json lists what there is")
+}

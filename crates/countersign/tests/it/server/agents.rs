@@ -1,0 +1,296 @@
+//! Builders and reviewers that come by themselves.
+
+use serde_json::json;
+
+use super::{Clone, assignment, submit};
+use crate::support::server::Server;
+use crate::support::{SETTINGS, World, until};
+
+#[test]
+fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let (builder, reviewer) = (
+        server.token("bea", "builder", &[]),
+        server.token("rex", "reviewer", &[]),
+    );
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+
+    let first = assignment(&server, &builder, "build");
+    assert_eq!(first["status"], "pending");
+    assert_eq!(first["branch_name"], work.branch.as_str());
+    let accepted = server.tool(
+        &builder,
+        "accept_assignment",
+        &json!({"assignment_id": first["id"]}),
+    );
+    assert_eq!(accepted.unwrap()["status"], "in_progress");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    assert_eq!(submit(&server, &builder, &first)["review_attempt"], 1);
+
+    let review = assignment(&server, &reviewer, "review");
+    let context = server
+        .tool(&reviewer, "get_review_context", &json!({}))
+        .unwrap();
+    assert_eq!(context.as_object().unwrap().len(), 11);
+    assert_eq!(context["previous_review_feedback"], json!(null));
+    assert_eq!(context["test_suite_status"], "passing");
+    let finding = json!({"title": "An empty name is greeted", "severity": "high",
+        "file": "greet.sh", "line": 1, "problem": "nobody is greeted", "fix": "refuse it"});
+    let verdict = json!({"assignment_id": review["id"], "attempt": review["attempt"],
+        "approved": false, "feedback": "an empty name must be an error", "findings": [finding]});
+    let outcome = server
+        .tool(&reviewer, "submit_review_result", &verdict)
+        .unwrap();
+    assert_eq!(outcome["status"], "rework");
+    assert_eq!(
+        (&outcome["review_attempt"], &outcome["max_cycles"]),
+        (&json!(1), &json!(3))
+    );
+    assert_eq!(outcome["escalated"], false);
+
+    let again = assignment(&server, &builder, "build");
+    assert_eq!(
+        (&again["status"], &again["review_attempt"]),
+        (&json!("rework"), &json!(2))
+    );
+    let feedback = again["review_feedback"].as_str().unwrap();
+    assert!(feedback.contains("An empty name is greeted"), "{feedback}");
+    work.commit("greet.sh", "[ -n \"$1\" ] || exit 1\necho \"Hello, $1\"\n");
+    submit(&server, &builder, &again);
+
+    // A fresh review and the old finding's verification, in whichever order.
+    until("both are answered", || {
+        let wait = json!({"timeout_secs": 1});
+        let next = server.tool(&reviewer, "wait_for_work", &wait).unwrap()["assignment"].take();
+        match next["kind"].as_str() {
+            Some("review") => {
+                assert!(
+                    !next["brief"]
+                        .as_str()
+                        .unwrap()
+                        .contains("empty name is greeted")
+                );
+                let yes = json!({"approved": true, "feedback": "fine"});
+                server
+                    .tool(&reviewer, "submit_review_result", &yes)
+                    .unwrap();
+            }
+            Some("verify") => {
+                let answers = json!({"answers": [{"finding": "F1", "outcome": "fixed",
+                    "evidence": "line 1 refuses it"}]});
+                server
+                    .tool(&reviewer, "submit_review_result", &answers)
+                    .unwrap();
+            }
+            _ => {}
+        }
+        server.stage("greet") == "done"
+    });
+    assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 2);
+    world.must_be_sound();
+}
+
+#[test]
+fn nobody_is_offered_the_review_of_their_own_work_under_any_identity() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let builder = server.token("bea", "builder", &[]);
+    let same_agent = server.token("bea", "reviewer", &[]);
+    let same_principal = server.token("cat", "reviewer", &["--principal", "bea"]);
+    let other = server.token("rex", "reviewer", &[]);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let build = assignment(&server, &builder, "build");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    submit(&server, &builder, &build);
+    until("it is being reviewed", || {
+        server.stage("greet") == "reviewing"
+    });
+    for own in [same_agent, same_principal] {
+        let work = server.tool(&own, "get_my_assignment", &json!({})).unwrap();
+        assert_eq!(work["assignment"], json!(null));
+    }
+    assignment(&server, &other, "review");
+}
+
+#[test]
+fn each_role_has_its_tools_and_no_others() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for role in [
+        "builder", "reviewer", "verifier", "human", "service", "admin",
+    ] {
+        let token = server.token(&format!("a-{role}"), role, &[]);
+        let listed = server.mcp(&token, "tools/list", &json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        assert!(tools.len() <= 15, "{role} has {}", tools.len());
+        let bytes = listed["result"]["tools"].to_string().len();
+        assert!(bytes <= 12 * 1024, "{role}'s tools have {bytes} bytes");
+        for tool in tools {
+            let hints = &tool["annotations"];
+            for hint in ["destructiveHint", "idempotentHint", "openWorldHint"] {
+                assert!(hints[hint].is_boolean(), "{tool}");
+            }
+            assert!(tool["outputSchema"].is_object(), "{tool}");
+        }
+        let judges = ["reviewer", "verifier"].contains(&role);
+        let verdict = server.tool(&token, "submit_review_result", &json!({"approved": true}));
+        let why = verdict.unwrap_err();
+        assert_eq!(why.contains("not for the role"), !judges, "{role}: {why}");
+    }
+    let refused = world.json(&["log", "--limit", "1000"]);
+    assert!(
+        refused["events"]
+            .to_string()
+            .contains("not for the role builder")
+    );
+}
+
+#[test]
+fn a_call_that_comes_ten_times_is_answered_once_and_another_under_its_attempt_is_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let builder = server.token("bea", "builder", &[]);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let build = assignment(&server, &builder, "build");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    let words = json!({"attempt": build["attempt"], "summary": "done"});
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let call = || server.tool(&builder, "submit_for_review", &words);
+        let calls: Vec<_> = (0..10).map(|_| scope.spawn(call)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    for answer in &answers {
+        assert_eq!(answer, &answers[0]);
+        assert_eq!(answer.as_ref().unwrap()["status"], "submitted");
+    }
+    assert_eq!(world.count("greet", "submitted"), 1);
+    let other = json!({"attempt": build["attempt"], "summary": "something else"});
+    let why = server
+        .tool(&builder, "submit_for_review", &other)
+        .unwrap_err();
+    assert!(why.contains("was used for another request"), "{why}");
+}
+
+#[test]
+fn a_reviewers_messages_become_its_verdict_when_it_is_complete() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let (builder, reviewer) = (
+        server.token("bea", "builder", &[]),
+        server.token("rex", "reviewer", &[]),
+    );
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    assignment(&server, &builder, "build");
+    let early = json!({"to": "developer", "type": "approved", "content": "fine"});
+    let why = server.tool(&builder, "send_message", &early).unwrap_err();
+    assert!(why.contains("review in hand"), "{why}");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    server
+        .tool(&builder, "complete", &json!({"summary": "built"}))
+        .unwrap();
+
+    assignment(&server, &reviewer, "review");
+    let silent = server.tool(&reviewer, "complete", &json!({})).unwrap_err();
+    assert!(silent.contains("no verdict yet"), "{silent}");
+    let message = json!({"to": "developer", "type": "changes_requested",
+        "content": "- critical: greet.sh:1 an empty name is greeted"});
+    server.tool(&reviewer, "send_message", &message).unwrap();
+    assert_eq!(server.stage("greet"), "reviewing");
+    let said = server.tool(&reviewer, "complete", &json!({})).unwrap();
+    assert!(
+        said["message"].as_str().unwrap().contains("attempt 1 of 3"),
+        "{said}"
+    );
+
+    let back = server
+        .tool(&builder, "get_my_assignment", &json!({}))
+        .unwrap();
+    assert_eq!(back["assignment"]["status"], "rework");
+    let heard = back["messages"].to_string();
+    assert!(
+        heard.contains("changes_requested") && heard.contains("empty name"),
+        "{heard}"
+    );
+    let twice = server
+        .tool(&builder, "get_my_assignment", &json!({}))
+        .unwrap();
+    assert_eq!(twice["messages"], json!([]));
+    assert_eq!(world.count("greet", "reviewed"), 1);
+}
+
+#[test]
+fn a_silent_agent_loses_its_work_to_another() {
+    let settings = SETTINGS.replace(
+        "backoff_secs = 0\n",
+        "backoff_secs = 0\nheartbeat_secs = 1\n",
+    );
+    let world = World::with_settings(&settings);
+    let server = Server::start(&world);
+    let (silent, other) = (
+        server.token("bea", "builder", &[]),
+        server.token("bob", "builder", &[]),
+    );
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let lost = assignment(&server, &silent, "build");
+    let taken = assignment(&server, &other, "build");
+    assert_ne!(lost["attempt"], taken["attempt"]);
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    let late = json!({"attempt": lost["attempt"]});
+    let why = server
+        .tool(&silent, "submit_for_review", &late)
+        .unwrap_err();
+    assert!(why.contains("you have no assignment"), "{why}");
+    assert_eq!(world.count("greet", "lease_lost"), 1);
+    submit(&server, &other, &taken);
+}
+
+#[test]
+fn a_token_for_one_ticket_gives_no_other_work() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("one");
+    server.add("two");
+    let bound = server.token("bea", "builder", &["--ticket", "two"]);
+    assert_eq!(assignment(&server, &bound, "build")["ticket"], "two");
+    let read = |uri: &str| server.mcp(&bound, "resources/read", &json!({"uri": uri}));
+    assert!(read("countersign://tickets/two")["result"].is_object());
+    assert!(read("countersign://tickets/one")["error"].is_object());
+}
+
+#[test]
+fn tasks_for_an_agent_are_taken_from_its_queue_once() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ci = server.token("ci", "service", &[]);
+    let replicas = [
+        server.token("qa-1", "reviewer", &[]),
+        server.token("qa-2", "reviewer", &[]),
+    ];
+    let pr = json!({"agent_id": "qa", "pr": 456}).to_string();
+    server.rest_as(&ci, "POST", "/queue", &pr).is(201);
+    let took: Vec<_> = replicas
+        .iter()
+        .map(|token| server.tool(token, "get_my_assignment", &json!({})).unwrap()["task"].take())
+        .collect();
+    assert_eq!(took[0]["context"]["pr_number"], 456);
+    assert_eq!(took[0]["created_by"], "ci");
+    assert_eq!(took[1], json!(null));
+    let done = server
+        .tool(&replicas[0], "complete", &json!({"summary": "fine"}))
+        .unwrap();
+    assert!(
+        done["message"].as_str().unwrap().contains("is done"),
+        "{done}"
+    );
+    let loops_own = json!({"agent_id": "build", "task_type": "fix", "title": "x"});
+    let why = server
+        .tool(&replicas[0], "queue_task_for_agent", &loops_own)
+        .unwrap_err();
+    assert!(why.contains("cannot name a queue"), "{why}");
+}

@@ -1,0 +1,160 @@
+//! Programs: what the document says is what is done.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+use crate::support::server::Server;
+
+#[test]
+fn everything_in_the_document_can_be_called_and_nothing_breaks() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("greet");
+    let document = server
+        .send("GET", "/api/v1/openapi.json", &[], "")
+        .is(200)
+        .json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() > 15);
+    for (path, methods) in paths {
+        let place = path
+            .replace("{ticket}", "greet")
+            .replace("{token}", "none")
+            .replace("{scope}", "agent")
+            .replace("{name}", "nobody");
+        for (method, operation) in methods.as_object().unwrap() {
+            let method = method.to_uppercase();
+            let reply = server.rest(&method, &place, &json!({}));
+            let codes = operation["responses"].as_object().unwrap();
+            let said = reply.status.to_string();
+            assert!(
+                codes.contains_key(&said),
+                "{method} {place}: {}",
+                reply.body
+            );
+            assert!(reply.status < 500, "{method} {place}: {}", reply.body);
+            let strangers = server.send(&method, &place, &[], "{}");
+            assert_eq!(strangers.status, 401, "{method} {place}");
+        }
+    }
+}
+
+#[test]
+fn lost_updates_are_refused_and_the_same_call_is_answered_once() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("greet");
+    let bearer = format!("Bearer {}", server.token);
+    let cancel = |version: &str, key: &str| {
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("If-Match", version),
+            ("Idempotency-Key", key),
+        ];
+        let body = json!({"why": "no longer wanted"}).to_string();
+        server.send("POST", "/api/v1/tickets/greet/cancel", &headers, &body)
+    };
+    let shown = server
+        .rest("GET", "/api/v1/tickets/greet", &Value::Null)
+        .is(200);
+    assert!(
+        shown.head.to_lowercase().contains("etag: \"1\""),
+        "{}",
+        shown.head
+    );
+    cancel("\"7\"", "a").is(409);
+    let first = cancel("\"1\"", "b").is(200).json();
+    assert_eq!(first["stage"], "cancelled");
+    assert_eq!(cancel("\"1\"", "b").is(200).json(), first);
+    let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", "b")];
+    let other = json!({"why": "another reason"}).to_string();
+    server
+        .send("POST", "/api/v1/tickets/greet/cancel", &headers, &other)
+        .is(409);
+    assert_eq!(world.count("greet", "cancelled"), 1);
+}
+
+#[test]
+fn the_stream_of_events_goes_on_where_its_reader_was() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("one");
+    let first = listen(&server, None, "created");
+    server.add("two");
+    let second = listen(&server, Some(&first.0), "created");
+    assert!(first.1.contains("\"one\"") && second.1.contains("\"two\""));
+    let bad = server.rest("GET", "/api/v1/events?after=yesterday", &Value::Null);
+    bad.is(400);
+}
+
+/// The id and the data of the first event of that name after the place.
+fn listen(server: &Server<'_>, after: Option<&str>, name: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let (host, token) = (&server.address, &server.token);
+    let head =
+        format!("GET /api/v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n");
+    let after = after.map(|after| format!("Last-Event-ID: {after}\r\n"));
+    let head = format!("{head}{}\r\n", after.unwrap_or_default());
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut id, mut ours) = (String::new(), false);
+    for line in BufReader::new(stream).lines() {
+        let line = line.unwrap();
+        if let Some(text) = line.strip_prefix("id: ") {
+            text.clone_into(&mut id);
+        } else if let Some(event) = line.strip_prefix("event: ") {
+            ours = event == name;
+        } else if let Some(data) = line.strip_prefix("data: ")
+            && ours
+        {
+            return (id, data.to_owned());
+        }
+    }
+    panic!("the stream ended before {name}");
+}
+
+#[test]
+fn what_is_measured_can_be_read_by_machines() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("greet");
+    let metrics = server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    assert!(
+        metrics.contains("countersign_tickets{stage=\"queued\"} 1"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("countersign_jobs_ready{queue=\"build\"} 1"),
+        "{metrics}"
+    );
+    server.send("GET", "/healthz", &[], "").is(200);
+    server.send("GET", "/readyz", &[], "").is(200);
+}
+
+#[test]
+fn an_administrator_makes_tokens_and_others_do_not() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let wanted = json!({"agent": "bea", "role": "builder", "ttl_secs": 60});
+    let made = server
+        .rest("POST", "/api/v1/tokens", &wanted)
+        .is(201)
+        .json();
+    assert!(made["secret"].as_str().unwrap().starts_with("cs_"));
+    let human = server.token("ada", "human", &[]);
+    server
+        .rest_as(&human, "POST", "/api/v1/tokens", &wanted.to_string())
+        .is(403);
+    let builder = made["secret"].as_str().unwrap();
+    server
+        .rest_as(builder, "GET", "/api/v1/tickets", "")
+        .is(403);
+    let id = made["token"]["id"].as_str().unwrap();
+    server
+        .rest("DELETE", &format!("/api/v1/tokens/{id}"), &Value::Null)
+        .is(200);
+    server.rest_as(builder, "POST", "/mcp", "{}").is(401);
+}

@@ -1,0 +1,191 @@
+//! A server of a world, and callers of every kind.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use super::{Running, World, until};
+
+pub struct Server<'a> {
+    world: &'a World,
+    running: Running,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    /// The person's own, of an administrator.
+    pub token: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Reply {
+    #[track_caller]
+    pub fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}\n{}", self.head, self.body);
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
+    }
+}
+
+impl<'a> Server<'a> {
+    pub fn start(world: &'a World) -> Self {
+        let running = world.start(&["serve", "--listen", "127.0.0.1:0"]);
+        let path = world.data.join("server.json");
+        let mut sign = Value::Null;
+        until("the server has put up its sign", || {
+            let text = fs::read(&path).unwrap_or_default();
+            sign = serde_json::from_slice(&text).unwrap_or_default();
+            sign["pid"] == running.pid()
+        });
+        let text = |name: &str| sign[name].as_str().unwrap().to_owned();
+        Self {
+            world,
+            running,
+            address: text("url").replace("http://", ""),
+            token: text("token"),
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.running.pid()
+    }
+
+    /// A new token's secret.
+    pub fn token(&self, agent: &str, role: &str, more: &[&str]) -> String {
+        let words = ["token", "create", "--agent", agent, "--role", role];
+        let made = self.world.json(&[&words, more].concat());
+        made["secret"].as_str().unwrap().to_owned()
+    }
+
+    /// Any request at all, on a connection of its own.
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            let _ = write!(head, "Host: {}\r\n", self.address);
+        }
+        for (name, value) in headers {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        let _ = write!(head, "Content-Length: {}\r\n\r\n", body.len());
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        // Who is refused may be let go before everything was said.
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(body.as_bytes());
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        reply(&String::from_utf8_lossy(&text))
+    }
+
+    /// The REST interface, as an administrator.
+    pub fn rest(&self, method: &str, path: &str, body: &Value) -> Reply {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        self.rest_as(&self.token, method, path, &body)
+    }
+
+    pub fn rest_as(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
+        let bearer = format!("Bearer {token}");
+        self.send(method, path, &[("Authorization", &bearer)], body)
+    }
+
+    /// Any MCP method, without a session.
+    pub fn mcp(&self, token: &str, method: &str, params: &Value) -> Value {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2025-11-25"),
+        ];
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let reply = self
+            .send("POST", "/mcp", &headers, &body.to_string())
+            .is(200);
+        let text = reply
+            .body
+            .lines()
+            .find_map(|line| line.strip_prefix("data: {"));
+        match text {
+            Some(rest) => serde_json::from_str(&format!("{{{rest}")).unwrap(),
+            None => reply.json(),
+        }
+    }
+
+    /// Calls a tool; its answer, or what it complains of.
+    pub fn tool(&self, token: &str, name: &str, arguments: &Value) -> Result<Value, String> {
+        let params = json!({"name": name, "arguments": arguments});
+        let answer = self.mcp(token, "tools/call", &params);
+        let result = &answer["result"];
+        if result.is_null() {
+            return Err(answer["error"]["message"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned());
+        }
+        if result["isError"] == true {
+            return Err(result["content"][0]["text"].as_str().unwrap().to_owned());
+        }
+        Ok(result["structuredContent"].clone())
+    }
+
+    /// A ticket of the world's repository.
+    pub fn add(&self, id: &str) {
+        let repository = self.world.repository.to_str().unwrap();
+        let ticket = json!({"id": id, "title": format!("Do {id}"), "repository": repository});
+        self.rest("POST", "/api/v1/tickets", &ticket).is(201);
+    }
+
+    pub fn stage(&self, id: &str) -> String {
+        let shown = self.rest("GET", &format!("/api/v1/tickets/{id}"), &Value::Null);
+        shown.is(200).json()["ticket"]["stage"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+fn reply(text: &str) -> Reply {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let chunked = head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked");
+    Reply {
+        status: status.unwrap_or_default(),
+        head: head.to_owned(),
+        body: if chunked {
+            unchunked(body)
+        } else {
+            body.to_owned()
+        },
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 || size > rest.len() {
+            break;
+        }
+        whole.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    whole
+}

@@ -1,0 +1,381 @@
+//! Guests: agents that we did not start. They come with an identity, ask for work, and report what
+//! they did. Nothing they say is taken on trust: it goes through the same door as what our own runs
+//! bring, under a lease that ends where a guest falls silent.
+
+use std::time::Duration;
+
+use findings::{CriterionAnswer, Review};
+use flow::event::{Answer, FindingReport, Lease};
+use flow::ticket::Submission;
+use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
+use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
+
+use crate::desk::{Desk, Error, Once, Report};
+
+/// How many waiting jobs are looked through for one that the guest may take.
+const LOOK_MOST: u32 = 1000;
+/// A guest that has been given so many in one question and may have none asks again.
+const TRIES_MAX: usize = 16;
+
+/// Who asks, and of which ticket alone it may speak.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub actor: Actor,
+    pub ticket: Option<TicketId>,
+}
+
+/// A job in a guest's hands.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    pub stored: Stored,
+    pub policy: Policy,
+    pub task: Task,
+    pub job: JobId,
+    pub lease: Lease,
+    pub until: Time,
+}
+
+/// What a builder says about what it puts forward; claims, all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    pub summary: String,
+    pub claims: Vec<CriterionAnswer>,
+    pub reports: Vec<FindingReport>,
+}
+
+impl Guest {
+    /// Its name on leases: the agent's, so that one that was restarted finds its work again.
+    pub fn holder(&self) -> String {
+        format!("guest:{}", self.actor.agent)
+    }
+
+    /// The queues that its role works from.
+    pub fn queues(&self) -> &'static [&'static str] {
+        match self.actor.role {
+            Role::Builder => &["build"],
+            Role::Reviewer => &["review", "verify"],
+            Role::Verifier => &["verify"],
+            Role::Human | Role::Service | Role::Admin => &[],
+        }
+    }
+
+    /// A reviewer who looks at single findings speaks as a verifier.
+    fn actor_for(&self, task: &Task) -> Actor {
+        let role = match task {
+            Task::Verify { .. } => Role::Verifier,
+            Task::Build { .. }
+            | Task::Check { .. }
+            | Task::Review { .. }
+            | Task::Merge { .. }
+            | Task::Tell { .. } => self.actor.role,
+        };
+        Actor {
+            role,
+            ..self.actor.clone()
+        }
+    }
+
+    fn may_speak_of(&self, ticket: &TicketId) -> bool {
+        self.ticket.as_ref().is_none_or(|only| only == ticket)
+    }
+
+    /// What it waits for, to be woken by.
+    pub fn ask(&self, lease: Duration) -> Ask {
+        Ask {
+            queues: self
+                .queues()
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect(),
+            agent: self.actor.agent.clone(),
+            holder: self.holder(),
+            provider: None,
+            ticket: self.ticket.clone(),
+            lease,
+            own_only: false,
+            most: 1,
+        }
+    }
+}
+
+impl Errand {
+    /// Names this very claim; a retry of a report carries it.
+    pub fn attempt(&self) -> String {
+        let Lease { serial, fence } = self.lease;
+        format!("{}/{serial}/{fence}", self.stored.ticket.id)
+    }
+
+    /// The guest has said that it is at work.
+    pub fn is_started(&self) -> bool {
+        let mut jobs = self.stored.ticket.jobs.iter();
+        jobs.any(|job| job.serial == self.lease.serial && job.fence == self.lease.fence)
+    }
+}
+
+/// What the guest has in hand, if anything.
+pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
+    for queue in guest.queues() {
+        let query = JobQuery {
+            queue: Some((*queue).to_owned()),
+            state: Some(JobState::Leased),
+            ticket: guest.ticket.clone(),
+        };
+        let holder = guest.holder();
+        for job in page_of(desk, &query).await? {
+            if job.holder.as_ref() == Some(&holder)
+                && let Some(errand) = errand(desk, job).await?
+            {
+                return Ok(Some(errand));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What the guest has in hand, else the most urgent job that it may take.
+pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
+    if let Some(errand) = held(desk, guest).await? {
+        return Ok(Some(errand));
+    }
+    for queue in guest.queues() {
+        for id in candidates(desk, guest, queue).await? {
+            if let Some(errand) = claim(desk, guest, queue, id).await? {
+                return Ok(Some(errand));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Tickets with a job there that the guest may take, the most urgent first.
+async fn candidates(desk: &Desk, guest: &Guest, queue: &str) -> Result<Vec<TicketId>, Error> {
+    let query = JobQuery {
+        queue: Some(queue.to_owned()),
+        state: Some(JobState::Ready),
+        ticket: guest.ticket.clone(),
+    };
+    let mut jobs = page_of(desk, &query).await?;
+    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
+    let mut found = Vec::new();
+    for job in jobs {
+        if found.len() == TRIES_MAX {
+            break;
+        }
+        let Some(errand) = errand(desk, job).await? else {
+            continue;
+        };
+        if may_start(desk, guest, &errand) {
+            found.push(errand.stored.ticket.id);
+        }
+    }
+    Ok(found)
+}
+
+/// Asked of `flow`, as if it began now: who built part of a change is not offered its review.
+fn may_start(desk: &Desk, guest: &Guest, errand: &Errand) -> bool {
+    let ticket = &errand.stored.ticket;
+    let mut jobs = ticket.jobs.iter();
+    let ours = jobs.find(|job| job.serial == errand.lease.serial);
+    let named = ours.and_then(|job| job.agent.as_ref());
+    if named.is_some_and(|name| *name != guest.actor.agent) {
+        return false;
+    }
+    let lease = Lease {
+        fence: errand.lease.fence + 1,
+        ..errand.lease
+    };
+    let event = Event {
+        at: (desk.clock)(),
+        by: guest.actor_for(&errand.task),
+        expects: None,
+        what: What::Started { lease },
+    };
+    flow::advance(ticket, &event, &errand.policy).is_ok()
+}
+
+async fn claim(
+    desk: &Desk,
+    guest: &Guest,
+    queue: &str,
+    id: TicketId,
+) -> Result<Option<Errand>, Error> {
+    let policy = desk.policy_of(&desk.ticket(&id).await?).await?;
+    let ask = Ask {
+        queues: vec![queue.to_owned()],
+        ticket: Some(id),
+        ..guest.ask(Duration::from_secs(policy.limits.heartbeat_secs))
+    };
+    let Some(leased) = desk.store.claim(&ask).await?.pop() else {
+        return Ok(None);
+    };
+    errand(desk, as_job(leased)).await
+}
+
+async fn page_of(desk: &Desk, query: &JobQuery) -> Result<Vec<Job>, Error> {
+    let page = Page {
+        after: None,
+        most: LOOK_MOST,
+    };
+    Ok(desk.store.jobs(query, &page).await?.items)
+}
+
+async fn errand(desk: &Desk, job: Job) -> Result<Option<Errand>, Error> {
+    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, job.work) else {
+        return Ok(None);
+    };
+    let stored = desk.ticket(id).await?;
+    let policy = desk.policy_of(&stored).await?;
+    Ok(Some(Errand {
+        stored,
+        policy,
+        task,
+        job: job.id,
+        lease: Lease {
+            serial,
+            fence: job.fence,
+        },
+        until: job.lease_until.unwrap_or_default(),
+    }))
+}
+
+fn as_job(leased: Leased) -> Job {
+    Job {
+        id: leased.id,
+        queue: leased.queue,
+        state: JobState::Leased,
+        ticket: leased.ticket,
+        serial: leased.serial,
+        work: leased.work,
+        priority: 0,
+        created_at: Time::default(),
+        not_before: Time::default(),
+        attempts: leased.attempts,
+        fence: leased.fence,
+        holder: Some(leased.holder),
+        lease_until: Some(leased.until),
+        last_error: None,
+        result: None,
+    }
+}
+
+/// The guest says that it is at work; saying it twice is saying it once.
+pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket, Error> {
+    if errand.is_started() {
+        return Ok(errand.stored.ticket.clone());
+    }
+    let what = What::Started {
+        lease: errand.lease,
+    };
+    let id = &errand.stored.ticket.id;
+    let report = Report::new(guest.actor_for(&errand.task), what);
+    let refused = match desk.decide(id, &errand.policy, report).await {
+        Err(Error::Refused(refused)) => refused,
+        decided => return decided,
+    };
+    // The same call at the same time may have said it for both.
+    let now = Errand {
+        stored: desk.ticket(id).await?,
+        ..errand.clone()
+    };
+    if now.is_started() {
+        return Ok(now.stored.ticket);
+    }
+    Err(refused.into())
+}
+
+/// A sign of life: the lease is prolonged.
+pub async fn beat(desk: &Desk, errand: &Errand) -> Result<Time, Error> {
+    let lease = Duration::from_secs(errand.policy.limits.heartbeat_secs);
+    let Lease { fence, .. } = errand.lease;
+    Ok(desk.store.renew(errand.job, fence, lease).await?)
+}
+
+/// A builder puts a commit forward.
+pub async fn submit(
+    desk: &Desk,
+    policy: &Policy,
+    guest: &Guest,
+    errand: &Errand,
+    (mut submission, said): (Submission, Said),
+    once: Option<Once>,
+) -> Result<Ticket, Error> {
+    submission.claims = said.claims;
+    submission.summary = findings::clean(&said.summary);
+    let what = What::Submitted {
+        lease: errand.lease,
+        submission: Box::new(submission),
+        reports: said.reports,
+        session: None,
+        usage: Usage::default(),
+    };
+    report(desk, policy, guest, errand, what, once).await
+}
+
+/// A reviewer's word. How it was held is not ours to know, and is recorded so.
+pub async fn judge(
+    desk: &Desk,
+    policy: &Policy,
+    guest: &Guest,
+    errand: &Errand,
+    review: Review,
+    once: Option<Once>,
+) -> Result<Ticket, Error> {
+    let Task::Review { commit, .. } = &errand.task else {
+        return Err(Error::Unusable(format!(
+            "what you have in hand is a {}, not a review",
+            errand.task.queue()
+        )));
+    };
+    let what = What::Reviewed {
+        lease: errand.lease,
+        commit: commit.clone(),
+        review: Box::new(review),
+        isolation: "a guest, on its own copy; it can write nothing of ours".to_owned(),
+        usage: Usage::default(),
+    };
+    report(desk, policy, guest, errand, what, once).await
+}
+
+/// A verifier's word on single findings.
+pub async fn verify(
+    desk: &Desk,
+    policy: &Policy,
+    guest: &Guest,
+    errand: &Errand,
+    answers: Vec<Answer>,
+    once: Option<Once>,
+) -> Result<Ticket, Error> {
+    let Task::Verify { commit, .. } = &errand.task else {
+        return Err(Error::Unusable(format!(
+            "what you have in hand is a {}, not a verification",
+            errand.task.queue()
+        )));
+    };
+    let what = What::Verified {
+        lease: errand.lease,
+        commit: commit.clone(),
+        answers,
+        usage: Usage::default(),
+    };
+    report(desk, policy, guest, errand, what, once).await
+}
+
+async fn report(
+    desk: &Desk,
+    policy: &Policy,
+    guest: &Guest,
+    errand: &Errand,
+    what: What,
+    once: Option<Once>,
+) -> Result<Ticket, Error> {
+    let id = &errand.stored.ticket.id;
+    if !guest.may_speak_of(id) {
+        return Err(Error::NoSuchTicket(id.clone()));
+    }
+    start(desk, guest, errand).await?;
+    let report = Report {
+        once,
+        ..Report::new(guest.actor_for(&errand.task), what)
+    };
+    desk.decide(id, policy, report).await
+}

@@ -1,0 +1,77 @@
+//! Tokens, by hash and in a list.
+
+use flow::Time;
+use tokio_postgres::Row;
+
+use crate::error::Error;
+use crate::rows::{self, clean, time};
+use crate::token::Token;
+
+use super::Postgres;
+use super::pipeline::values;
+
+const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
+    expires_at, revoked_at";
+
+impl Postgres {
+    pub(super) async fn insert_token(&self, token: &Token) -> Result<(), Error> {
+        let sql = format!(
+            "INSERT INTO tokens ({COLUMNS})
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            ON CONFLICT DO NOTHING RETURNING 1"
+        );
+        let values = values![
+            clean(&token.id),
+            clean(&token.hash),
+            clean(&token.agent),
+            clean(&token.principal),
+            clean(&token.role),
+            token.family.as_deref().map(clean),
+            token.ticket.as_ref().map(ToString::to_string),
+            clean(&token.created_by),
+            token.created_at.0,
+            token.expires_at.map(|at| at.0),
+            token.revoked_at.map(|at| at.0),
+        ];
+        if self.change(&sql, values).await?.is_empty() {
+            return Err(Error::token_exists(&token.id));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn token_by_hash(&self, hash: &str) -> Result<Option<Token>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = $1");
+        let found = self.read(&sql, values![clean(hash)]).await?;
+        found.first().map(read).transpose()
+    }
+
+    pub(super) async fn list_tokens(&self, most: u32) -> Result<Vec<Token>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT $1");
+        let found = self.read(&sql, values![i64::from(most)]).await?;
+        found.iter().map(read).collect()
+    }
+
+    pub(super) async fn revoke_token(&self, token: &str, at: Time) -> Result<bool, Error> {
+        let sql = "UPDATE tokens SET revoked_at = $2
+            WHERE id = $1 AND revoked_at IS NULL RETURNING 1";
+        let revoked = self.change(sql, values![clean(token), at.0]).await?;
+        Ok(!revoked.is_empty())
+    }
+}
+
+fn read(row: &Row) -> Result<Token, Error> {
+    let ticket: Option<String> = row.get(6);
+    Ok(Token {
+        id: row.get(0),
+        hash: row.get(1),
+        agent: row.get(2),
+        principal: row.get(3),
+        role: row.get(4),
+        family: row.get(5),
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        created_by: row.get(7),
+        created_at: time(row.get(8)),
+        expires_at: row.get::<_, Option<i64>>(9).map(time),
+        revoked_at: row.get::<_, Option<i64>>(10).map(time),
+    })
+}

@@ -1,0 +1,76 @@
+//! Tokens, by hash and in a list.
+
+use flow::Time;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Error;
+use crate::rows::{self, clean, time};
+use crate::token::Token;
+
+use super::writer::Tx;
+
+const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
+    expires_at, revoked_at";
+
+impl Tx<'_> {
+    pub(super) fn put_token(&self, token: &Token) -> Result<(), Error> {
+        let sql = format!(
+            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+            ON CONFLICT DO NOTHING"
+        );
+        let added = self.db.prepare_cached(&sql)?.execute(params![
+            clean(&token.id),
+            clean(&token.hash),
+            clean(&token.agent),
+            clean(&token.principal),
+            clean(&token.role),
+            token.family.as_deref().map(clean),
+            token.ticket.as_ref().map(flow::TicketId::as_str),
+            clean(&token.created_by),
+            token.created_at.0,
+            token.expires_at.map(|at| at.0),
+            token.revoked_at.map(|at| at.0),
+        ])?;
+        if added == 0 {
+            return Err(Error::token_exists(&token.id));
+        }
+        Ok(())
+    }
+
+    pub(super) fn revoke(&self, token: &str, at: Time) -> Result<bool, Error> {
+        let sql = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+        let revoked = self.db.prepare_cached(sql)?.execute(params![token, at.0])?;
+        Ok(revoked > 0)
+    }
+}
+
+pub(super) fn by_hash(db: &Connection, hash: &str) -> Result<Option<Token>, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = ?1");
+    let mut select = db.prepare_cached(&sql)?;
+    let found = select.query_row([hash], |row| Ok(read(row)));
+    found.optional()?.transpose()
+}
+
+pub(super) fn list(db: &Connection, most: u32) -> Result<Vec<Token>, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT ?1");
+    let mut select = db.prepare_cached(&sql)?;
+    let found = select.query_map([most], |row| Ok(read(row)))?;
+    found.map(|token| token?).collect()
+}
+
+fn read(row: &Row<'_>) -> Result<Token, Error> {
+    let ticket: Option<String> = row.get(6)?;
+    Ok(Token {
+        id: row.get(0)?,
+        hash: row.get(1)?,
+        agent: row.get(2)?,
+        principal: row.get(3)?,
+        role: row.get(4)?,
+        family: row.get(5)?,
+        ticket: ticket.map(rows::ticket_id).transpose()?,
+        created_by: row.get(7)?,
+        created_at: time(row.get(8)?),
+        expires_at: row.get::<_, Option<i64>>(9)?.map(time),
+        revoked_at: row.get::<_, Option<i64>>(10)?.map(time),
+    })
+}
