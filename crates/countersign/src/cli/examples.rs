@@ -102,6 +102,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "import",
         &["countersign import epic-state.json tasks/*.json"],
     ),
+    ("watch", &["countersign watch"]),
+    ("ticket diff", &["countersign ticket diff T-7"]),
     ("insights accept", &["countersign insights accept 1"]),
     ("insights reject", &["countersign insights reject 2"]),
     ("insights withdraw", &["countersign insights withdraw 7"]),

@@ -122,6 +122,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "The agent that takes the seat.",
     ),
     (
+        "config.policy.reviewers[].confirms",
+        "Asked only when the others would let the change through: a last, fresh look.",
+    ),
+    (
         "config.policy.reviewers[].paths",
         "Only for changes that touch one of these paths.",
     ),

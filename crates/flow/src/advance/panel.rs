@@ -155,16 +155,16 @@ impl Draft<'_> {
         let author = agent
             .clone()
             .filter(|name| self.ticket.authors.contains(name));
-        self.order(task, agent);
         let Some(author) = author else {
+            self.order(task, agent);
             return true;
         };
-        let why = format!("{author} is to review, and has built part of the change");
-        let handed_over = self.hand_over(self.ticket.jobs_ordered, &why);
-        if !handed_over {
+        let ordered = self.order_instead(task, &author);
+        if !ordered {
+            let why = format!("{author} is to review, and has built part of the change");
             self.nobody_to_judge(&why);
         }
-        handed_over
+        ordered
     }
 
     pub(super) fn nobody_to_judge(&mut self, why: &str) {

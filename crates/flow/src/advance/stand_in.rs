@@ -3,20 +3,30 @@
 
 use super::Refused;
 use super::draft::Draft;
-use crate::job::{OpenJob, Task};
+use crate::job::Task;
 use crate::policy::Policy;
 use crate::ticket::Ticket;
 
 /// The agent that would take over this job, as the policy writes it, if one may.
 pub fn stand_in(ticket: &Ticket, policy: &Policy, serial: u32) -> Option<String> {
     let job = ticket.jobs.iter().find(|job| job.serial == serial)?;
-    let name = policy.fallback_for(&job.task)?;
-    let new = !job.stand_in && job.agent.as_deref() != Some(name);
-    (new && !would_judge_its_own(ticket, job, name)).then(|| name.to_owned())
+    other_than(ticket, policy, &job.task, job.agent.as_deref()).filter(|_| !job.stand_in)
 }
 
-fn would_judge_its_own(ticket: &Ticket, job: &OpenJob, name: &str) -> bool {
-    match job.task {
+/// Who does the task where this agent cannot.
+fn other_than(
+    ticket: &Ticket,
+    policy: &Policy,
+    task: &Task,
+    agent: Option<&str>,
+) -> Option<String> {
+    let name = policy.fallback_for(task)?;
+    let may = agent != Some(name) && !would_judge_its_own(ticket, task, name);
+    may.then(|| name.to_owned())
+}
+
+fn would_judge_its_own(ticket: &Ticket, task: &Task, name: &str) -> bool {
+    match task {
         Task::Review { .. } | Task::Verify { .. } => {
             ticket.authors.contains(name) || built_by(ticket, name)
         }
@@ -68,11 +78,24 @@ impl Draft<'_> {
         let from = self.resting_stage();
         if self.affords(from) {
             self.ticket.stage = from;
-            self.order(task, Some(agent));
-            if let Some(job) = self.ticket.jobs.last_mut() {
-                job.stand_in = true;
-            }
+            self.order_of_stand_in(task, agent);
         }
         true
+    }
+
+    /// The task is not for this agent: it is ordered of who stands in. False where nobody may.
+    pub(super) fn order_instead(&mut self, task: Task, agent: &str) -> bool {
+        let Some(other) = other_than(&self.ticket, self.policy, &task, Some(agent)) else {
+            return false;
+        };
+        self.order_of_stand_in(task, other);
+        true
+    }
+
+    fn order_of_stand_in(&mut self, task: Task, agent: String) {
+        self.order(task, Some(agent));
+        if let Some(job) = self.ticket.jobs.last_mut() {
+            job.stand_in = true;
+        }
     }
 }

@@ -65,7 +65,7 @@ fn every_cap_stops_in_the_middle_of_a_round_and_goes_on_when_it_is_raised() {
             let script = crew(&always(build), &always(approves()), &always(json!([])));
             greet(&world, &script)
                 .ends_with(4)
-                .says("the budget is used up (this ");
+                .says("the budget is used up (");
             assert_eq!(world.count("greet", "reviewed"), 0, "{scope}: {cap}");
             resolve(&world, &["continue"]).ends_with(if scope == "day" { 0 } else { 6 });
             let raise = ["ticket", "budget", "greet", "--scope", scope, flag, more];
