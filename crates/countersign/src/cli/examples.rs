@@ -63,6 +63,25 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "ticket cancel",
         &["countersign ticket cancel T-7 --why \"no longer wanted\""],
     ),
+    (
+        "ticket waive",
+        &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],
+    ),
+    (
+        "serve",
+        &[
+            "countersign serve",
+            "countersign serve --listen 0.0.0.0:7420 --behind-tls --host agents.example",
+        ],
+    ),
+    ("mcp", &["COUNTERSIGN_TOKEN=$(cat token) countersign mcp"]),
+    (
+        "token create",
+        &["countersign token create --agent codex-1 --role reviewer --ttl 8h"],
+    ),
+    ("token list", &["countersign token list"]),
+    ("token revoke", &["countersign token revoke 1c995dd4"]),
+    ("token rotate", &["countersign token rotate 1c995dd4"]),
     ("epic list", &["countersign epic list"]),
     ("epic show", &["countersign epic show greetings"]),
     (

@@ -75,6 +75,15 @@ pub enum Verb {
         #[arg(long)]
         why: String,
     },
+    /// Let one finding stand although it is open; the others stay as they are.
+    Waive {
+        ticket: String,
+        /// As `ticket show` names it: F1, F2, …
+        finding: String,
+        /// Why; it is recorded with your name.
+        #[arg(long)]
+        why: String,
+    },
     /// Stop a ticket for good.
     Cancel {
         ticket: String,
@@ -164,6 +173,21 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             }
             desktop.out.answer(
                 &serde_json::json!({"id": ticket, "stage": raised.stage, "budget": raised.budget}),
+            );
+            Ok(Exit::Done)
+        }
+        Verb::Waive {
+            ticket,
+            finding,
+            why,
+        } => {
+            let office = desktop.office().await?;
+            let waived = tickets::waive(&office, &ticket, &finding, &why).await?;
+            desktop
+                .out
+                .line(format!("{finding} of {ticket} stands, as you say"));
+            desktop.out.answer(
+                &serde_json::json!({"id": ticket, "stage": waived.stage, "waived": finding}),
             );
             Ok(Exit::Done)
         }

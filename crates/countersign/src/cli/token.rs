@@ -9,9 +9,6 @@ use crate::operations::ticket_id;
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
     /// Make a token for an agent, a person or a program. Its secret is shown this once.
-    #[command(
-        after_help = "Example: countersign token create --agent codex-1 --role reviewer --ttl 8h"
-    )]
     Create {
         /// The name that people read.
         #[arg(long, value_name = "NAME")]

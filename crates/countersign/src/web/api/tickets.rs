@@ -61,6 +61,15 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         method: Method::Post,
+        path: "/api/v1/tickets/{ticket}/findings/{finding}/waive",
+        does: "Lets one open finding stand, in the caller's name.",
+        who: Who::People,
+        query: &[],
+        takes: Some(|| schemars::schema_for!(Why)),
+        perform: |call| Box::pin(waive(call)),
+    },
+    Route {
+        method: Method::Post,
         path: "/api/v1/tickets/{ticket}/budget",
         does: "Sets what a ticket may spend.",
         who: Who::People,
@@ -268,6 +277,12 @@ async fn cancel(call: Call) -> Result<Answer, Problem> {
     let (id, Why { why }) = (call.ticket().await?.ticket.id, call.body()?);
     tickets::cancel(&call.office, id.as_str(), &why).await?;
     changed(&call.ticket().await?.ticket)
+}
+
+async fn waive(call: Call) -> Result<Answer, Problem> {
+    let (id, Why { why }) = (call.ticket().await?.ticket.id, call.body()?);
+    let finding = call.named("finding");
+    changed(&tickets::waive(&call.office, id.as_str(), finding, &why).await?)
 }
 
 async fn budget(call: Call) -> Result<Answer, Problem> {

@@ -24,6 +24,7 @@ fn everything_in_the_document_can_be_called_and_nothing_breaks() {
         let place = path
             .replace("{ticket}", "greet")
             .replace("{token}", "none")
+            .replace("{finding}", "F9")
             .replace("{scope}", "agent")
             .replace("{name}", "nobody");
         for (method, operation) in methods.as_object().unwrap() {

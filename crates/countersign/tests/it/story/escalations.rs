@@ -41,6 +41,22 @@ fn an_escalation_is_listed_and_shown_with_what_can_be_decided() {
 }
 
 #[test]
+fn one_finding_is_waived_in_a_persons_name_and_for_a_reason() {
+    let world = escalated();
+    let waive =
+        |finding: &str, why: &str| world.call(&["ticket", "waive", "greet", finding, "--why", why]);
+    waive("F1", " ").ends_with(6).says("say why");
+    waive("F9", "no such thing")
+        .ends_with(6)
+        .says("no open finding F9");
+    waive("F1", "the input is ours alone").ends_with(0);
+    let entry = &world.ticket("greet")["ledger"]["entries"][0];
+    assert_eq!(entry["status"], "waived", "{entry}");
+    assert!(entry.to_string().contains("ours alone"), "{entry}");
+    assert_eq!(world.stage("greet"), "escalated");
+}
+
+#[test]
 fn accept_needs_a_reason_waives_what_is_open_and_lands() {
     let world = escalated();
     resolve(&world, &["accept"]).ends_with(6);
