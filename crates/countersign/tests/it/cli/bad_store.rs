@@ -51,9 +51,9 @@ fn a_database_of_a_newer_version_is_refused_and_left_as_it_is() {
     run_refused(
         &world,
         &expect![[r#"
-        exit 7
-        error: the database was written by a newer Countersign (schema 99, this program knows 1); update the program
-    "#]],
+            exit 7
+            error: the database was written by a newer Countersign (schema 99, this program knows 2); update the program
+        "#]],
     );
     assert!(fs::read(&path).unwrap() == bytes, "it was written to");
 }

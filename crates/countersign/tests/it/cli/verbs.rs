@@ -47,6 +47,10 @@ fn the_help_names_every_verb_and_every_exit_code() {
               completions  Completions for your shell
               man          Manual pages
               agent        The agents that are here, and ready files for theirs
+              serve        Serve agents over MCP, and people and programs over REST
+              mcp          Speak MCP on the standard input and output, for the agent whose token is in
+                           `COUNTERSIGN_TOKEN`
+              token        Who may speak: tokens for agents, people and programs
               doctor       Is everything in order here?
               help         Print this message or the help of the given subcommand(s)
 

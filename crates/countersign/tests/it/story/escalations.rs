@@ -50,7 +50,7 @@ fn one_finding_is_waived_in_a_persons_name_and_for_a_reason() {
         .ends_with(6)
         .says("no open finding F9");
     waive("F1", "the input is ours alone").ends_with(0);
-    let entry = &world.ticket("greet")["ledger"]["entries"][0];
+    let entry = &world.ticket("greet")["ledger"][0];
     assert_eq!(entry["status"], "waived", "{entry}");
     assert!(entry.to_string().contains("ours alone"), "{entry}");
     assert_eq!(world.stage("greet"), "escalated");
