@@ -3,6 +3,7 @@
 mod agent;
 mod config;
 mod demo;
+mod diff;
 mod doctor;
 mod editor;
 mod epic;
@@ -15,15 +16,21 @@ mod hook;
 mod import;
 mod init;
 mod insights;
+mod live;
 mod log;
 mod manual;
 mod out;
+mod paint;
+mod progress;
 mod prompt;
 mod review;
 mod run;
 mod status;
+mod story;
+mod syntax;
 mod ticket;
 mod transcript;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -82,6 +89,8 @@ enum Verb {
     Epic(epic::Verb),
     /// What is going on: tickets by stage, who waits for whom.
     Status,
+    /// A live view: tickets by stage, who works on what, findings in the diff, escalations to settle.
+    Watch(watch::Args),
     /// What has happened, told in sentences.
     Log(log::Args),
     /// Tickets that wait for a person.
@@ -137,6 +146,20 @@ struct Desktop {
 }
 
 impl Desktop {
+    /// The same desktop, whose answers are JSON where that is asked for in another way.
+    fn answering(&self, json: bool) -> Self {
+        let out = if json {
+            Out::new(true)
+        } else {
+            self.out.clone()
+        };
+        Self {
+            directory: self.directory.clone(),
+            out,
+            surroundings: self.surroundings.clone(),
+        }
+    }
+
     async fn office(&self) -> Result<Office, Failure> {
         Office::open(self.surroundings.clone()).await
     }
@@ -204,6 +227,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Insights { verb } => insights::perform(verb, desktop).await,
         Verb::Import(args) => import::perform(args, desktop).await,
         Verb::Status => status::perform(desktop).await,
+        Verb::Watch(args) => Box::pin(watch::perform(args, desktop)).await,
         Verb::Log(args) => log::perform(args, desktop).await,
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,

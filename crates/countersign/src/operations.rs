@@ -7,6 +7,7 @@ pub mod config;
 mod confinement;
 mod crew;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
@@ -18,6 +19,8 @@ pub mod hooks;
 pub mod house_rules;
 pub mod init;
 pub mod insights;
+pub mod overview;
+pub mod plans;
 pub mod project;
 pub mod review;
 pub mod run;
@@ -31,7 +34,7 @@ use flow::{Actor, Role, TicketId};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Scope, Stored};
+pub use store::{Cursor, Page, Paged, Scope, Stored, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;

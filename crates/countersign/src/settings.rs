@@ -7,6 +7,7 @@ pub mod file;
 mod keys;
 pub mod layers;
 pub mod schema;
+pub mod terminal;
 pub mod ticket_file;
 pub mod trouble;
 
@@ -163,16 +164,6 @@ pub fn hooks_are_elsewhere(home: &Path) -> bool {
         let text = std::fs::read_to_string(home.join(name)).unwrap_or_default();
         text.to_lowercase().contains("hookspath")
     })
-}
-
-/// Whether colours are wanted at all; that there is a terminal is asked elsewhere.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
-)]
-pub fn wants_colour() -> bool {
-    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What an agent is passed of the environment: what is set of these, and nothing else.

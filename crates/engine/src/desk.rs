@@ -77,6 +77,8 @@ pub trait Witness: fmt::Debug + Send + Sync {
 pub struct Told {
     pub ticket: TicketId,
     pub story: Vec<Sentence>,
+    /// The ticket as it is now.
+    pub after: Box<Ticket>,
 }
 
 /// An event on its way to a decision.
@@ -245,6 +247,7 @@ impl Desk {
             witness.hear(Told {
                 ticket: after.id.clone(),
                 story: narrate(before, event, after, policy),
+                after: Box::new(after.clone()),
             });
         }
     }

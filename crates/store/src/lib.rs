@@ -85,6 +85,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn wait(&self, ask: &Ask, most: Duration);
 
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>>;
+    /// The newest events, of one ticket or of all, in the order in which they happened.
+    async fn latest(&self, ticket: Option<&TicketId>, most: u32) -> Result<Vec<StoredEvent>>;
+    /// Returns when something has been decided after this place in the log, or after `most`. A
+    /// wake-up is a hint: whoever is woken reads the log.
+    async fn wait_for_events(&self, after: Cursor, most: Duration);
     /// Notes what changed no ticket: a refusal, a stale result, a start.
     async fn note(&self, noted: Noted) -> Result<()>;
     /// The answer that was given to this key, if any.

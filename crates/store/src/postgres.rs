@@ -27,12 +27,12 @@ use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
 use crate::record::{
-    Agent, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed, Retention,
-    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+    Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
+    Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
-use crate::wakes::Wakes;
+use crate::wakes::{LOG, Wakes};
 use crate::{Result, Store};
 
 use bell::Bell;
@@ -186,6 +186,34 @@ impl Store for Postgres {
 
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
         self.list_events(query).await
+    }
+
+    async fn latest(&self, ticket: Option<&TicketId>, most: u32) -> Result<Vec<StoredEvent>> {
+        self.list_latest(ticket, most).await
+    }
+
+    async fn wait_for_events(&self, after: Cursor, most: Duration) {
+        let deadline = Instant::now() + most;
+        // Entered and listening before the look: what is decided after the look rings.
+        let waiter = self.wakes.enter(&[LOG.to_owned()]);
+        let listening = self.bell.listen().await.is_ok();
+        loop {
+            match self.look_for_events(after).await {
+                Ok(false) => {}
+                // What is wrong will show in the reading that follows.
+                Ok(true) | Err(_) => return,
+            }
+            let longest = if listening {
+                self.settings.poll
+            } else {
+                Duration::from_secs(1)
+            };
+            let until = deadline.min(Instant::now() + longest);
+            let _ = tokio::time::timeout_at(until, waiter.woken()).await;
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
     }
 
     async fn note(&self, noted: Noted) -> Result<()> {

@@ -28,12 +28,12 @@ use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
 use crate::record::{
-    Agent, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed, Retention,
-    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+    Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
+    Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
-use crate::wakes::Wakes;
+use crate::wakes::{LOG, Wakes};
 use crate::{Result, Store};
 
 use claim::Look;
@@ -195,6 +195,31 @@ impl Store for Sqlite {
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
         let query = query.clone();
         self.readers.run(move |db| log::events(db, &query)).await
+    }
+
+    async fn latest(&self, ticket: Option<&TicketId>, most: u32) -> Result<Vec<StoredEvent>> {
+        let ticket = ticket.cloned();
+        self.readers
+            .run(move |db| log::latest(db, ticket.as_ref(), most))
+            .await
+    }
+
+    async fn wait_for_events(&self, after: Cursor, most: Duration) {
+        let deadline = Instant::now() + most;
+        // Entered before the look: what is decided after the look rings.
+        let waiter = self.wakes.enter(&[LOG.to_owned()]);
+        loop {
+            match self.readers.run(move |db| log::has_after(db, after)).await {
+                Ok(false) => {}
+                // What is wrong will show in the reading that follows.
+                Ok(true) | Err(_) => return,
+            }
+            let until = deadline.min(Instant::now() + self.settings.poll);
+            let _ = tokio::time::timeout_at(until, waiter.woken()).await;
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
     }
 
     async fn note(&self, noted: Noted) -> Result<()> {

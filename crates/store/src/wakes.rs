@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+/// The bell that every decision about a ticket rings, named as if it were a queue.
+pub(crate) const LOG: &str = "*";
+
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     waiters: Mutex<Waiters>,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::story::{Form, tell};
 use super::{Desktop, run};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::furnish;
@@ -36,7 +37,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     };
     out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
     let mut office = Office::open(surroundings).await?;
-    run::listen(&mut office, out);
+    let mut telling = tell(&mut office, Form::Auto, out);
     let shop = furnish(&office, &stage.repository, &stage.asked)
         .await?
         .shop;
@@ -45,7 +46,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         crate::settings::ticket_file::read("ticket.md", &bytes)
     })
     .await?;
-    let ticket = run::drive(&shop, &begun.id).await?;
+    let ticket = run::drive(&shop, &begun.id, &mut telling, out).await?;
     run::finish(&office, &ticket, desktop).await?;
     let program = called(&desktop.surroundings);
     let again = format!("{program} --data-dir {}", stage.data_dir.display());

@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use flow::narrate::Mood;
+use ratatui::text::Line;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::paint::{Glyphs, of_mood, printed};
 use crate::failure::{Exit, Failure};
+use crate::settings::terminal::{Links, Terminal};
 
 /// The version of every JSON answer's shape.
 pub const JSON_VERSION: u32 = 1;
@@ -16,15 +19,32 @@ pub const JSON_VERSION: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct Out {
     pub json: bool,
-    colours: bool,
+    /// What may be written to it: nothing but text where it is no terminal.
+    pub terminal: Terminal,
 }
 
 impl Out {
     pub fn new(json: bool) -> Self {
+        let is_terminal = !json && std::io::stdout().is_terminal();
+        let terminal = Terminal::read();
         Self {
             json,
-            colours: !json && colours_wanted(),
+            terminal: Terminal {
+                colours: is_terminal && terminal.colours,
+                moves: is_terminal && terminal.moves,
+                links: if is_terminal {
+                    terminal.links
+                } else {
+                    Links::None
+                },
+                ..terminal
+            },
         }
+    }
+
+    /// What lines and marks are drawn with.
+    pub fn glyphs(&self) -> Glyphs {
+        Glyphs::of(self.terminal.unicode)
     }
 
     /// One line of text for people; nothing where JSON was asked for.
@@ -85,30 +105,24 @@ impl Out {
 
     /// Coloured by mood, where the terminal wants colours.
     pub fn paint(&self, mood: Mood, text: &str) -> String {
-        if !self.colours {
-            return text.to_owned();
-        }
-        let code = match mood {
-            Mood::Plain => "2",
-            Mood::Good => "32",
-            Mood::Bad => "31",
-            Mood::Urgent => "1;33",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        printed(&Line::styled(text, of_mood(mood)), self.terminal.colours)
     }
 
     pub fn bold(&self, text: &str) -> String {
-        if self.colours {
-            format!("\u{1b}[1m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
+        printed(
+            &Line::styled(text, super::paint::bold()),
+            self.terminal.colours,
+        )
     }
 }
 
-/// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
-fn colours_wanted() -> bool {
-    std::io::stdout().is_terminal() && crate::settings::wants_colour()
+/// Columns and rows of the terminal; the usual ones where it does not tell.
+pub fn size() -> (usize, usize) {
+    let told = rustix::termios::tcgetwinsize(std::io::stdout());
+    match told {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        Ok(_) | Err(_) => (80, 24),
+    }
 }
 
 /// A reader that has gone is no error of ours.

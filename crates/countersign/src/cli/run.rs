@@ -1,20 +1,20 @@
 //! `countersign run`
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use engine::desk::{Told, Witness};
 use engine::process::Stop;
 use engine::workshop::Workshop;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
-use flow::{Policy, Stage, Ticket, TicketId};
+use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
+use super::story::{Form, Telling, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, escalations, forecasts, run};
+use crate::operations::{Office, escalations, forecasts, plans, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -50,6 +50,9 @@ pub struct Args {
     /// How many tickets of an epic are worked on side by side.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
+    /// How the work is told while it goes on.
+    #[arg(long, value_name = "FORM", default_value = "auto")]
+    progress: Form,
     /// Print what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -85,31 +88,20 @@ A ticket file:
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let epic = epic::file(desktop, &args.ticket)?;
+    let asked = asked(&args, epic.as_ref());
     if args.dry_run {
-        return rehearse(&args, epic.as_ref(), desktop);
+        return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
     }
+    let desktop = &desktop.answering(args.progress == Form::Json);
     let mut office = desktop.office().await?;
-    let asked = Asked {
-        base: args.base.or_else(|| epic.as_ref()?.base.clone()),
-        builder: args.builder,
-        reviewers: args.reviewers,
-        verifier: args.verifier,
-        checks: args.checks,
-        max_rounds: args.max_rounds,
-        land: args.land.map(|landing| match landing {
-            Landing::Branch => Land::Branch,
-            Landing::Merge => Land::Merge,
-            Landing::Queue => Land::Queue,
-        }),
-    };
-    listen(&mut office, &desktop.out);
+    let mut telling = tell(&mut office, args.progress, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;
     for remark in &furnished.remarks {
         desktop.out.line(format!("note: {remark}"));
     }
     let shop = furnished.shop;
     if let Some(file) = epic {
-        return epic::run(&office, &shop, &file, args.jobs.into(), desktop).await;
+        return epic::run(&office, &shop, &file, args.jobs.into(), telling, desktop).await;
     }
     let begun = run::begin(&office, &shop, &args.ticket, || {
         ticket::wanted(&desktop.directory, &args.ticket)
@@ -119,13 +111,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         desktop.out.line(format!("{} goes on", begun.id));
     }
     foretell(&office, &shop, &begun.id, desktop).await?;
-    let mut ticket = drive(&shop, &begun.id).await?;
+    let mut ticket = drive(&shop, &begun.id, &mut telling, &desktop.out).await?;
     let mut exit = finish(&office, &ticket, desktop).await?;
     while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
         ticket = settled;
         if ticket.stage.is_at_work() {
             foretell(&office, &shop, &begun.id, desktop).await?;
-            ticket = drive(&shop, &begun.id).await?;
+            ticket = drive(&shop, &begun.id, &mut telling, &desktop.out).await?;
         }
         exit = finish(&office, &ticket, desktop).await?;
     }
@@ -147,72 +139,76 @@ async fn foretell(
     Ok(())
 }
 
-/// What a run would do, told without a store, a repository or an agent.
-fn rehearse(args: &Args, epic: Option<&EpicFile>, desktop: &Desktop) -> Result<Exit, Failure> {
+fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
+    Asked {
+        base: args.base.clone().or_else(|| epic?.base.clone()),
+        builder: args.builder.clone(),
+        reviewers: args.reviewers.clone(),
+        verifier: args.verifier.clone(),
+        checks: args.checks.clone(),
+        max_rounds: args.max_rounds,
+        land: args.land.map(|landing| match landing {
+            Landing::Branch => Land::Branch,
+            Landing::Merge => Land::Merge,
+            Landing::Queue => Land::Queue,
+        }),
+    }
+}
+
+/// What a run would do, told without a store or an agent.
+async fn rehearse(
+    words: &str,
+    asked: &Asked,
+    epic: Option<&EpicFile>,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
     let tickets = if let Some(file) = epic {
         let tickets = file.tickets.iter();
         tickets
             .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
             .collect()
     } else {
-        let wanted = ticket::wanted(&desktop.directory, &args.ticket)?;
+        let wanted = ticket::wanted(&desktop.directory, words)?;
         let id = wanted.id.unwrap_or_else(|| id_for(&wanted.spec.title));
         vec![(id, wanted.spec.depends_on)]
     };
-    let mut policy = Policy::default();
-    policy.max_rounds = args.max_rounds.unwrap_or(policy.max_rounds);
-    epic::rehearse(&tickets, &policy, desktop)
-}
-
-/// Prints the story while it happens.
-pub fn listen(office: &mut Office, out: &Out) {
-    office.desk.witness = Some(Arc::new(Listener {
-        out: out.clone(),
-        ours: OnceLock::new(),
-    }));
-}
-
-#[derive(Debug)]
-struct Listener {
-    out: Out,
-    ours: OnceLock<TicketId>,
-}
-
-impl Witness for Listener {
-    fn hear(&self, Told { ticket, story }: Told) {
-        // Only others need to be named: news of this ticket's end reaches its dependants.
-        let is_ours = *self.ours.get_or_init(|| ticket.clone()) == ticket;
-        let name = if is_ours {
-            String::new()
-        } else {
-            format!("{ticket}: ")
-        };
-        for sentence in story {
-            let text = self.out.paint(sentence.mood, &sentence.text);
-            self.out.line(format!("{name}{text}"));
-        }
-    }
+    let plan = plans::plan(&desktop.surroundings, &desktop.directory, asked).await?;
+    epic::rehearse(&tickets, &plan, desktop)
 }
 
 /// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.
-pub async fn drive(shop: &Arc<Workshop>, id: &TicketId) -> Result<Ticket, Failure> {
+pub async fn drive(
+    shop: &Arc<Workshop>,
+    id: &TicketId,
+    telling: &mut Telling,
+    out: &Out,
+) -> Result<Ticket, Failure> {
+    telling.begin(|progress| progress.checks = names_of_checks(shop));
     let (stopper, stop) = Stop::pair();
     let work = run::work(shop, id, stop);
     tokio::pin!(work);
     let mut asked = 0;
-    loop {
+    let ended = loop {
         tokio::select! {
-            done = &mut work => return done,
+            done = &mut work => break done,
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
                 asked += 1;
                 if asked > 1 {
-                    return Err(Failure::new(Exit::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
+                    break Err(Failure::new(Exit::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
                 }
                 stopper.stop();
+                telling.stopping(out);
             }
         }
-    }
+    };
+    telling.rest();
+    ended
+}
+
+pub fn names_of_checks(shop: &Workshop) -> Vec<String> {
+    let checks = shop.project.checks.iter();
+    checks.map(|check| check.name.clone()).collect()
 }
 
 /// The end in a few lines, and how the program ends.
@@ -228,44 +224,55 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
     }
     out.line("");
     out.line(out.bold(&format!("{}: {}", ticket.id, headline(ticket))));
-    for line in ticket::rounds(ticket)
-        .into_iter()
-        .chain(ticket::ledger(ticket))
-        .chain(ticket::evolution(ticket))
-    {
+    let told = [ticket::rounds, ticket::ledger, ticket::evolution];
+    for line in told.into_iter().flat_map(|told| told(ticket)) {
         out.line(line);
     }
+    out.line("");
     if let Some(put) = &ticket.submission {
         out.line(format!(
-            "\nbranch {}, commit {}",
+            "branch {}, commit {}",
             put.branch,
             short(&put.commit)
         ));
     }
-    out.line(format!(
-        "artefacts {}",
-        office
-            .surroundings
-            .data_dir
-            .join("tickets")
-            .join(ticket.id.as_str())
-            .display()
-    ));
+    let data = &office.surroundings.data_dir;
+    let artefacts = data.join("tickets").join(ticket.id.as_str());
+    out.line(format!("artefacts {}", artefacts.display()));
     if let Some(found) = &ticket.escalation {
         let waiting = escalations::waiting(office, &stored).await?;
-        out.line("");
         for line in escalation::explain(ticket, &waiting, &found.evidence)
             .into_iter()
             .skip_while(|line| line != "\ndecide")
         {
             out.line(line);
         }
-    }
-    let first = ticket.waits_for.first();
-    if let Some(next) = first.or((exit == Exit::Interrupted).then_some(&ticket.id)) {
-        out.line(format!("next: countersign run {next}"));
+    } else if let Some(next) = next(ticket, exit) {
+        out.line(format!("next: {next}"));
     }
     Ok(exit)
+}
+
+/// What the person will want to do now.
+fn next(ticket: &Ticket, exit: Exit) -> Option<String> {
+    let id = &ticket.id;
+    if let Some(first) = ticket.waits_for.first() {
+        return Some(format!("countersign run {first}"));
+    }
+    match exit {
+        Exit::Interrupted => Some(format!("countersign run {id}")),
+        Exit::Failed => Some(format!("countersign log {id}")),
+        Exit::Done => {
+            let landed = ticket.landed.as_ref()?;
+            let own = ticket.submission.as_ref().map(|put| &put.branch);
+            Some(if own == Some(&landed.branch) {
+                format!("git merge {}", landed.branch)
+            } else {
+                format!("countersign ticket diff {id}")
+            })
+        }
+        _ => None,
+    }
 }
 
 fn headline(ticket: &Ticket) -> String {

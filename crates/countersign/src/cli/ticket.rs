@@ -49,6 +49,13 @@ pub enum Verb {
     },
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
+    /// Show its change, with the findings under the lines they speak of.
+    Diff {
+        ticket: String,
+        /// An earlier round's, as it was when that round had its verdict.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        round: Option<u32>,
+    },
     /// Put your own commits forward, after you took the ticket over: its branch as it is now.
     Resubmit { ticket: String },
     /// Raise what a ticket may spend; a round that was stopped goes on where it was.
@@ -121,6 +128,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             limit,
         } => list(stage, &Page { after, most: limit }, desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, desktop).await,
         Verb::Resubmit { ticket } => {
             let office = desktop.office().await?;
             let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
@@ -286,7 +294,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 /// The ticket for a person to read.
-fn describe(stored: &Stored) -> Vec<String> {
+pub fn describe(stored: &Stored) -> Vec<String> {
     let ticket = &stored.ticket;
     let mut lines = vec![format!("{}: {}", ticket.id, ticket.spec.title)];
     let waits = ticket.waits();
@@ -346,13 +354,13 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
-    let head: Vec<String> = Evolution::HEAD
-        .iter()
-        .map(|word| format!("  {word}"))
-        .collect();
-    let rows = lines
-        .iter()
-        .map(|line| line.cells().map(|n| format!("  {n}")).to_vec());
+    let mut head = Evolution::HEAD.map(str::to_owned).to_vec();
+    head[0].insert_str(0, "  ");
+    let rows = lines.iter().map(|line| {
+        let mut cells = line.cells().map(|n| n.to_string());
+        cells[0].insert_str(0, "  ");
+        cells.to_vec()
+    });
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     std::iter::once("\nevolution".to_owned())
         .chain(columns(&table))

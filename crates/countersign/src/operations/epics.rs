@@ -155,6 +155,15 @@ pub async fn look(office: &Office, id: &str) -> Result<Looked, Failure> {
     })
 }
 
+/// Those of its tickets that have ended.
+pub async fn ended(office: &Office, id: &str) -> Result<Vec<TicketId>, Failure> {
+    let tickets = tickets_of(office, id).await?;
+    let ended = tickets
+        .into_iter()
+        .filter(|ticket| ticket.stage.is_terminal());
+    Ok(ended.map(|ticket| ticket.id).collect())
+}
+
 pub async fn list(office: &Office) -> Result<Vec<Looked>, Failure> {
     let mut all = Vec::new();
     for epic in office.desk.store.epics().await? {

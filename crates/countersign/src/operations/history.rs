@@ -92,6 +92,37 @@ impl Teller {
     }
 }
 
+/// The ticket as it was when this round had its verdict; nothing where it had none.
+pub async fn at_round(
+    office: &Office,
+    id: &TicketId,
+    round: u32,
+) -> Result<Option<Ticket>, Failure> {
+    let mut teller = Teller::default();
+    let mut after = Cursor::default();
+    loop {
+        let query = EventQuery {
+            ticket: Some(id.clone()),
+            after,
+            most: CHUNK,
+        };
+        let events = office.desk.store.events(&query).await?;
+        let Some(last) = events.last() else {
+            return Ok(None);
+        };
+        after = last.cursor;
+        for stored in &events {
+            if let EventBody::Decided(event) = &stored.body {
+                teller.step(id, event, &policy(office, stored).await?);
+            }
+            let decided = |ticket: &&Ticket| ticket.rounds.iter().any(|one| one.number == round);
+            if let Some(ticket) = teller.ticket.as_ref().filter(decided) {
+                return Ok(Some(ticket.clone()));
+            }
+        }
+    }
+}
+
 async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure> {
     let Some(id) = &stored.policy else {
         return Ok(Policy::default());

@@ -45,8 +45,8 @@ pub async fn furnish(
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
-    let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let mut written = over(written, asked);
+    let (base_branch, mut written, mut remarks) =
+        settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
@@ -144,13 +144,23 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     })
 }
 
-/// The base branch, what the files come to, and what the person should know about that.
-pub async fn settings(
-    office: &Office,
+/// The base branch, and what holds there with the flags on top.
+pub async fn settled(
+    surroundings: &Surroundings,
     git: &Repository,
     asked: &Asked,
 ) -> Result<(String, Written, Vec<String>), Failure> {
-    let found = config::find(&office.surroundings, git, asked.base.as_deref()).await?;
+    let (base, written, remarks) = settings(surroundings, git, asked).await?;
+    Ok((base, over(written, asked), remarks))
+}
+
+/// The base branch, what the files come to, and what the person should know about that.
+pub async fn settings(
+    surroundings: &Surroundings,
+    git: &Repository,
+    asked: &Asked,
+) -> Result<(String, Written, Vec<String>), Failure> {
+    let found = config::find(surroundings, git, asked.base.as_deref()).await?;
     let layered = layers::combine(&found.sources)?;
     let base = found.base;
     git.base(&base).await.map_err(|error| {

@@ -80,7 +80,8 @@ pub async fn review(
         base: wish.base.clone(),
         ..project::Asked::default()
     };
-    let (base_branch, written, remarks) = project::settings(office, &git, &flags).await?;
+    let (base_branch, written, remarks) =
+        project::settings(&office.surroundings, &git, &flags).await?;
     let change = target::find(office, &git, directory, wish, &base_branch).await?;
     let diff = git
         .diff(&change.base, &change.head, engine::git::Context::Usual)

@@ -18,6 +18,7 @@ mod money;
 mod review;
 mod run;
 mod setup;
+mod stubborn;
 mod unruly;
 
 use crate::support::{Ran, TICKET, World};

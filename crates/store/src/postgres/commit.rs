@@ -10,6 +10,7 @@ use crate::change::Committed;
 use crate::error::Error;
 use crate::job::Leased;
 use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
+use crate::wakes::LOG;
 
 use super::Postgres;
 use super::claim;
@@ -194,6 +195,7 @@ fn made_ready(change: &Encoded) -> Vec<String> {
         // A ticket's jobs come back to one of the loop's own queues.
         queues.extend(flow::Task::QUEUES.map(str::to_owned));
     }
+    queues.push(LOG.to_owned());
     queues.sort_unstable();
     queues.dedup();
     queues

@@ -1,14 +1,17 @@
 //! The event log, the policies it names, and the answers that are given again.
 
-use flow::{Policy, Time, Usage};
+use flow::{Policy, TicketId, Time, Usage};
 use tokio_postgres::Row;
 
 use crate::change::Remembered;
 use crate::error::Error;
 use crate::record::{Cursor, EventQuery, StoredEvent};
 use crate::rows::{self, EventColumns, clean, int, nat, time};
+use crate::wakes::LOG;
 
 use super::Postgres;
+use super::bell::Bell;
+use super::pipeline::Session;
 use super::pipeline::{Pipeline, Place, values};
 
 /// More than this is no page.
@@ -108,6 +111,41 @@ impl Postgres {
         let sql = format!("{columns} AND {filter} ORDER BY events.tx, sequence LIMIT $3");
         let found = self.read(&sql, values).await?;
         found.iter().map(event).collect()
+    }
+
+    /// As far as cursors may go: nothing of a transaction that others still wait for.
+    pub(super) async fn list_latest(
+        &self,
+        ticket: Option<&TicketId>,
+        most: u32,
+    ) -> Result<Vec<StoredEvent>, Error> {
+        let mut values = values![i64::from(most.clamp(1, EVENTS_MAX))];
+        let filter = if let Some(ticket) = ticket {
+            values.push(Box::new(ticket.to_string()));
+            "ticket = $2"
+        } else {
+            "tx < pg_snapshot_xmin(pg_current_snapshot())"
+        };
+        let sql = format!(
+            "SELECT tx::text, sequence, ticket, version, policy, at, name, by, body FROM events
+            WHERE {filter} ORDER BY events.tx DESC, sequence DESC LIMIT $1"
+        );
+        let found = self.read(&sql, values).await?;
+        found.iter().rev().map(event).collect()
+    }
+
+    /// Arms the bell and then looks: what is committed after the look finds the bell armed.
+    pub(super) async fn look_for_events(&self, after: Cursor) -> Result<bool, Error> {
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = Bell::arm(&[LOG.to_owned()]);
+        let found = steps.push(
+            "SELECT 1 FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)
+                AND tx < pg_snapshot_xmin(pg_current_snapshot()) LIMIT 1",
+            values![after.transaction.to_string(), int(after.sequence)],
+        );
+        let answers = session.run(steps).await?;
+        answers.all_well(false)?;
+        Ok(!answers.rows(found)?.is_empty())
     }
 
     pub(super) async fn used_since(&self, since: Time) -> Result<Usage, Error> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use flow::{Policy, Time, Usage};
+use flow::{Policy, TicketId, Time, Usage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -136,6 +136,36 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEv
         events.push(event(row)?);
     }
     Ok(events)
+}
+
+pub(super) fn latest(
+    db: &Connection,
+    ticket: Option<&TicketId>,
+    most: u32,
+) -> Result<Vec<StoredEvent>, Error> {
+    let most = most.clamp(1, EVENTS_MAX);
+    let filter = if ticket.is_some() {
+        "ticket = ?2"
+    } else {
+        "?2 IS NULL"
+    };
+    let sql = format!(
+        "SELECT sequence, ticket, version, policy, at, name, by, body FROM events
+        WHERE {filter} ORDER BY sequence DESC LIMIT ?1"
+    );
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query(params![most, ticket.map(TicketId::as_str)])?;
+    let mut events = Vec::new();
+    while let Some(row) = found.next()? {
+        events.push(event(row)?);
+    }
+    events.reverse();
+    Ok(events)
+}
+
+pub(super) fn has_after(db: &Connection, after: Cursor) -> Result<bool, Error> {
+    let mut select = db.prepare_cached("SELECT 1 FROM events WHERE sequence > ?1 LIMIT 1")?;
+    Ok(select.exists([int(after.sequence)])?)
 }
 
 fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::listing::{Bind, Listing};
 use crate::record::{Page, Paged, Stored, TicketQuery, TicketRow};
 use crate::rows::{self, Encoded, TicketColumns, int, nat, nat32, time};
+use crate::wakes::LOG;
 
 use super::writer::Tx;
 
@@ -27,6 +28,7 @@ impl Tx<'_> {
         self.put_projections(change)?;
         self.put_policy(&change.policy_id, &change.policy_body)?;
         self.append(&change.event)?;
+        self.made_ready(LOG);
         self.turn_jobs(&change.ticket.id, &change.turns)?;
         self.add_jobs(&change.new_jobs)?;
         self.put_artefacts(&change.artefacts)?;

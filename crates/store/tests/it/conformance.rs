@@ -87,6 +87,7 @@ facts! {
         a_lapsed_free_job_is_ended_under_its_fence_alone;
     log:
         a_tickets_events_are_complete_and_in_order,
+        the_latest_events_come_in_the_order_in_which_they_happened,
         replaying_the_log_gives_the_ticket,
         the_cursor_skips_nothing_under_concurrent_commits,
         what_changed_no_ticket_is_noted,
@@ -103,7 +104,9 @@ facts! {
         a_job_that_came_before_the_wait_is_seen,
         a_commit_of_another_connection_wakes_who_waits,
         who_waits_for_another_queue_sleeps_on,
-        waiting_ends_by_itself;
+        waiting_ends_by_itself,
+        a_decision_wakes_who_watches_the_log,
+        watching_the_log_ends_by_itself;
     crowd:
         ten_connections_lose_no_job_and_run_none_twice;
 }

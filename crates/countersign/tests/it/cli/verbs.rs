@@ -34,6 +34,8 @@ fn the_help_names_every_verb_and_every_exit_code() {
               ticket       Add, list, show and cancel tickets
               epic         Tickets that belong together
               status       What is going on: tickets by stage, who waits for whom
+              watch        A live view: tickets by stage, who works on what, findings in the diff, escalations
+                           to settle
               log          What has happened, told in sentences
               escalation   Tickets that wait for a person
               findings     Read, convert, track and score review texts
@@ -144,6 +146,17 @@ fn the_help_of_run_shows_how() {
 
                       [default: 2]
 
+                  --progress <FORM>
+                      How the work is told while it goes on
+
+                      Possible values:
+                      - auto:  Live on a terminal, else plain
+                      - live:  Lines that change while the work goes on
+                      - plain: One line for each thing that happens
+                      - json:  One JSON object for each thing that happens, the answer last; implies --json
+
+                      [default: auto]
+
                   --dry-run
                       Print what would be done, and change nothing
 
@@ -241,6 +254,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
 
             branch countersign/greet, commit SHORT
             artefacts ROOT/data/tickets/greet
+            next: countersign ticket diff greet
         "#]],
     );
     says(
@@ -499,10 +513,10 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
               F1  high  open  greet.sh:2  An empty name is accepted
 
             evolution
-              round    new    fixed    still open    not repeated    reopened    refuted    disputed    waived
-              1        1      0        0             0               0           0          0           0
-              2        0      0        1             0               0           0          0           0
-              3        0      0        1             0               0           0          0           0
+              round  new  fixed  still open  not repeated  reopened  refuted  disputed  waived
+              1      1    0      0           0             0         0        0         0
+              2      0    0      1           0             0         0        0         0
+              3      0    0      1           0             0         0        0         0
 
             decide
               countersign escalation resolve greet accept --why "…"

@@ -119,6 +119,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
             &["stuck-too", "--usd", "5", "--why", "worth it"],
         ),
         ("ticket cancel", &["stuck-too"]),
+        ("ticket diff", &["greet"]),
         ("ticket list", &[]),
         ("ticket new", &["Do another thing", "--no-edit"]),
         ("ticket resubmit", &["mine"]),

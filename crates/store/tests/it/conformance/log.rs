@@ -42,6 +42,25 @@ pub async fn a_tickets_events_are_complete_and_in_order(house: House) {
     assert_eq!(all[1].body, EventBody::Decided(Box::new(event(waived()))));
 }
 
+pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: House) {
+    let store = house.store;
+    let mut ticket = blank("T-1");
+    store.commit(creation(ticket.clone())).await.unwrap();
+    for _ in 0..5 {
+        let change = step(&ticket, waived());
+        ticket = change.ticket.clone();
+        store.commit(change).await.unwrap();
+    }
+    store.commit(creation(blank("T-2"))).await.unwrap();
+    let own = store.latest(Some(&id("T-1")), 3).await.unwrap();
+    let versions: Vec<_> = own.iter().filter_map(|event| event.version).collect();
+    assert_eq!(versions, [4, 5, 6]);
+    let all = store.latest(None, 2).await.unwrap();
+    let tickets: Vec<_> = all.iter().map(|event| event.ticket.clone()).collect();
+    assert_eq!(tickets, [Some(id("T-1")), Some(id("T-2"))]);
+    assert!(store.latest(Some(&id("T-3")), 3).await.unwrap().is_empty());
+}
+
 /// What `doctor --verify-log` rests on: the real decisions, stored and played again.
 pub async fn replaying_the_log_gives_the_ticket(house: House) {
     let store = house.store;

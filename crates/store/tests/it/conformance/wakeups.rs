@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use store::{Cursor, EventQuery};
 use tokio::time::timeout;
 
-use crate::support::{House, LONG, ask, claim_one, number, with_build};
+use crate::support::{
+    House, LONG, ask, blank, claim_one, creation, number, step, waived, with_build,
+};
 
 /// Far more than a wake-up needs, far less than the poll.
 const SOON: Duration = Duration::from_secs(20);
@@ -50,6 +53,45 @@ pub async fn waiting_ends_by_itself(house: House) {
     )
     .await
     .unwrap();
+}
+
+/// One that makes no job ready too: whoever watches the log hears of each.
+pub async fn a_decision_wakes_who_watches_the_log(house: House) {
+    let other = house.another().await;
+    let store = house.store.clone();
+    let watcher = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        let mut after = Cursor::default();
+        while seen.len() < 5 {
+            store.wait_for_events(after, LONG).await;
+            let query = EventQuery {
+                after,
+                most: 10,
+                ..EventQuery::default()
+            };
+            for event in store.events(&query).await.unwrap() {
+                after = event.cursor;
+                seen.extend(event.version);
+            }
+        }
+        seen
+    });
+    let mut ticket = blank("T-1");
+    other.commit(creation(ticket.clone())).await.unwrap();
+    for _ in 0..4 {
+        let change = step(&ticket, waived());
+        ticket = change.ticket.clone();
+        other.commit(change).await.unwrap();
+    }
+    let seen = timeout(SOON, watcher).await.unwrap().unwrap();
+    assert_eq!(seen, [1, 2, 3, 4, 5]);
+}
+
+pub async fn watching_the_log_ends_by_itself(house: House) {
+    let moment = Duration::from_millis(30);
+    timeout(SOON, house.store.wait_for_events(Cursor::default(), moment))
+        .await
+        .unwrap();
 }
 
 /// Twenty times over: a waiter that has found nothing gets each job as it comes.

@@ -1,0 +1,357 @@
+//! What a run looks like while it goes on: a few lines for each ticket at work, and a bar where the
+//! length is known. Pure: it is told what happens and what time it is, and says what to draw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::activity::{Activity, Sign};
+use engine::desk::Told;
+use engine::process::Exit;
+use flow::narrate::Mood;
+use flow::ticket::CheckResult;
+use flow::usage::dollars;
+use flow::{Stage, Ticket, TicketId, Time};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::paint::{Glyphs, bold, clipped, dim, elapsed, of_mood, of_stage, rough};
+
+/// After so long without a sign of life, that is said.
+const QUIET_MS: i64 = 20_000;
+/// How wide a bar may become.
+const BAR_MAX: usize = 24;
+const CHECK_BAR: usize = 6;
+
+/// A run and all that is known of it so far.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    began: Time,
+    /// The names of the project's checks, in their order.
+    pub checks: Vec<String>,
+    /// Of an epic: how many tickets there are, and those that have ended.
+    tickets: Option<usize>,
+    ended: BTreeSet<TicketId>,
+    lanes: BTreeMap<TicketId, Lane>,
+    /// What each ticket has cost, those that rest included.
+    spent: BTreeMap<TicketId, u64>,
+    stopping: bool,
+}
+
+/// One ticket.
+#[derive(Clone, Debug)]
+struct Lane {
+    title: String,
+    stage: Stage,
+    round: u32,
+    usd_micros: u64,
+    tokens: u64,
+    checks: BTreeMap<String, Mark>,
+    /// What runs now, by job and name.
+    runs: BTreeMap<(u32, String), Run>,
+}
+
+/// What is known of one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Since(Time),
+    Good,
+    Bad,
+}
+
+/// An agent at work.
+#[derive(Clone, Debug)]
+struct Run {
+    role: &'static str,
+    since: Time,
+    last: Time,
+    detail: String,
+    usd_micros: u64,
+    tokens: u64,
+}
+
+impl Progress {
+    pub fn new(began: Time) -> Self {
+        Self {
+            began,
+            ..Self::default()
+        }
+    }
+
+    /// The run is an epic's, and so many of its tickets have ended before.
+    pub fn expect(&mut self, tickets: usize, ended: impl IntoIterator<Item = TicketId>) {
+        self.tickets = Some(tickets);
+        self.ended.extend(ended);
+    }
+
+    pub fn stopping(&mut self) {
+        self.stopping = true;
+    }
+
+    pub fn hear(&mut self, told: &Told) {
+        let ticket = &told.after;
+        self.spent
+            .insert(ticket.id.clone(), ticket.spent.ticket.usd_micros);
+        if ticket.stage.is_terminal() {
+            self.ended.insert(ticket.id.clone());
+        } else {
+            self.ended.remove(&ticket.id);
+        }
+        if !ticket.stage.is_at_work() {
+            self.lanes.remove(&ticket.id);
+            return;
+        }
+        let lane = self.lanes.remove(&ticket.id);
+        self.lanes.insert(ticket.id.clone(), heard(lane, ticket));
+    }
+
+    pub fn see(&mut self, activity: Activity) {
+        let Some(lane) = self.lanes.get_mut(&activity.ticket) else {
+            return;
+        };
+        if activity.role == "check" {
+            lane.see_check(activity);
+        } else {
+            lane.see_run(activity);
+        }
+    }
+
+    /// At most `height` lines of at most `width` cells.
+    pub fn lines(
+        &self,
+        width: usize,
+        height: usize,
+        now: Time,
+        glyphs: &Glyphs,
+    ) -> Vec<Line<'static>> {
+        let spinner = spinner(now, glyphs);
+        let mut lines = Vec::new();
+        for (id, lane) in &self.lanes {
+            lines.push(lane.head(id, self.began, now, spinner));
+            lines.extend(lane.checks_line(&self.checks, now, glyphs, spinner));
+            lines.extend(
+                lane.runs
+                    .iter()
+                    .map(|((_, name), run)| run.line(name, now, glyphs)),
+            );
+        }
+        let mut foot = Vec::new();
+        foot.extend(self.tickets.map(|all| self.bar(all, width, now, glyphs)));
+        if self.stopping {
+            let text = "stopping at the next safe point; Ctrl-C again stops at once";
+            foot.push(Line::styled(text, of_mood(Mood::Urgent)));
+        }
+        let room = height.saturating_sub(foot.len()).max(1);
+        if lines.len() > room {
+            let more = lines.len() - room + 1;
+            lines.truncate(room - 1);
+            lines.push(Line::styled(
+                format!("  {} {more} more lines", glyphs.cut),
+                dim(),
+            ));
+        }
+        lines.extend(foot);
+        lines
+            .into_iter()
+            .map(|line| clipped(line, width, glyphs))
+            .collect()
+    }
+
+    fn bar(&self, all: usize, width: usize, now: Time, glyphs: &Glyphs) -> Line<'static> {
+        let done = self.ended.len();
+        let running: u64 = self.lanes.values().map(Lane::of_runs).sum();
+        let spent = self.spent.values().sum::<u64>() + running;
+        let (full, rest) = glyphs.bar(done, all, BAR_MAX.min(width / 3));
+        let mut spans = vec![
+            Span::styled(full, of_mood(Mood::Good)),
+            Span::styled(rest, dim()),
+            Span::styled(format!(" {done}/{all} tickets"), bold()),
+        ];
+        let parts = [
+            Some(format!("{} at work", self.lanes.len())),
+            Some(elapsed(now.0 - self.began.0)),
+            (spent > 0).then(|| dollars(spent)),
+        ];
+        for part in parts.into_iter().flatten() {
+            spans.push(Span::styled(format!(" {} {part}", glyphs.dot), dim()));
+        }
+        Line::from(spans)
+    }
+}
+
+fn heard(lane: Option<Lane>, ticket: &Ticket) -> Lane {
+    let spent = ticket.spent.ticket;
+    let mut checks = lane
+        .as_ref()
+        .map(|lane| lane.checks.clone())
+        .unwrap_or_default();
+    if matches!(
+        ticket.stage,
+        Stage::Queued | Stage::Building | Stage::Rework
+    ) {
+        checks.clear();
+    }
+    let results = ticket.checks.iter().flat_map(|checks| &checks.results);
+    if !matches!(
+        ticket.stage,
+        Stage::Queued | Stage::Building | Stage::Rework
+    ) {
+        checks.extend(results.map(mark));
+    }
+    Lane {
+        title: findings::one_line(&ticket.spec.title),
+        stage: ticket.stage,
+        round: ticket.round,
+        usd_micros: spent.usd_micros,
+        tokens: spent.tokens,
+        checks,
+        runs: lane.map(|lane| lane.runs).unwrap_or_default(),
+    }
+}
+
+fn mark(result: &CheckResult) -> (String, Mark) {
+    let mark = if result.outcome.is_green() {
+        Mark::Good
+    } else {
+        Mark::Bad
+    };
+    (result.name.clone(), mark)
+}
+
+fn spinner(now: Time, glyphs: &Glyphs) -> &'static str {
+    let frames = glyphs.spinner;
+    let at = usize::try_from(now.0.max(0) / 125).unwrap_or(0);
+    frames.get(at % frames.len().max(1)).copied().unwrap_or("*")
+}
+
+impl Lane {
+    /// What has been spent by those who have not ended yet.
+    fn of_runs(&self) -> u64 {
+        self.runs.values().map(|run| run.usd_micros).sum()
+    }
+
+    fn tokens(&self) -> u64 {
+        self.tokens + self.runs.values().map(|run| run.tokens).sum::<u64>()
+    }
+
+    fn see_check(&mut self, activity: Activity) {
+        let mark = match activity.sign {
+            Sign::Ended if activity.detail == Exit::Code(0).to_string() => Mark::Good,
+            Sign::Ended => Mark::Bad,
+            Sign::Began | Sign::Said | Sign::Used | Sign::Denied | Sign::Spent | Sign::Troubled => {
+                Mark::Since(activity.at)
+            }
+        };
+        self.checks.insert(activity.name, mark);
+    }
+
+    fn see_run(&mut self, activity: Activity) {
+        let key = (activity.job, activity.name.clone());
+        if activity.sign == Sign::Ended {
+            self.runs.remove(&key);
+            return;
+        }
+        let run = self.runs.entry(key).or_insert_with(|| Run {
+            role: activity.role,
+            since: activity.at,
+            last: activity.at,
+            detail: String::new(),
+            usd_micros: 0,
+            tokens: 0,
+        });
+        run.see(&activity);
+    }
+
+    fn head(&self, id: &TicketId, began: Time, now: Time, spinner: &str) -> Line<'static> {
+        let mut spans = vec![
+            Span::styled(format!("{spinner} "), of_stage(self.stage)),
+            Span::styled(id.to_string(), bold()),
+            Span::styled(format!("  {}", self.stage), of_stage(self.stage)),
+            Span::raw(format!("  round {}", self.round)),
+            Span::styled(format!("  {}", elapsed(now.0 - began.0)), dim()),
+        ];
+        let (usd, tokens) = (self.usd_micros + self.of_runs(), self.tokens());
+        if usd > 0 {
+            spans.push(Span::raw(format!("  {}", dollars(usd))));
+        } else if tokens > 0 {
+            spans.push(Span::styled(format!("  {} tokens", rough(tokens)), dim()));
+        }
+        spans.push(Span::styled(format!("  {}", self.title), dim()));
+        Line::from(spans)
+    }
+
+    /// Only where something is known of them: how many are done, and each by its mark.
+    fn checks_line(
+        &self,
+        names: &[String],
+        now: Time,
+        glyphs: &Glyphs,
+        spinner: &'static str,
+    ) -> Option<Line<'static>> {
+        if self.checks.is_empty() {
+            return None;
+        }
+        let others = self.checks.keys().filter(|name| !names.contains(name));
+        let all: Vec<&String> = names.iter().chain(others).collect();
+        let ended = self
+            .checks
+            .values()
+            .filter(|mark| !matches!(mark, Mark::Since(_)));
+        let ended = ended.count();
+        let (full, rest) = glyphs.bar(ended, all.len(), CHECK_BAR);
+        let mut spans = vec![
+            Span::styled("  checks ", dim()),
+            Span::styled(full, of_mood(Mood::Good)),
+            Span::styled(rest, dim()),
+            Span::styled(format!(" {ended}/{}", all.len()), dim()),
+        ];
+        for name in all {
+            let (sign, style, time) = match self.checks.get(name) {
+                Some(Mark::Good) => (glyphs.good, of_mood(Mood::Good), String::new()),
+                Some(Mark::Bad) => (glyphs.bad, of_mood(Mood::Bad), String::new()),
+                Some(Mark::Since(then)) => {
+                    let time = format!(" {}", elapsed(now.0 - then.0));
+                    (spinner, Style::new(), time)
+                }
+                None => (glyphs.waits, dim(), String::new()),
+            };
+            spans.push(Span::styled(format!("  {sign} {name}{time}"), style));
+        }
+        Some(Line::from(spans))
+    }
+}
+
+impl Run {
+    fn see(&mut self, activity: &Activity) {
+        self.last = activity.at;
+        let usage = activity.usage;
+        self.usd_micros = usage.usd_micros.unwrap_or(self.usd_micros);
+        let tokens = usage.tokens_in.unwrap_or(0) + usage.tokens_out.unwrap_or(0);
+        self.tokens = self.tokens.max(tokens);
+        match activity.sign {
+            Sign::Began if activity.detail.is_empty() => {}
+            Sign::Spent | Sign::Ended => {}
+            Sign::Denied => self.detail = format!("denied: {}", activity.detail),
+            Sign::Began | Sign::Said | Sign::Used | Sign::Troubled => {
+                self.detail.clone_from(&activity.detail);
+            }
+        }
+    }
+
+    fn line(&self, name: &str, now: Time, glyphs: &Glyphs) -> Line<'static> {
+        let quiet = now.0 - self.last.0;
+        let mut spans = vec![
+            Span::styled(format!("  {} ", glyphs.corner_bottom), dim()),
+            Span::raw(format!("{} {name}", self.role)),
+            Span::styled(format!("  {}", elapsed(now.0 - self.since.0)), dim()),
+        ];
+        if quiet >= QUIET_MS {
+            let text = format!("  silent for {}", elapsed(quiet));
+            spans.push(Span::styled(text, of_mood(Mood::Urgent)));
+        }
+        let detail = findings::one_line(&self.detail);
+        spans.push(Span::styled(format!("  {detail}"), dim()));
+        Line::from(spans)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! A run, told while it happens: live on a terminal, in plain lines, or in JSON lines for programs.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use engine::activity::{Activity, Sign};
+use engine::desk::{Told, Witness};
+use flow::{TicketId, Time};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::live::Region;
+use super::out::{JSON_VERSION, Out, size};
+use super::progress::Progress;
+use crate::operations::Office;
+
+/// How often the changing lines are drawn anew.
+const TICK: Duration = Duration::from_millis(125);
+
+/// How a run is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// Live on a terminal, else plain.
+    #[default]
+    Auto,
+    /// Lines that change while the work goes on.
+    Live,
+    /// One line for each thing that happens.
+    Plain,
+    /// One JSON object for each thing that happens, the answer last; implies --json.
+    Json,
+}
+
+impl Form {
+    /// What it comes to here. Where only the answer is wanted, nothing is told.
+    fn settled(self, out: &Out) -> Option<Self> {
+        let can_move = std::io::stdout().is_terminal() && out.terminal.moves;
+        match self {
+            Self::Auto | Self::Live | Self::Plain if out.json => None,
+            Self::Auto if can_move => Some(Self::Live),
+            Self::Auto => Some(Self::Plain),
+            Self::Live if !can_move => Some(Self::Plain),
+            told => Some(told),
+        }
+    }
+}
+
+/// Tells of the run until it is dropped.
+#[derive(Debug)]
+pub struct Telling {
+    live: Option<Arc<Live>>,
+    ticking: Option<JoinHandle<()>>,
+}
+
+/// Lets the office's work be heard from now on.
+pub fn tell(office: &mut Office, form: Form, out: &Out) -> Telling {
+    let mut telling = Telling {
+        live: None,
+        ticking: None,
+    };
+    office.desk.witness = match form.settled(out) {
+        None => None,
+        Some(Form::Json) => Some(Arc::new(JsonLines)),
+        Some(Form::Live) => {
+            let live = Arc::new(Live::new(out.clone(), office.desk.clock));
+            telling.live = Some(live.clone());
+            Some(live)
+        }
+        Some(Form::Auto | Form::Plain) => Some(Arc::new(PlainLines {
+            out: out.clone(),
+            ours: OnceLock::new(),
+        })),
+    };
+    telling
+}
+
+impl Telling {
+    /// The work begins: what is known of it beforehand.
+    pub fn begin(&mut self, know: impl FnOnce(&mut Progress)) {
+        let Some(live) = self.live.clone() else {
+            return;
+        };
+        live.lock(|stand| {
+            know(&mut stand.progress);
+            stand.at_work = true;
+        });
+        self.ticking = Some(tokio::spawn(async move {
+            let mut tick = tokio::time::interval(TICK);
+            loop {
+                tick.tick().await;
+                live.draw("");
+            }
+        }));
+    }
+
+    /// The person asked once to stop.
+    pub fn stopping(&self, out: &Out) {
+        match &self.live {
+            Some(live) => {
+                live.lock(|stand| stand.progress.stopping());
+                live.draw("");
+            }
+            None => out.line("stopping at the next safe point; Ctrl-C again stops at once"),
+        }
+    }
+
+    /// The work rests: the changing lines go, so that the end can be told.
+    pub fn rest(&mut self) {
+        if let Some(ticking) = self.ticking.take() {
+            ticking.abort();
+        }
+        if let Some(live) = &self.live {
+            live.lock(|stand| {
+                stand.at_work = false;
+                stand.region.clear();
+            });
+        }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.rest();
+    }
+}
+
+/// One line for each sentence; only others than the first ticket need to be named.
+#[derive(Debug)]
+struct PlainLines {
+    out: Out,
+    ours: OnceLock<TicketId>,
+}
+
+impl Witness for PlainLines {
+    fn hear(&self, told: Told) {
+        let name = name(&self.ours, &told.ticket);
+        for sentence in told.story {
+            let text = self
+                .out
+                .paint(sentence.mood, &findings::clean(&sentence.text));
+            self.out.line(format!("{name}{text}"));
+        }
+    }
+}
+
+fn name(ours: &OnceLock<TicketId>, ticket: &TicketId) -> String {
+    if ours.get_or_init(|| ticket.clone()) == ticket {
+        String::new()
+    } else {
+        format!("{ticket}: ")
+    }
+}
+
+#[derive(Debug)]
+struct JsonLines;
+
+impl Witness for JsonLines {
+    fn hear(&self, told: Told) {
+        let after = &told.after;
+        for sentence in &told.story {
+            super::out::raw(&format!(
+                "{}\n",
+                json!({
+                    "version": JSON_VERSION, "progress": sentence.activity, "at": after.updated_at,
+                    "ticket": told.ticket, "stage": after.stage, "round": after.round,
+                    "spent": after.spent.ticket, "text": findings::clean(&sentence.text),
+                })
+            ));
+        }
+    }
+
+    fn see(&self, seen: Activity) {
+        super::out::raw(&format!(
+            "{}\n",
+            json!({
+                "version": JSON_VERSION, "progress": word(seen.sign), "at": seen.at,
+                "ticket": seen.ticket, "round": seen.round, "job": seen.job, "role": seen.role,
+                "name": seen.name, "usage": seen.usage, "text": seen.detail,
+            })
+        ));
+    }
+}
+
+fn word(sign: Sign) -> &'static str {
+    match sign {
+        Sign::Began => "run_began",
+        Sign::Said => "run_said",
+        Sign::Used => "run_used",
+        Sign::Denied => "run_denied",
+        Sign::Spent => "run_spent",
+        Sign::Troubled => "run_troubled",
+        Sign::Ended => "run_ended",
+    }
+}
+
+/// The sentences stay; below them the tickets at work.
+#[derive(Debug)]
+struct Live {
+    out: Out,
+    clock: fn() -> Time,
+    ours: OnceLock<TicketId>,
+    stand: Mutex<Stand>,
+}
+
+#[derive(Debug)]
+struct Stand {
+    progress: Progress,
+    region: Region,
+    /// Before and after the work others print too, and nothing changes below them.
+    at_work: bool,
+}
+
+impl Live {
+    fn new(out: Out, clock: fn() -> Time) -> Self {
+        let region = Region::new(out.terminal.colours);
+        let stand = Stand {
+            progress: Progress::new(clock()),
+            region,
+            at_work: false,
+        };
+        Self {
+            out,
+            clock,
+            ours: OnceLock::new(),
+            stand: Mutex::new(stand),
+        }
+    }
+
+    fn lock<T>(&self, work: impl FnOnce(&mut Stand) -> T) -> T {
+        work(&mut self.stand.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn draw(&self, above: &str) {
+        let (width, height) = size();
+        let now = (self.clock)();
+        self.lock(|stand| {
+            // The last column stays free: some terminals fold a line that fills it. Half of the
+            // screen stays for what has happened.
+            let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
+            let lines = if stand.at_work {
+                stand.progress.lines(width, height, now, &self.out.glyphs())
+            } else {
+                Vec::new()
+            };
+            stand.region.draw(above, lines);
+        });
+    }
+}
+
+impl Witness for Live {
+    fn hear(&self, told: Told) {
+        self.lock(|stand| stand.progress.hear(&told));
+        let name = name(&self.ours, &told.ticket);
+        let mut above = String::new();
+        // Who works on what is in the changing lines.
+        let kept = told.story.iter().filter(|told| told.activity != "started");
+        for sentence in kept {
+            let text = self
+                .out
+                .paint(sentence.mood, &findings::one_line(&sentence.text));
+            let _ = write!(above, "{name}{text}\r\n");
+        }
+        self.draw(&above);
+    }
+
+    fn see(&self, activity: Activity) {
+        self.lock(|stand| stand.progress.see(activity));
+    }
+}

@@ -1,0 +1,90 @@
+//! Gets what the view wants from `operations`, and says what came of it.
+
+use flow::event::Choice;
+use tokio::sync::mpsc::Sender;
+
+use super::model::settle::Decision;
+use super::model::{Asked, Happened, PAGE, Want};
+use crate::failure::Failure;
+use crate::operations::{Cursor, Office, diff, escalations, history, overview};
+use crate::settings::Surroundings;
+
+/// How much of a ticket's story is shown.
+const STORY_MAX: u32 = 1000;
+
+/// Gets it in its own time. A view that has gone needs nothing.
+pub async fn bring(office: Office, want: Want, to: Sender<Happened>) {
+    let happened = match fetch(&office, want).await {
+        Ok(happened) => happened,
+        Err(failure) => Happened::Failed(said(&failure)),
+    };
+    let _ = to.send(happened).await;
+}
+
+fn said(failure: &Failure) -> String {
+    match failure.hints.first() {
+        Some(hint) => format!("{failure} ({hint})"),
+        None => failure.to_string(),
+    }
+}
+
+pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
+    Ok(match want {
+        Want::Overview => Happened::Overview(Box::new(overview::look(office).await?)),
+        Want::Page(asked) => {
+            let Asked { group, after } = asked;
+            Happened::Page(asked, overview::page(office, group, after, PAGE).await?)
+        }
+        Want::Ticket(id) => {
+            let stored = office.desk.ticket(&id).await?;
+            let waiting = match &stored.ticket.escalation {
+                Some(_) => Some(escalations::waiting(office, &stored).await?),
+                None => None,
+            };
+            Happened::Ticket(Box::new(stored), waiting)
+        }
+        Want::Diff(id, round) => {
+            let changes = diff::of(office, id.as_str(), round).await?;
+            Happened::Diff(id, Box::new(changes))
+        }
+        Want::Log(id) => {
+            let lines = history::log(office, Some(&id), Cursor::default(), STORY_MAX).await?;
+            Happened::Log(id, lines)
+        }
+        Want::Settle(id, decision) => {
+            let word = decision.choice;
+            let settled = settle(office, id.as_str(), *decision).await?;
+            Happened::Settled(Box::new(settled), word)
+        }
+        Want::Quit => Happened::Tick((office.desk.clock)()),
+    })
+}
+
+/// The same operation as the verb's, in the name that was typed.
+async fn settle(office: &Office, id: &str, decision: Decision) -> Result<flow::Ticket, Failure> {
+    let Decision {
+        choice,
+        who,
+        why,
+        over_red_checks,
+        builder,
+        reviewer,
+    } = decision;
+    let choice = match choice {
+        "accept" => Choice::Accept { over_red_checks },
+        "continue" => Choice::Continue,
+        "take-over" => Choice::TakeOver,
+        "reset" => Choice::Reset,
+        "reassign" => Choice::Reassign { builder, reviewer },
+        "reject" => Choice::Reject,
+        other => return Err(Failure::usage(format!("{other:?} is no choice"))),
+    };
+    let office = Office {
+        surroundings: Surroundings {
+            person: who,
+            ..office.surroundings.clone()
+        },
+        desk: office.desk.clone(),
+    };
+    escalations::resolve(&office, id, choice, &why).await
+}

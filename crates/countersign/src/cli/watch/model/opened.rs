@@ -1,0 +1,232 @@
+//! One ticket, open: its rounds, findings, change and story, and the dialogue that settles it.
+
+use flow::TicketId;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+
+use super::Want;
+use super::settle::{Settled, Settling};
+use crate::operations::Stored;
+use crate::operations::diff::Changes;
+use crate::operations::escalations::Waiting;
+use crate::operations::history::Line;
+
+#[derive(Debug)]
+pub struct Opened {
+    pub id: TicketId,
+    pub stored: Option<Box<Stored>>,
+    /// Why it waits and what can be decided, where a person is asked.
+    pub waiting: Option<Waiting>,
+    pub tab: Tab,
+    /// How many lines are scrolled away.
+    pub top: usize,
+    pub drawn: Drawn,
+    /// Which round's change; the newest where none is named.
+    pub round: Option<u32>,
+    pub diff: Option<Box<Changes>>,
+    pub log: Vec<Line>,
+    pub settling: Option<Settling>,
+}
+
+/// The tab's text as it was laid out last, kept because a change may be long.
+#[derive(Clone, Debug, Default)]
+pub struct Drawn {
+    /// What it was laid out from.
+    pub of: Option<Laid>,
+    pub lines: Vec<ratatui::text::Line<'static>>,
+    /// Where findings begin.
+    pub findings: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Laid {
+    pub tab: Tab,
+    pub width: usize,
+    pub version: u64,
+    /// Of the change that is shown, and how many lines the story has.
+    pub round: Option<u32>,
+    pub log: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tab {
+    #[default]
+    Rounds,
+    Findings,
+    Diff,
+    Log,
+}
+
+impl Tab {
+    pub const ALL: [Self; 4] = [Self::Rounds, Self::Findings, Self::Diff, Self::Log];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rounds => "rounds",
+            Self::Findings => "findings",
+            Self::Diff => "diff",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// What became of the open ticket.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turned {
+    Stays(Vec<Want>),
+    Closes,
+    Refuses(String),
+    Helps,
+}
+
+impl Opened {
+    pub fn new(id: TicketId) -> Self {
+        Self {
+            id,
+            stored: None,
+            waiting: None,
+            tab: Tab::default(),
+            top: 0,
+            drawn: Drawn::default(),
+            round: None,
+            diff: None,
+            log: Vec::new(),
+            settling: None,
+        }
+    }
+
+    /// The change is read again only when there is another commit.
+    pub fn take_ticket(&mut self, stored: Stored, waiting: Option<Waiting>) -> Vec<Want> {
+        let commit = |stored: &Stored| Some(stored.ticket.submission.as_ref()?.commit.clone());
+        let changed = self.stored.as_deref().and_then(commit) != commit(&stored);
+        self.stored = Some(Box::new(stored));
+        if waiting.is_none() {
+            self.settling = None;
+        }
+        self.waiting = waiting;
+        if changed && self.round.is_none() {
+            self.diff = None;
+        }
+        self.wanted()
+    }
+
+    pub fn take_diff(&mut self, changes: Changes) {
+        self.diff = Some(Box::new(changes));
+    }
+
+    pub fn wants_log(&self) -> Option<Want> {
+        (self.tab == Tab::Log).then(|| Want::Log(self.id.clone()))
+    }
+
+    /// What the tab in front has not got yet.
+    fn wanted(&self) -> Vec<Want> {
+        let has_commit = self
+            .stored
+            .as_ref()
+            .is_some_and(|stored| stored.ticket.submission.is_some());
+        match self.tab {
+            Tab::Diff if self.diff.is_none() && has_commit => {
+                vec![Want::Diff(self.id.clone(), self.round)]
+            }
+            Tab::Log => vec![Want::Log(self.id.clone())],
+            Tab::Rounds | Tab::Findings | Tab::Diff => Vec::new(),
+        }
+    }
+
+    pub fn key(&mut self, key: KeyEvent, body: usize, person: &str) -> Turned {
+        if let Some(settling) = &mut self.settling {
+            return match settling.key(key) {
+                Settled::Goes => Turned::Stays(Vec::new()),
+                Settled::Left => {
+                    self.settling = None;
+                    Turned::Stays(Vec::new())
+                }
+                Settled::Decided(decision) => {
+                    Turned::Stays(vec![Want::Settle(self.id.clone(), Box::new(decision))])
+                }
+            };
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Turned::Closes,
+            KeyCode::Char('?') => return Turned::Helps,
+            KeyCode::Char('s') => return self.settle(person),
+            KeyCode::Tab | KeyCode::Right => return self.step(1),
+            KeyCode::BackTab | KeyCode::Left => return self.step(Tab::ALL.len() - 1),
+            KeyCode::Char('r') => return self.show(Tab::Rounds),
+            KeyCode::Char('f') => return self.show(Tab::Findings),
+            KeyCode::Char('d') => return self.show(Tab::Diff),
+            KeyCode::Char('l') => return self.show(Tab::Log),
+            KeyCode::Char('[') => return self.other_round(-1),
+            KeyCode::Char(']') => return self.other_round(1),
+            _ => {}
+        }
+        let last = self.drawn.lines.len().saturating_sub(body);
+        let findings = &self.drawn.findings;
+        self.top = match key.code {
+            KeyCode::Down | KeyCode::Char('j') => self.top + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.top.saturating_sub(1),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.top + body,
+            KeyCode::PageUp => self.top.saturating_sub(body),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
+            KeyCode::Char('n') => {
+                let next = findings.iter().copied().find(|at| *at > self.top + 2);
+                next.map_or(self.top, |at| at.saturating_sub(2))
+            }
+            KeyCode::Char('N' | 'p') => {
+                let before = findings
+                    .iter()
+                    .copied()
+                    .rfind(|at| at + 2 < self.top + 2 + 2);
+                before.map_or(self.top, |at| {
+                    at.saturating_sub(2).min(self.top.saturating_sub(1))
+                })
+            }
+            _ => self.top,
+        }
+        .min(last);
+        Turned::Stays(Vec::new())
+    }
+
+    fn settle(&mut self, person: &str) -> Turned {
+        match &self.waiting {
+            Some(waiting) => {
+                self.settling = Some(Settling::new(waiting.choices.clone(), person));
+                Turned::Stays(Vec::new())
+            }
+            None => Turned::Refuses(format!("{} waits for no decision", self.id)),
+        }
+    }
+
+    fn step(&mut self, by: usize) -> Turned {
+        let here = Tab::ALL
+            .iter()
+            .position(|tab| *tab == self.tab)
+            .unwrap_or(0);
+        let next = Tab::ALL.get((here + by) % Tab::ALL.len()).copied();
+        self.show(next.unwrap_or_default())
+    }
+
+    fn show(&mut self, tab: Tab) -> Turned {
+        self.tab = tab;
+        self.top = 0;
+        self.drawn = Drawn::default();
+        Turned::Stays(self.wanted())
+    }
+
+    /// The change of the round before or after the one in front.
+    fn other_round(&mut self, by: i64) -> Turned {
+        let (Some(stored), Some(diff)) = (&self.stored, &self.diff) else {
+            return Turned::Stays(Vec::new());
+        };
+        let wanted = u32::try_from(i64::from(diff.round) + by).unwrap_or(0);
+        let decided = &stored.ticket.rounds;
+        if !decided.iter().any(|round| round.number == wanted) {
+            return Turned::Refuses(format!("there is no round {wanted} with a verdict"));
+        }
+        self.tab = Tab::Diff;
+        self.top = 0;
+        self.round = Some(wanted);
+        self.diff = None;
+        Turned::Stays(self.wanted())
+    }
+}

@@ -1,0 +1,674 @@
+//! Keys and news in, the picture out: what a person sees is held as text.
+#![expect(
+    clippy::needless_raw_string_hashes,
+    reason = "snapshots are written by expect-test"
+)]
+
+use std::collections::BTreeSet;
+
+use expect_test::{Expect, expect};
+use flow::event::{Actor, Event, Role, What};
+use flow::ledger::{Entry, Status};
+use flow::ticket::{Escalation, Reason, Spec};
+use flow::{Policy, Stage};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::Color;
+
+use super::*;
+use crate::cli::paint::{ASCII, UNICODE};
+use crate::cli::watch::draw::{Look, draw};
+use crate::operations::diff::{File, Kind, Row};
+use crate::operations::overview::Lease;
+
+const NOW: Time = Time(1_770_112_800_000);
+
+fn id(text: &str) -> TicketId {
+    TicketId::new(text).unwrap()
+}
+
+fn row(number: i64, stage: Stage, title: &str) -> TicketRow {
+    TicketRow {
+        number,
+        id: id(&format!("T-{number}")),
+        title: title.to_owned(),
+        stage,
+        priority: 50,
+        round: 2,
+        epic: None,
+        repository: None,
+        version: 7,
+        waits_for: 0,
+        open_must_fix: u32::from(stage == Stage::Escalated),
+        usd_micros: 340_000,
+        created_at: NOW,
+        updated_at: Time(NOW.0 - 65_000),
+    }
+}
+
+fn paged(rows: Vec<TicketRow>, next: Option<i64>) -> Paged<TicketRow> {
+    Paged { items: rows, next }
+}
+
+fn all(after: Option<i64>) -> Asked {
+    Asked {
+        group: Group::All,
+        after,
+    }
+}
+
+fn overview() -> Overview {
+    Overview {
+        tally: vec![
+            (Stage::Building, 1),
+            (Stage::Escalated, 1),
+            (Stage::Done, 398),
+        ],
+        leases: vec![Lease {
+            kind: "build".to_owned(),
+            ticket: Some(id("T-399")),
+            holder: "claude".to_owned(),
+            until: Some(Time(NOW.0 + 30_000)),
+            attempts: 1,
+        }],
+        ready: [("review".to_owned(), 2)].into(),
+        spent_today: flow::Usage {
+            usd_micros: 4_200_000,
+            ..flow::Usage::default()
+        },
+        ..Overview::default()
+    }
+}
+
+/// Four hundred tickets, the first page of them read.
+fn view() -> View {
+    let mut view = View {
+        now: NOW,
+        person: "ada".to_owned(),
+        size: (80, 24),
+        ..View::default()
+    };
+    view.turn(Happened::Overview(Box::new(overview())));
+    let mut rows = vec![
+        row(400, Stage::Escalated, "Greet by name"),
+        row(399, Stage::Building, "Say goodbye"),
+    ];
+    rows.extend((201..399).rev().map(|n| row(n, Stage::Done, "Old")));
+    view.turn(Happened::Page(all(None), paged(rows, Some(201))));
+    view
+}
+
+/// A ticket with one finding that a person is asked about.
+fn escalated() -> (Stored, Waiting) {
+    let spec = Spec {
+        title: "Greet by name".to_owned(),
+        ..Spec::default()
+    };
+    let event = Event {
+        at: NOW,
+        by: Actor::new("ada", Role::Human),
+        expects: None,
+        what: What::Created {
+            spec: Box::new(spec),
+            met: BTreeSet::new(),
+            failed: Vec::new(),
+        },
+    };
+    let opened = flow::open(&id("T-400"), &event, &Policy::default());
+    let mut ticket = opened.unwrap().ticket;
+    ticket.stage = Stage::Escalated;
+    ticket.escalation = Some(Escalation {
+        reason: Reason::RoundsUsedUp { rounds: 3 },
+        from: Stage::Reviewing,
+        at: NOW,
+        evidence: String::new(),
+    });
+    ticket.ledger.entries.push(entry());
+    ticket.submission = Some(flow::ticket::Submission {
+        commit: "c0ffee".repeat(6),
+        branch: "countersign/T-400".to_owned(),
+        ..flow::ticket::Submission::default()
+    });
+    let waiting = Waiting {
+        id: id("T-400"),
+        title: "Greet by name".to_owned(),
+        reason: "after 3 rounds, must-fix findings remain".to_owned(),
+        choices: vec![
+            "accept",
+            "continue",
+            "take-over",
+            "reset",
+            "reassign",
+            "reject",
+        ],
+    };
+    let stored = Stored {
+        number: 400,
+        ticket,
+        policy: String::new(),
+    };
+    (stored, waiting)
+}
+
+fn entry() -> Entry {
+    let read = findings::read(
+        "## Findings\n### [HIGH] An empty name is greeted\n**File:** greet.sh:2\n**Problem:** `greet ''` prints `Hello, `.\n**Fix:** Refuse it.\n",
+    );
+    let mut ledger = flow::ledger::Ledger::default();
+    let incoming = read.findings.iter().map(|finding| flow::ledger::Incoming {
+        finding,
+        blocking: false,
+    });
+    let incoming: Vec<_> = incoming.collect();
+    ledger.absorb(1, "codex", &incoming, &findings::LineMap::default());
+    let mut entry = ledger.entries.remove(0);
+    entry.finding.file = Some("greet.sh".to_owned());
+    entry.finding.line = Some(2);
+    assert_eq!(entry.status, Status::Open);
+    entry
+}
+
+fn changes() -> Changes {
+    let line = |kind, old, new, text: &str| Row {
+        kind,
+        old,
+        new,
+        text: text.to_owned(),
+    };
+    let rows = vec![
+        line(Kind::Kept, Some(1), Some(1), "#!/bin/sh"),
+        line(Kind::Removed, Some(2), None, "echo hello"),
+        line(Kind::Added, None, Some(2), "printf 'Hello, %s\\n' \"$1\""),
+        line(Kind::Kept, Some(3), Some(3), "# end"),
+    ];
+    Changes {
+        ticket: id("T-400"),
+        round: 3,
+        commit: "c0ffee".repeat(6),
+        base: "abcdef".repeat(6),
+        files: vec![File {
+            path: "greet.sh".to_owned(),
+            old_path: None,
+            status: 'M',
+            added: Some(1),
+            removed: Some(1),
+            hunks: vec![crate::operations::diff::Hunk {
+                heading: String::new(),
+                rows,
+            }],
+        }],
+        findings: vec![entry()],
+        cut: false,
+        root: None,
+    }
+}
+
+fn key(code: KeyCode) -> Happened {
+    Happened::Key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn press(view: &mut View, keys: &str) -> Vec<Want> {
+    let mut wants = Vec::new();
+    for c in keys.chars() {
+        wants = view.turn(key(match c {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\u{1b}' => KeyCode::Esc,
+            '\u{8}' => KeyCode::Backspace,
+            c => KeyCode::Char(c),
+        }));
+    }
+    wants
+}
+
+fn opened() -> View {
+    let mut view = view();
+    press(&mut view, "\n");
+    let (stored, waiting) = escalated();
+    view.turn(Happened::Ticket(Box::new(stored), Some(waiting)));
+    view
+}
+
+fn seen_at(view: &mut View, columns: u16, rows: u16, look: &Look) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    terminal.draw(|frame| draw(frame, view, look)).unwrap();
+    let lines = crate::cli::watch::rows(terminal.backend().buffer());
+    let text: Vec<String> = lines
+        .iter()
+        .map(|line| line.to_string().trim_end().to_owned())
+        .collect();
+    format!("{}\n", text.join("\n").trim_end())
+}
+
+const PLAIN: Look = Look {
+    glyphs: UNICODE,
+    colours: true,
+};
+
+#[track_caller]
+fn shows(view: &mut View, columns: u16, rows: u16, wanted: &Expect) {
+    wanted.assert_eq(&seen_at(view, columns, rows, &PLAIN));
+}
+
+#[test]
+fn the_list_says_what_goes_on() {
+    shows(
+        &mut view(),
+        80,
+        12,
+        &expect![[r#"
+            countersign · 1 for you · 1 working · 2 queued · $4.20 today · 10:00:00
+             1 all 400  2 for you 1  3 at work 1  4 waiting 0  5 ended 398  w work
+            ────────────────────────────────────────────────────────────────────────────────
+              ticket  stage      rd    cost      age  1 of 400
+            ▸ T-400   escalated   2   $0.34   1m 05s  1 must-fix  Greet by name
+              T-399   building    2   $0.34   1m 05s  Say goodbye
+              T-398   done        2   $0.34   1m 05s  Old
+              T-397   done        2   $0.34   1m 05s  Old
+              T-396   done        2   $0.34   1m 05s  Old
+              T-395   done        2   $0.34   1m 05s  Old
+              T-394   done        2   $0.34   1m 05s  Old
+            j k move · Enter open · 1-5 group · / id · w work · ? keys · q quit
+        "#]],
+    );
+}
+
+#[test]
+fn a_tall_screen_shows_who_works_too() {
+    shows(
+        &mut view(),
+        120,
+        34,
+        &expect![[r#"
+            countersign · 1 for you · 1 working · 2 queued · $4.20 today · 10:00:00
+             1 all 400  2 for you 1  3 at work 1  4 waiting 0  5 ended 398  w work
+            ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+              ticket  stage      rd    cost      age  1 of 400
+            ▸ T-400   escalated   2   $0.34   1m 05s  1 must-fix  Greet by name
+              T-399   building    2   $0.34   1m 05s  Say goodbye
+              T-398   done        2   $0.34   1m 05s  Old
+              T-397   done        2   $0.34   1m 05s  Old
+              T-396   done        2   $0.34   1m 05s  Old
+              T-395   done        2   $0.34   1m 05s  Old
+              T-394   done        2   $0.34   1m 05s  Old
+              T-393   done        2   $0.34   1m 05s  Old
+              T-392   done        2   $0.34   1m 05s  Old
+              T-391   done        2   $0.34   1m 05s  Old
+              T-390   done        2   $0.34   1m 05s  Old
+              T-389   done        2   $0.34   1m 05s  Old
+              T-388   done        2   $0.34   1m 05s  Old
+              T-387   done        2   $0.34   1m 05s  Old
+              T-386   done        2   $0.34   1m 05s  Old
+              T-385   done        2   $0.34   1m 05s  Old
+              T-384   done        2   $0.34   1m 05s  Old
+              T-383   done        2   $0.34   1m 05s  Old
+              T-382   done        2   $0.34   1m 05s  Old
+              T-381   done        2   $0.34   1m 05s  Old
+              T-380   done        2   $0.34   1m 05s  Old
+              T-379   done        2   $0.34   1m 05s  Old
+              T-378   done        2   $0.34   1m 05s  Old
+              T-377   done        2   $0.34   1m 05s  Old
+              T-376   done        2   $0.34   1m 05s  Old
+              T-375   done        2   $0.34   1m 05s  Old
+            ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+              build   T-399                         claude  lease 30s  try 2
+              waiting for a worker: 2 review
+            j k move · Enter open · 1-5 group · / id · w work · ? keys · q quit
+        "#]],
+    );
+}
+
+#[test]
+fn twenty_columns_and_ascii_get_what_fits() {
+    let look = Look {
+        glyphs: ASCII,
+        colours: false,
+    };
+    expect![[r#"
+        countersign - 1 for~
+         1 all 400  2 for y~
+        --------------------
+          ticket  1 of 400
+        > T-400   escalated~
+          T-399   building ~
+          T-398   done     ~
+        j k move - Enter op~
+    "#]]
+    .assert_eq(&seen_at(&mut view(), 20, 8, &look));
+}
+
+#[test]
+fn the_work_has_a_screen_of_its_own() {
+    let mut view = view();
+    press(&mut view, "w");
+    shows(
+        &mut view,
+        80,
+        12,
+        &expect![[r#"
+        countersign · 1 for you · 1 working · 2 queued · $4.20 today · 10:00:00
+         1 all 400  2 for you 1  3 at work 1  4 waiting 0  5 ended 398  w work
+        ────────────────────────────────────────────────────────────────────────────────
+          build   T-399                       claude  lease 30s  try 2
+          waiting for a worker: 2 review
+          tickets: 1 building, 1 escalated, 398 done
+
+
+
+
+
+        j k move · Enter open · 1-5 group · / id · w work · ? keys · q quit
+    "#]],
+    );
+}
+
+#[test]
+fn an_escalated_ticket_asks_to_be_settled() {
+    shows(
+        &mut opened(),
+        80,
+        16,
+        &expect![[r#"
+        T-400  escalated  round 1  Greet by name
+         rounds 0  findings 1  diff  log
+        ────────────────────────────────────────────────────────────────────────────────
+        waits for you: after 3 rounds, must-fix findings remain; s settles it
+          escalated, waits for a person's decision
+          commit c0ffeec0ff on countersign/T-400 (0 files)
+          after 3 rounds, must-fix findings remain
+          settle it: countersign escalation show T-400
+          spent $0.00, 0 tokens, 0 s
+
+        findings
+          F1  high  open  greet.sh:2  An empty name is greeted
+
+
+
+        s settle · Tab next · n finding · [ ] round · ? keys · q back
+    "#]],
+    );
+}
+
+#[test]
+fn the_diff_has_its_findings_in_place() {
+    let mut view = opened();
+    assert_eq!(press(&mut view, "d"), [Want::Diff(id("T-400"), None)]);
+    view.turn(Happened::Diff(id("T-400"), Box::new(changes())));
+    shows(
+        &mut view,
+        80,
+        20,
+        &expect![[r#"
+        T-400  escalated  round 1  Greet by name
+         rounds 0  findings 1  diff  log
+        ────────────────────────────────────────────────────────────────────────────────
+        waits for you: after 3 rounds, must-fix findings remain; s settles it
+        T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
+
+        greet.sh  +1 -1
+        ───
+          1   #!/bin/sh
+          2 - echo hello
+          2 + printf 'Hello, %s\n' "$1"
+            ╭ F1 high open · round 1, codex
+            │ An empty name is greeted
+            │ `greet ''` prints `Hello, `.
+            ╰ fix: Refuse it.
+          3   # end
+
+
+
+        s settle · Tab next · n finding · [ ] round · ? keys · q back
+    "#]],
+    );
+}
+
+#[test]
+fn all_six_choices_are_offered_and_asked_about() {
+    let mut view = opened();
+    press(&mut view, "s");
+    shows(
+        &mut view,
+        80,
+        20,
+        &expect![[r#"
+        T-400  escalated  round 1  Greet by name
+         rounds 0  findings 1  diff  log
+        ────────────────────────────────────────────────────────────────────────────────
+        waits for you: after 3 rounds, must-fix findings remain; s settles it
+          escalated, waits for a person's decision
+          commit c0ffeec0ff on countersign/T-400 (0 files)
+          after 3 rounds, must-fix findings remain
+          settle it: countersign escalation show T-400
+          spent $0.00, 0 tokens, 0 s
+
+        ────────────────────────────────────────────────────────────────────────────────
+        settle T-400
+        ▸ 1 accept     done despite what is open; each open must-fix is waived in your …
+          2 continue   one more round, or the interrupted step again
+          3 take-over  you fix it by hand and resubmit; until then it is blocked
+          4 reset      the count of rounds starts again
+          5 reassign   another builder or reviewer
+          6 reject     the ticket has failed
+        a number or Enter chooses; Esc decides nothing
+    "#]],
+    );
+    press(&mut view, "5");
+    shows(
+        &mut view,
+        80,
+        20,
+        &expect![[r#"
+        T-400  escalated  round 1  Greet by name
+         rounds 0  findings 1  diff  log
+        ────────────────────────────────────────────────────────────────────────────────
+        waits for you: after 3 rounds, must-fix findings remain; s settles it
+          escalated, waits for a person's decision
+          commit c0ffeec0ff on countersign/T-400 (0 files)
+          after 3 rounds, must-fix findings remain
+          settle it: countersign escalation show T-400
+          spent $0.00, 0 tokens, 0 s
+
+        findings
+        ────────────────────────────────────────────────────────────────────────────────
+        settle T-400
+        reassign   another builder or reviewer
+        ▸ builder         _  (empty: stays as it is)
+          reviewer          (empty: stays as it is)
+          why               (recorded with the name)
+          who             ada
+        Enter goes on and, at the end, decides; Esc goes back
+    "#]],
+    );
+}
+
+#[test]
+fn a_decision_carries_who_and_why() {
+    let mut view = opened();
+    let wants = press(&mut view, "s1they know\n \n\n");
+    let [Want::Settle(ticket, decision)] = wants.as_slice() else {
+        panic!("{wants:?}")
+    };
+    assert_eq!(ticket.as_str(), "T-400");
+    assert_eq!(
+        **decision,
+        Decision {
+            choice: "accept",
+            who: "ada".to_owned(),
+            why: "they know".to_owned(),
+            over_red_checks: true,
+            builder: None,
+            reviewer: None,
+        }
+    );
+    assert!(press(&mut view, "\n").is_empty(), "it is sent once");
+}
+
+#[test]
+fn another_name_and_other_agents_can_be_typed() {
+    let mut view = opened();
+    let wants = press(&mut view, "s5gemini\n\n\n\u{8}\u{8}\u{8}eve\n");
+    let [Want::Settle(_, decision)] = wants.as_slice() else {
+        panic!("{wants:?}")
+    };
+    assert_eq!(decision.builder.as_deref(), Some("gemini"));
+    assert_eq!(
+        (decision.reviewer.as_deref(), decision.who.as_str()),
+        (None, "eve")
+    );
+}
+
+#[test]
+fn what_needs_a_reason_is_not_decided_without_one() {
+    for keys in ["s1\n\n\n", "s6\n\n"] {
+        let mut view = opened();
+        assert!(press(&mut view, keys).is_empty());
+        let settling = view.opened.unwrap().settling.unwrap();
+        assert_eq!(settling.form.unwrap().missing, Some("why"));
+    }
+}
+
+#[test]
+fn a_refused_decision_can_be_made_otherwise() {
+    let mut view = opened();
+    press(&mut view, "s1because\n\n\n");
+    view.turn(Happened::Failed("checks are not green".to_owned()));
+    let text = seen_at(&mut view, 80, 20, &PLAIN);
+    assert!(text.contains("checks are not green"), "{text}");
+    assert!(matches!(
+        press(&mut view, "\n").as_slice(),
+        [Want::Settle(..)]
+    ));
+}
+
+#[test]
+fn nothing_is_settled_by_leaving() {
+    let mut view = opened();
+    assert!(press(&mut view, "s1reason\u{1b}\u{1b}").is_empty());
+    assert!(view.opened.as_ref().unwrap().settling.is_none());
+    press(&mut view, "\u{1b}");
+    assert!(view.opened.is_none());
+    assert_eq!(press(&mut view, "q"), [Want::Quit]);
+}
+
+#[test]
+fn a_ticket_that_waits_for_nobody_says_so() {
+    let mut view = opened();
+    let (mut stored, _) = escalated();
+    stored.ticket.stage = Stage::Building;
+    stored.ticket.escalation = None;
+    press(&mut view, "s");
+    view.turn(Happened::Ticket(Box::new(stored), None));
+    assert!(
+        view.opened.as_ref().unwrap().settling.is_none(),
+        "settled by somebody else"
+    );
+    press(&mut view, "s");
+    let text = seen_at(&mut view, 80, 20, &PLAIN);
+    assert!(text.contains("T-400 waits for no decision"), "{text}");
+}
+
+#[test]
+fn the_list_goes_on_page_by_page_and_back() {
+    let mut view = view();
+    press(&mut view, "G");
+    assert_eq!(view.list.chosen().unwrap().number, 201);
+    assert_eq!(press(&mut view, "j"), [Want::Page(all(Some(201)))]);
+    let rest: Vec<_> = (1..201).rev().map(|n| row(n, Stage::Done, "Old")).collect();
+    view.turn(Happened::Page(all(Some(201)), paged(rest, None)));
+    assert_eq!(view.list.chosen().unwrap().number, 200);
+    let text = seen_at(&mut view, 80, 10, &PLAIN);
+    assert!(text.contains("201 of 400"), "{text}");
+    assert_eq!(press(&mut view, "k"), [Want::Page(all(None))]);
+    let first: Vec<_> = (201..401)
+        .rev()
+        .map(|n| row(n, Stage::Done, "Old"))
+        .collect();
+    view.turn(Happened::Page(all(None), paged(first, Some(201))));
+    assert_eq!(view.list.chosen().unwrap().number, 201);
+}
+
+#[test]
+fn the_choice_stays_on_its_ticket_when_others_come() {
+    let mut view = view();
+    press(&mut view, "j");
+    assert_eq!(view.list.chosen().unwrap().number, 399);
+    let rows: Vec<_> = (395..402)
+        .rev()
+        .map(|n| row(n, Stage::Done, "New"))
+        .collect();
+    view.turn(Happened::Page(all(None), paged(rows, None)));
+    assert_eq!(view.list.chosen().unwrap().number, 399);
+}
+
+#[test]
+fn an_answer_to_an_older_question_is_left() {
+    let mut view = view();
+    press(&mut view, "2");
+    view.turn(Happened::Page(
+        all(None),
+        paged(vec![row(1, Stage::Done, "Old")], None),
+    ));
+    assert!(view.list.rows.is_empty());
+}
+
+#[test]
+fn a_ticket_is_opened_by_its_id_and_a_bad_one_is_refused() {
+    let mut view = view();
+    assert_eq!(press(&mut view, "/T-7\n"), [Want::Ticket(id("T-7"))]);
+    press(&mut view, "q");
+    assert!(press(&mut view, "/../x\n").is_empty());
+    assert!(
+        view.notice
+            .as_ref()
+            .unwrap()
+            .1
+            .contains("cannot name a ticket")
+    );
+}
+
+#[test]
+fn colours_can_be_left_out() {
+    let look = Look {
+        glyphs: UNICODE,
+        colours: false,
+    };
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let mut view = opened();
+    terminal
+        .draw(|frame| draw(frame, &mut view, &look))
+        .unwrap();
+    let cells = &terminal.backend().buffer().content;
+    assert!(
+        cells
+            .iter()
+            .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
+    );
+}
+
+/// Whatever is pressed, on whatever size: it is drawn and never panics.
+#[test]
+fn no_key_and_no_size_breaks_it() {
+    let keys = "jkGg\n sdfl[]nNw12345/?\t\u{1b}q\u{8}x ";
+    for (columns, rows) in [(1, 1), (2, 3), (20, 5), (80, 24)] {
+        for first in keys.chars() {
+            for second in "j\ns1d\t\u{1b}".chars() {
+                let mut view = opened();
+                view.turn(Happened::Diff(id("T-400"), Box::new(changes())));
+                view.turn(Happened::Resized(columns, rows));
+                press(&mut view, &format!("{first}{second}"));
+                seen_at(&mut view, columns, rows, &PLAIN);
+            }
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_quits_from_everywhere() {
+    for keys in ["", "w", "?", "/", "\n", "\ns", "\ns1"] {
+        let mut view = opened();
+        press(&mut view, keys);
+        let quit = Happened::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert_eq!(view.turn(quit), [Want::Quit], "{keys:?}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads git's unified diff. The names of the files come from git's other list, which quotes
+//! nothing; the text of the diff is only lines.
+
+use engine::git::FileChange;
+use serde::Serialize;
+
+/// More than this is not looked at by anybody.
+const ROWS_MAX: usize = 50_000;
+/// A longer line is cut.
+const LINE_CHARS_MAX: usize = 2_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct File {
+    pub path: String,
+    pub old_path: Option<String>,
+    /// Git's letter: added, deleted, modified, renamed, type changed.
+    pub status: char,
+    /// None for a binary file.
+    pub added: Option<u32>,
+    pub removed: Option<u32>,
+    pub hunks: Vec<Hunk>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hunk {
+    /// What git says the lines belong to.
+    pub heading: String,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub kind: Kind,
+    pub old: Option<u32>,
+    pub new: Option<u32>,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Kept,
+    Added,
+    Removed,
+}
+
+/// The files in git's order, and whether something was left out.
+pub fn read(text: &str, changed: &[FileChange]) -> (Vec<File>, bool) {
+    let mut reader = Reader {
+        files: Vec::new(),
+        changed: changed.iter(),
+        rows: 0,
+        old: 0,
+        new: 0,
+        left: (0, 0),
+    };
+    for line in text.split('\n') {
+        if reader.rows >= ROWS_MAX {
+            return (reader.files, true);
+        }
+        reader.take(line);
+    }
+    (reader.files, false)
+}
+
+struct Reader<'a> {
+    files: Vec<File>,
+    changed: std::slice::Iter<'a, FileChange>,
+    rows: usize,
+    old: u32,
+    new: u32,
+    /// How many old and new lines the hunk still has: within them nothing is a heading.
+    left: (u32, u32),
+}
+
+impl Reader<'_> {
+    fn take(&mut self, line: &str) {
+        if self.left == (0, 0) {
+            self.heading(line);
+            return;
+        }
+        let (sign, text) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
+        match sign {
+            "+" => self.row(Kind::Added, text),
+            "-" => self.row(Kind::Removed, text),
+            " " | "" => self.row(Kind::Kept, text),
+            // `\ No newline at end of file`
+            _ => {}
+        }
+    }
+
+    fn heading(&mut self, line: &str) {
+        if line.starts_with("diff --git ") {
+            self.files.extend(self.changed.next().map(file));
+        } else if let Some((old, new, heading)) = ranges(line) {
+            (self.old, self.new, self.left) = (old.0, new.0, (old.1, new.1));
+            if let Some(file) = self.files.last_mut() {
+                file.hunks.push(Hunk {
+                    heading: findings::one_line(heading),
+                    rows: Vec::new(),
+                });
+            }
+        }
+    }
+
+    fn row(&mut self, kind: Kind, text: &str) {
+        let (is_old, is_new) = (kind != Kind::Added, kind != Kind::Removed);
+        let row = Row {
+            kind,
+            old: is_old.then_some(self.old),
+            new: is_new.then_some(self.new),
+            text: findings::shorten(&findings::clean(text).replace('\n', " "), LINE_CHARS_MAX),
+        };
+        if is_old {
+            self.old = self.old.saturating_add(1);
+            self.left.0 = self.left.0.saturating_sub(1);
+        }
+        if is_new {
+            self.new = self.new.saturating_add(1);
+            self.left.1 = self.left.1.saturating_sub(1);
+        }
+        self.rows += 1;
+        let hunk = self.files.last_mut().and_then(|file| file.hunks.last_mut());
+        if let Some(hunk) = hunk {
+            hunk.rows.push(row);
+        }
+    }
+}
+
+fn file(change: &FileChange) -> File {
+    File {
+        path: findings::one_line(&change.path),
+        old_path: change.old_path.as_deref().map(findings::one_line),
+        status: change.status,
+        added: change.added,
+        removed: change.removed,
+        hunks: Vec::new(),
+    }
+}
+
+type Range = (u32, u32);
+
+/// `@@ -1,2 +3,4 @@ heading`: both ranges as start and length, and the rest.
+fn ranges(line: &str) -> Option<(Range, Range, &str)> {
+    let (ranges, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(" +")?;
+    let range = |text: &str| {
+        let (start, length) = text.split_once(',').unwrap_or((text, "1"));
+        Some((start.parse().ok()?, length.parse().ok()?))
+    };
+    Some((range(old)?, range(new)?, heading.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str) -> FileChange {
+        FileChange {
+            path: path.to_owned(),
+            old_path: None,
+            status: 'M',
+            added: Some(1),
+            removed: Some(1),
+        }
+    }
+
+    const DIFF: &str = "\
+diff --git a/a.sh b/a.sh
+index 1..2 100644
+--- a/a.sh
++++ b/a.sh
+@@ -1,3 +1,3 @@ main()
+ one
+--- two
++++ two
+ three
+\\ No newline at end of file
+diff --git \"a/\\303\\244.sh\" \"b/\\303\\244.sh\"
+@@ -0,0 +1 @@
++red\u{1b}[31m
+";
+
+    #[test]
+    fn lines_are_numbered_and_headings_told_from_text() {
+        let (files, cut) = read(DIFF, &[change("a.sh"), change("ä.sh")]);
+        assert!(!cut);
+        let rows: Vec<_> = files[0].hunks[0]
+            .rows
+            .iter()
+            .map(|row| (row.kind, row.old, row.new, row.text.as_str()))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (Kind::Kept, Some(1), Some(1), "one"),
+                (Kind::Removed, Some(2), None, "-- two"),
+                (Kind::Added, None, Some(2), "++ two"),
+                (Kind::Kept, Some(3), Some(3), "three"),
+            ]
+        );
+        assert_eq!(files[0].hunks[0].heading, "main()");
+        assert_eq!(
+            (
+                files[1].path.as_str(),
+                files[1].hunks[0].rows[0].text.as_str()
+            ),
+            ("ä.sh", "red")
+        );
+    }
+
+    #[test]
+    fn nonsense_is_read_without_a_fault() {
+        for text in [
+            "",
+            "@@ -1 +1 @@\n+x",
+            "diff --git",
+            "@@ -9,99999999999 +1 @@",
+        ] {
+            let (files, cut) = read(text, &[]);
+            assert!(files.is_empty() && !cut, "{text:?}");
+        }
+        let long = format!("diff --git\n@@ -0,0 +1,60000 @@\n{}", "+\n".repeat(60_000));
+        assert!(read(&long, &[change("a")]).1);
+    }
+}

@@ -1,0 +1,130 @@
+//! What the terminal can do, as far as the environment tells.
+
+/// How a link to a line of a file is written for the terminal at hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    #[default]
+    None,
+    /// The file alone: what most terminals understand.
+    File,
+    /// The line as a fragment.
+    Fragment,
+    /// The editor around the terminal opens the line.
+    Code,
+}
+
+/// Read once; whether there is a terminal at all is asked elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terminal {
+    pub colours: bool,
+    /// Lines, bars and marks may be drawn with more than ASCII.
+    pub unicode: bool,
+    /// The cursor can be moved.
+    pub moves: bool,
+    pub links: Links,
+}
+
+impl Terminal {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the place that the others are sent to"
+    )]
+    pub fn read() -> Self {
+        Self::from(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| variable(name).is_some();
+        let moves = variable("TERM").is_some_and(|term| term != "dumb");
+        Self {
+            colours: !set("NO_COLOR") && variable("TERM").is_none_or(|term| term != "dumb"),
+            unicode: is_utf8(&variable),
+            moves,
+            links: if moves { links(&variable) } else { Links::None },
+        }
+    }
+}
+
+/// The first of these that is set decides, as in the C library.
+fn is_utf8(variable: &impl Fn(&str) -> Option<String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(variable);
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Only terminals that are known to show links: another one might print the address.
+fn links(variable: &impl Fn(&str) -> Option<String>) -> Links {
+    let set = |name: &str| variable(name).is_some();
+    let program = variable("TERM_PROGRAM").unwrap_or_default();
+    let term = variable("TERM").unwrap_or_default();
+    let vte = variable("VTE_VERSION").and_then(|version| version.parse::<u32>().ok());
+    let known = ["iTerm.app", "WezTerm", "ghostty", "Hyper", "Tabby", "rio"];
+    if variable("FORCE_HYPERLINK").is_some_and(|value| value == "0") || set("NO_HYPERLINK") {
+        Links::None
+    } else if program == "vscode" {
+        Links::Code
+    } else if set("KITTY_WINDOW_ID") || term == "xterm-kitty" {
+        Links::Fragment
+    } else if known.contains(&program.as_str())
+        || vte.is_some_and(|version| version >= 5000)
+        || set("WT_SESSION")
+        || set("KONSOLE_VERSION")
+        || set("FORCE_HYPERLINK")
+        || ["foot", "alacritty", "xterm-ghostty", "wezterm"].contains(&term.as_str())
+    {
+        Links::File
+    } else {
+        Links::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terminal(variables: &[(&str, &str)]) -> Terminal {
+        Terminal::from(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn a_dumb_terminal_and_none_at_all_get_plain_lines() {
+        let dumb = terminal(&[("TERM", "dumb"), ("LANG", "C"), ("VTE_VERSION", "7000")]);
+        assert_eq!(dumb, Terminal::default());
+        assert!(!terminal(&[]).moves);
+    }
+
+    #[test]
+    fn the_locale_is_read_as_the_c_library_reads_it() {
+        let utf8 = |variables: &[(&str, &str)]| terminal(variables).unicode;
+        assert!(utf8(&[("LANG", "en_US.UTF-8")]));
+        assert!(utf8(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
+        assert!(!utf8(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!utf8(&[]));
+    }
+
+    #[test]
+    fn links_are_for_terminals_that_show_them() {
+        let links = |variables: &[(&str, &str)]| {
+            let term = [("TERM", "xterm-256color")];
+            terminal(&[&term[..], variables].concat()).links
+        };
+        assert_eq!(links(&[]), Links::None);
+        assert_eq!(links(&[("TERM_PROGRAM", "vscode")]), Links::Code);
+        assert_eq!(links(&[("KITTY_WINDOW_ID", "1")]), Links::Fragment);
+        assert_eq!(links(&[("VTE_VERSION", "6800")]), Links::File);
+        assert_eq!(links(&[("VTE_VERSION", "4000")]), Links::None);
+        let refused = [("VTE_VERSION", "6800"), ("FORCE_HYPERLINK", "0")];
+        assert_eq!(links(&refused), Links::None);
+    }
+
+    #[test]
+    fn no_color_takes_colours_and_nothing_else() {
+        let seen = terminal(&[("TERM", "xterm"), ("NO_COLOR", "1"), ("LANG", "C.UTF-8")]);
+        assert!(!seen.colours && seen.moves && seen.unicode);
+    }
+}
