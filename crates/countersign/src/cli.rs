@@ -175,9 +175,10 @@ impl Desktop {
 }
 
 pub fn main(words: Vec<OsString>) -> Exit {
+    let json = words.iter().any(|word| word == "--json");
     let args = match parse(words) {
         Ok(args) => args,
-        Err(error) => return out::usage(&error),
+        Err(error) => return out::usage(&error, json),
     };
     let out = Out::new(args.json);
     match start(args, &out) {

@@ -7,7 +7,7 @@ use findings::Severity;
 
 use crate::advance::{Refused, advance, open};
 use crate::event::{Actor, Event, Lease, Role, What};
-use crate::policy::{Fallback, Land, OnExhausted, Policy, SeatSpec};
+use crate::policy::{Fallback, Land, OnExhausted, Policy, SeatSpec, Verify};
 use crate::ticket::{Setback, Spec, Stage, Submission, Ticket, TicketId, Time};
 use crate::usage::Usage;
 
@@ -38,8 +38,11 @@ pub fn policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>)
         let all = Severity::ALL.into_iter();
         policy.must_fix = all.filter(|severity| *severity <= least).collect();
     }
-    // Where only linters look nobody has a vote.
-    policy.gates.reviewer_approves &= seats.iter().any(|seat| !seat.is_linter());
+    // Where only linters look nobody has a vote, and nobody is there to verify.
+    if seats.iter().all(SeatSpec::is_linter) {
+        policy.gates.reviewer_approves = false;
+        policy.verify = Verify::Never;
+    }
     policy.reviewers = seats;
     policy
 }
@@ -96,7 +99,7 @@ pub fn outcome(ticket: &Ticket) -> Outcome {
 fn undecided(ticket: &Ticket) -> String {
     match &ticket.escalation {
         Some(found) => format!(
-            "{}\n{}",
+            "{}: {}",
             crate::narrate::reason(&found.reason),
             found.evidence
         ),
@@ -214,7 +217,8 @@ mod tests {
             (Severity::High, Outcome::Approved),
             (Severity::Medium, Outcome::ChangesRequested),
         ] {
-            let policy = policy(&Policy::default(), vec![linter()], Some(fail_on));
+            let careful = Policy::preset("careful").unwrap();
+            let policy = policy(&careful, vec![linter()], Some(fail_on));
             let ticket = reviewed(&checked(&begin(&policy), &policy), &policy, &medium());
             assert_eq!(outcome(&ticket), wanted);
         }

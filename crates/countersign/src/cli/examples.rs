@@ -52,6 +52,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("ticket show", &["countersign ticket show T-7"]),
     (
+        "ticket diff",
+        &[
+            "countersign ticket diff T-7",
+            "countersign ticket diff T-7 --round 1",
+        ],
+    ),
+    (
         "ticket resubmit",
         &["git switch countersign/T-7   (mend it, commit it)   countersign ticket resubmit T-7"],
     ),
@@ -95,6 +102,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "countersign log --transcript T-7 --round 2 --role review",
         ],
     ),
+    ("watch", &["countersign watch"]),
     ("escalation list", &["countersign escalation list"]),
     ("escalation show", &["countersign escalation show T-7"]),
     (

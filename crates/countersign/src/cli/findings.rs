@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use findings::score::claim_word;
 use findings::write::location;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Desktop;
 use super::out::{columns, raw};
@@ -79,13 +79,8 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
 fn parse(files: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
     let parsed = operation::parse(&desktop.directory, files)?;
     if desktop.out.json {
-        match parsed.as_slice() {
-            [one] => desktop.out.answer(&operation::as_json(one)),
-            several => raw(&format!(
-                "{}\n",
-                json!(several.iter().map(operation::as_json).collect::<Vec<_>>())
-            )),
-        }
+        let reviews: Vec<Value> = parsed.iter().map(operation::as_json).collect();
+        desktop.out.answer(&json!({"reviews": reviews}));
         return Ok(Exit::Done);
     }
     for one in &parsed {

@@ -98,8 +98,11 @@ fn agreed(proposal: &Proposal, desktop: &Desktop) -> Result<bool, Failure> {
         ))
         .hint("write it with --yes, or look at it with --print"));
     }
-    desktop.out.line("");
-    for line in proposal.text.lines() {
+    desktop.out.line(format!(
+        "\n{NAME} would say (with comments; `countersign init --print` shows them):"
+    ));
+    let said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    for line in proposal.text.lines().filter(said) {
         desktop.out.line(format!("  {line}"));
     }
     desktop.out.line("");

@@ -140,13 +140,22 @@ pub fn raw(text: &str) {
 }
 
 /// Help and version are answers; everything else about the words is a usage error.
-pub fn usage(error: &clap::Error) -> Exit {
-    let _ = error.print();
-    if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Done
+pub fn usage(error: &clap::Error, json: bool) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Done;
     }
+    if json {
+        let text = error.to_string();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let first = lines.next().unwrap_or_default();
+        let failure = Failure::usage(first.trim_start_matches("error: "));
+        let failure = lines.fold(failure, |failure, line| failure.hint(line.trim()));
+        Out::new(true).failure(&failure);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
 }
 
 /// Columns of equal width, the last one free.

@@ -168,9 +168,15 @@ fn tell(desktop: &Desktop, progress: &Progress<'_>) {
         Progress::Begins { seats } => desktop
             .out
             .aside(format!("reviewing with {}", seats.join(", "))),
+        // Who looks at nothing is no news.
+        Progress::Looked(looked) if looked.usage.wall_ms == 0 => {}
         Progress::Looked(looked) => desktop.out.aside(format!(
-            "  {} has ended after {:.1} s",
-            looked.who,
+            "  {} after {:.1} s",
+            if looked.seat == "check" {
+                "checks ended"
+            } else {
+                &looked.who
+            },
             f64::from(u32::try_from(looked.usage.wall_ms).unwrap_or(u32::MAX)) / 1000.0
         )),
     }

@@ -298,6 +298,17 @@ fn setup(written: file::Setup) -> Result<Setup, Failure> {
     Ok(setup)
 }
 
+/// How many, and the first few of them.
+fn listed(files: &[String]) -> String {
+    let shown: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
+    let more = if files.len() > shown.len() { "…" } else { "" };
+    format!(
+        "{} uncommitted file(s) ({}{more})",
+        files.len(),
+        shown.join(", ")
+    )
+}
+
 /// What lies uncommitted is not part of a run; where the run would have to move it, it does not start.
 async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option<String>, Failure> {
     if let Some(operation) = git.unfinished() {
@@ -317,18 +328,15 @@ async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option
     if dirty.is_empty() {
         return Ok(None);
     }
-    let shown: Vec<&str> = dirty.iter().take(3).map(String::as_str).collect();
-    let files = format!(
-        "{} uncommitted file(s) ({}…)",
-        dirty.len(),
-        shown.join(", ")
-    );
+    let files = listed(&dirty);
     let on_base = git
         .own_branch()
         .await
         .map_err(Failure::error)?
         .is_some_and(|branch| branch == base);
-    if on_base && written.policy.land != Land::Branch {
+    let changed = git.changed().await.map_err(Failure::error)?;
+    if on_base && !changed.is_empty() && written.policy.land != Land::Branch {
+        let files = listed(&changed);
         return Err(Failure::usage(format!(
             "your work tree is on {base} and has {files}; landing would have to move them"
         ))

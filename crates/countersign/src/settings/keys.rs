@@ -434,10 +434,17 @@ pub const SENTENCES: &[(&str, &str)] = &[
     ("epic.id", "Your own name for the epic."),
     ("epic.title", "What all of it together is for."),
     ("epic.base", "The branch that all tickets land on."),
-    ("epic.gate", "none: nobody signs the whole at its end."),
+    (
+        "epic.gate",
+        "person: somebody signs the whole at its end; none: nobody does.",
+    ),
     (
         "epic.coordination",
         "What every ticket must keep; every reviewer checks it.",
+    ),
+    (
+        "epic.coordination_requirements",
+        "The same as coordination, in sections of your own.",
     ),
     ("epic.tickets", "The tickets, in any order."),
 ];

@@ -68,8 +68,9 @@ fn epic() -> Value {
             "id": {"type": "string"},
             "title": {"type": "string"},
             "base": {"type": "string"},
-            "gate": {"enum": ["none", false, true]},
+            "gate": {"enum": ["person", "none", true, false]},
             "coordination": {"type": ["array", "object", "string"]},
+            "coordination_requirements": {"type": ["array", "object", "string"]},
             "tickets": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, one]}},
         },
     })

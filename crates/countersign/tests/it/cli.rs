@@ -8,6 +8,7 @@
 
 mod agent;
 mod bad_input;
+mod bad_place;
 mod bad_store;
 mod config;
 mod hook;

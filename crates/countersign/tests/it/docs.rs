@@ -1,7 +1,9 @@
 //! What is written for people stays true: schemas, reference, and every command of the documents.
 //! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes what is generated anew.
 
+mod console;
 mod gates;
+mod json;
 mod reference;
 mod schema;
 

@@ -45,8 +45,10 @@ impl Repository {
 
     async fn catch_up_at(&self, place: &Place, old: &Oid, new: &Oid) -> Result<(), Error> {
         let versions = self.versions(old, new).await?;
+        let changed = self.changed_at(place).await?;
         for path in self.dirty_at(place).await? {
-            if !self.is_one_of(place, &path, versions.get(&path)).await? {
+            let beside_it = !changed.contains(&path) && !touches(&versions, &path);
+            if !beside_it && !self.is_one_of(place, &path, versions.get(&path)).await? {
                 return Ok(());
             }
         }
@@ -108,6 +110,13 @@ impl Repository {
         let name = crate::hash::short(branch.as_bytes());
         self.common.join("countersign-landing").join(name)
     }
+}
+
+/// Whether a path is one of these, or is above or below one.
+fn touches(versions: &Versions, path: &str) -> bool {
+    let path = Path::new(path);
+    let mut known = versions.keys().map(Path::new);
+    known.any(|one| one.starts_with(path) || path.starts_with(one))
 }
 
 /// Whether any process that we may look at has the file open.

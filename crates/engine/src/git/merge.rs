@@ -161,9 +161,10 @@ impl Repository {
         if let Some(what) = super::state::unfinished_in(&place.git_dir) {
             return Ok(Some(format!("a {what} waits to be finished there")));
         }
-        let dirty = self.dirty_at(place).await?;
-        if let Some(first) = dirty.first() {
-            let more = dirty.len() - 1;
+        // New files are in the way only where the commit has one of the same name; see below.
+        let changed = self.changed_at(place).await?;
+        if let Some(first) = changed.first() {
+            let more = changed.len() - 1;
             return Ok(Some(format!(
                 "{first} and {more} more files there are not committed"
             )));

@@ -33,6 +33,14 @@ impl Repository {
         }
     }
 
+    /// The same without files that git does not know.
+    pub async fn changed(&self) -> Result<Vec<String>, Error> {
+        match &self.own {
+            Some(own) => self.changed_at(own).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The branch that the person's own work tree is on, if it is on one.
     pub async fn own_branch(&self) -> Result<Option<String>, Error> {
         match &self.own {
@@ -89,9 +97,25 @@ impl Repository {
         Ok(Head { branch, commit })
     }
 
+    pub(super) async fn dirty_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+        let entries = self.status_at(place).await?;
+        Ok(entries.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// What differs from HEAD among the files that git knows: new ones are nobody's change.
+    pub(super) async fn changed_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+        let entries = self.status_at(place).await?.into_iter();
+        Ok(entries
+            .filter(|(_, new)| !new)
+            .map(|(path, _)| path)
+            .collect())
+    }
+
+    /// Every path that differs from HEAD, and whether git does not know it.
+    ///
     /// Submodules are compared by commit only: looking inside one would run git
     /// there, with whatever configuration it has.
-    pub(super) async fn dirty_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+    async fn status_at(&self, place: &Place) -> Result<Vec<(String, bool)>, Error> {
         self.refuse_commands(Some(place)).await?;
         let args = [
             "status",
@@ -104,8 +128,7 @@ impl Repository {
         let entries = self.git_at(place).args(args).fields().await?;
         Ok(entries
             .iter()
-            .filter_map(|entry| entry.get(3..))
-            .map(str::to_owned)
+            .filter_map(|entry| Some((entry.get(3..)?.to_owned(), entry.starts_with("??"))))
             .collect())
     }
 }

@@ -14,11 +14,12 @@ const HEAD: &str = "\
 ";
 
 const POLICY: &str = "
-# When a change is approved, and what becomes of it. The defaults are shown; take away the # to change one.
+# When a change is approved, and what becomes of it. The defaults are shown; take away the # to
+# change one.
 [policy]
 # max_rounds = 3                    # verdicts before a person is asked (1 to 5)
 # must_fix = [\"critical\", \"high\"]   # findings of these severities hold a change up
-# land = \"merge\"                    # or \"branch\": leave the proven branch alone; or \"queue\": prove several together
+# land = \"merge\"                    # or \"branch\": it stays there; or \"queue\": proven with others
 # protected = [\".github/**\"]        # paths that reviewers are told to look at twice
 # isolation = \"enforced\"            # agents run in a sandbox, or not at all
 
@@ -28,8 +29,8 @@ const POLICY: &str = "
 # [policy.budget.day]
 # usd_micros = 50000000             # fifty for a day, over all tickets
 
-# A linter in a reviewer's seat: what it prints (SARIF, JSON, text) is read as findings. Seats that are
-# written here take the place of the one that is there by itself, so the first names the agent's.
+# A linter in a reviewer's seat: what it prints (SARIF, JSON, text) is read as findings. Seats that
+# are written here take the place of the one that is there by itself, so the first is the agent's.
 # [[policy.reviewers]]
 # name = \"reviewer\"
 # [[policy.reviewers]]
@@ -53,8 +54,8 @@ fn agents(proposal: &Proposal) -> String {
         quoted(&proposal.base)
     );
     out.push_str(
-        "\n# Who builds, and who reviews: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor\n\
-         # (with a model: \"claude@MODEL\"), \"command:PROGRAM ARGS\" for a program of your own, \"acp:PROGRAM\".\n\
+        "\n# Who builds, and who reviews: claude, codex, gemini, opencode, copilot, goose, qwen, aider,\n\
+         # cursor (with a model: \"claude@MODEL\"), \"command:PROGRAM ARGS\" for your own, \"acp:PROGRAM\".\n\
          # The reviewer starts afresh and sees only the change; best is another model than the builder's.\n",
     );
     for (role, agent, usual) in [
@@ -153,6 +154,8 @@ mod tests {
         for detected in [Detected::default(), node] {
             let text = text(&proposal(detected));
             assert_eq!(trouble::find(&text), [], "{text}");
+            let long = text.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(long, None);
             let awake = awake(&text);
             assert!(awake.contains("\nmax_rounds = 3"), "{awake}");
             assert_eq!(trouble::find(&awake), [], "{awake}");

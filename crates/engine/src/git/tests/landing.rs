@@ -236,3 +236,42 @@ async fn a_work_tree_with_a_persons_own_work_is_left_as_it_is() {
     ground.repository.catch_up("main").await.unwrap();
     assert!(!ground.repo().join("x").exists());
 }
+
+#[tokio::test]
+async fn a_persons_new_files_beside_the_change_hold_nothing_up() {
+    for killed in [false, true] {
+        let ground = Ground::new().await;
+        let head = ground.change("t1", "x", "x\n").await;
+        let old = ground.main().await;
+        let new = ground.clean(&head, How::Merge).await;
+        write(&ground.repo().join("notes.txt"), "mine\n");
+        if killed {
+            ground.repository.note_landing("main", &old, &new).unwrap();
+            ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
+            ground.repository.catch_up("main").await.unwrap();
+        } else {
+            let landed = ground.repository.land("main", &new, &old).await.unwrap();
+            assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+        }
+        let text = |name: &str| fs::read_to_string(ground.repo().join(name)).unwrap();
+        assert_eq!(
+            (text("x").as_str(), text("notes.txt").as_str()),
+            ("x\n", "mine\n")
+        );
+        assert_eq!(ground.git(&["status", "--porcelain"]), "?? notes.txt");
+    }
+}
+
+#[tokio::test]
+async fn a_new_file_where_a_killed_landing_wants_a_directory_is_kept() {
+    let ground = Ground::new().await;
+    let head = ground.change("t1", "d/x", "x\n").await;
+    let old = ground.main().await;
+    let new = ground.clean(&head, How::Merge).await;
+    ground.repository.note_landing("main", &old, &new).unwrap();
+    ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
+    write(&ground.repo().join("d"), "mine\n");
+    ground.repository.catch_up("main").await.unwrap();
+    let kept = fs::read_to_string(ground.repo().join("d")).unwrap();
+    assert_eq!(kept, "mine\n");
+}
