@@ -54,6 +54,26 @@ impl Out {
         }
     }
 
+    /// Whether somebody still reads: false once the other end of a pipe is closed.
+    #[expect(
+        clippy::unused_self,
+        reason = "whoever writes to it asks it; that there is one output is its own matter"
+    )]
+    pub fn is_heard(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let stdout = std::io::stdout();
+        let mut ends = [PollFd::new(&stdout, PollFlags::OUT)];
+        let at_once = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        match poll(&mut ends, Some(&at_once)) {
+            Ok(_) => !ends.iter().any(|end| end.revents().intersects(gone)),
+            Err(_) => true,
+        }
+    }
+
     /// The answer for programs: an object with `version`, and the value's own fields.
     pub fn answer(&self, value: &impl Serialize) {
         if !self.json {

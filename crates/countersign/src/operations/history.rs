@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow::narrate::{Sentence, narrate};
+use flow::narrate::{Mood, Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
 use serde::Serialize;
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
@@ -23,27 +23,77 @@ pub struct Line {
     pub event: String,
     pub activity: String,
     pub text: String,
+    #[serde(skip)]
+    pub mood: Mood,
 }
 
-/// A ticket's whole story, or everybody's since a place in the log.
+/// Up to this many tickets are followed at a time; others are read from their beginning again.
+const FOLLOWED_MAX: usize = 256;
+
+/// A ticket's story, or everybody's, since a place in the log.
 pub async fn log(
     office: &Office,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
 ) -> Result<Vec<Line>, Failure> {
-    let query = EventQuery {
-        ticket: ticket.cloned(),
-        after,
-        most,
-    };
-    let events = office.desk.store.events(&query).await?;
-    let mut tellers: BTreeMap<TicketId, Teller> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for event in events {
-        lines.extend(tell(office, &mut tellers, &event).await?);
+    let told = Follower::default()
+        .read(office, ticket, after, most)
+        .await?;
+    Ok(told.lines)
+}
+
+/// The newest part of the story.
+pub async fn latest(
+    office: &Office,
+    ticket: Option<&TicketId>,
+    most: u32,
+) -> Result<Vec<Line>, Failure> {
+    let events = office.desk.store.latest(ticket, most).await?;
+    Ok(Follower::default().tell(office, &events).await?.lines)
+}
+
+/// Reads on in the log, and remembers the tickets it has told of.
+#[derive(Debug, Default)]
+pub struct Follower {
+    tellers: BTreeMap<TicketId, Teller>,
+}
+
+/// A part of the log, and where it ends; nowhere where there was nothing.
+#[derive(Debug)]
+pub struct Told {
+    pub lines: Vec<Line>,
+    pub end: Option<Cursor>,
+}
+
+impl Follower {
+    pub async fn read(
+        &mut self,
+        office: &Office,
+        ticket: Option<&TicketId>,
+        after: Cursor,
+        most: u32,
+    ) -> Result<Told, Failure> {
+        let query = EventQuery {
+            ticket: ticket.cloned(),
+            after,
+            most,
+        };
+        let events = office.desk.store.events(&query).await?;
+        self.tell(office, &events).await
     }
-    Ok(lines)
+
+    async fn tell(&mut self, office: &Office, events: &[StoredEvent]) -> Result<Told, Failure> {
+        let mut lines = Vec::new();
+        for event in events {
+            if self.tellers.len() >= FOLLOWED_MAX {
+                self.tellers.clear();
+            }
+            lines.extend(tell(office, &mut self.tellers, event).await?);
+        }
+        let end = events.last().map(|event| event.cursor);
+        Ok(Told { lines, end })
+    }
 }
 
 /// Follows one ticket through its events, so that each can be told with what it came to.
@@ -153,6 +203,7 @@ async fn tell(
         event: stored.name.clone(),
         activity: activity.to_owned(),
         text,
+        mood: Mood::Plain,
     };
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
@@ -177,7 +228,10 @@ async fn tell(
         .unwrap_or_default();
     Ok(story
         .into_iter()
-        .map(|sentence| line(sentence.activity, sentence.text))
+        .map(|sentence| Line {
+            mood: sentence.mood,
+            ..line(sentence.activity, sentence.text)
+        })
         .collect())
 }
 

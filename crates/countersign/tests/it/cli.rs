@@ -8,4 +8,5 @@
 
 mod bad_input;
 mod bad_store;
+mod terminals;
 mod verbs;

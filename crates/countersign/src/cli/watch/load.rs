@@ -6,7 +6,7 @@ use tokio::sync::mpsc::Sender;
 use super::model::settle::Decision;
 use super::model::{Asked, Happened, PAGE, Want};
 use crate::failure::Failure;
-use crate::operations::{Cursor, Office, diff, escalations, history, overview};
+use crate::operations::{Office, diff, escalations, history, overview};
 use crate::settings::Surroundings;
 
 /// How much of a ticket's story is shown.
@@ -48,7 +48,7 @@ pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
             Happened::Diff(id, Box::new(changes))
         }
         Want::Log(id) => {
-            let lines = history::log(office, Some(&id), Cursor::default(), STORY_MAX).await?;
+            let lines = history::latest(office, Some(&id), STORY_MAX).await?;
             Happened::Log(id, lines)
         }
         Want::Settle(id, decision) => {

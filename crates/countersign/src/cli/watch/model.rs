@@ -56,6 +56,8 @@ pub struct List {
     pub at: usize,
     /// Where the choice goes when the page that was asked for is there.
     pub land_at_end: bool,
+    /// Enter was faster than the page.
+    pub open_when_read: bool,
 }
 
 impl List {
@@ -136,7 +138,7 @@ impl View {
                 self.overview = *overview;
                 self.loaded = true;
             }
-            Happened::Page(asked, page) => self.take_page(asked, page),
+            Happened::Page(asked, page) => return self.take_page(asked, page),
             Happened::Ticket(stored, waiting) => return self.take_ticket(*stored, waiting),
             Happened::Diff(id, changes) => {
                 if let Some(opened) = self.on(&id) {
@@ -160,18 +162,14 @@ impl View {
     }
 
     /// A page that nobody waits for any more is left.
-    fn take_page(&mut self, asked: Asked, page: Paged<TicketRow>) {
+    fn take_page(&mut self, asked: Asked, page: Paged<TicketRow>) -> Vec<Want> {
         if asked != self.asked() {
-            return;
+            return Vec::new();
         }
         let chosen = self.list.chosen().map(|row| row.number);
         self.list.rows = page.items;
         self.list.next = page.next;
         let last = self.list.rows.len().saturating_sub(1);
-        if std::mem::take(&mut self.list.land_at_end) {
-            self.list.at = last;
-            return;
-        }
         // The choice stays on its ticket where that is still there.
         let again = self
             .list
@@ -179,6 +177,13 @@ impl View {
             .iter()
             .position(|row| Some(row.number) == chosen);
         self.list.at = again.unwrap_or(self.list.at).min(last);
+        if std::mem::take(&mut self.list.land_at_end) {
+            self.list.at = last;
+        }
+        match self.list.chosen().map(|row| row.id.clone()) {
+            Some(id) if std::mem::take(&mut self.list.open_when_read) => self.open(id),
+            Some(_) | None => Vec::new(),
+        }
     }
 
     fn take_ticket(&mut self, stored: Stored, waiting: Option<Waiting>) -> Vec<Want> {
@@ -298,12 +303,15 @@ impl View {
             KeyCode::PageUp => self.up(page),
             KeyCode::Home | KeyCode::Char('g') => self.first(),
             KeyCode::End | KeyCode::Char('G') => self.down(usize::MAX),
-            KeyCode::Enter => match self.list.chosen() {
-                Some(row) => self.open(row.id.clone()),
-                None => Vec::new(),
-            },
+            KeyCode::Enter => self.enter(),
             _ => Vec::new(),
         }
+    }
+
+    fn enter(&mut self) -> Vec<Want> {
+        let chosen = self.list.chosen().map(|row| row.id.clone());
+        self.list.open_when_read = chosen.is_none();
+        chosen.map(|id| self.open(id)).unwrap_or_default()
     }
 
     fn to(&mut self, screen: Screen) -> Vec<Want> {

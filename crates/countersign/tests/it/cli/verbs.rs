@@ -477,7 +477,8 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
             $0.30 spent: $0.30 a ticket, $0.10 a round, nothing landed yet
 
             waiting for a person
-              greet  Greet by name  after 3 rounds, must-fix findings remain
+              greet  Greet by name
+                after 3 rounds, must-fix findings remain
                 countersign escalation show greet
         "#]],
     );

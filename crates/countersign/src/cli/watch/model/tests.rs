@@ -602,6 +602,21 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
 }
 
 #[test]
+fn enter_may_be_faster_than_the_page() {
+    let mut view = view();
+    press(&mut view, "2\n");
+    let asked = Asked {
+        group: Group::ForYou,
+        after: None,
+    };
+    let page = paged(vec![row(400, Stage::Escalated, "Greet by name")], None);
+    assert_eq!(
+        view.turn(Happened::Page(asked, page)),
+        [Want::Ticket(id("T-400"))]
+    );
+}
+
+#[test]
 fn an_answer_to_an_older_question_is_left() {
     let mut view = view();
     press(&mut view, "2");
