@@ -16,6 +16,7 @@ pub mod history;
 pub mod house_rules;
 pub mod insights;
 pub mod overview;
+pub mod plans;
 pub mod project;
 pub mod run;
 pub mod tickets;

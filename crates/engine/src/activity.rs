@@ -83,6 +83,11 @@ impl Observer {
         self.tell(Sign::Began, "");
     }
 
+    /// What the agent has told of its spending so far.
+    pub fn usage(&self) -> Usage {
+        self.pattern.usage
+    }
+
     pub fn ended(mut self, how: &str, usage: Usage) {
         self.pattern.usage = usage;
         self.tell(Sign::Ended, how);
@@ -144,9 +149,9 @@ fn read(event: &AgentEvent) -> Option<(Sign, String)> {
         AgentEvent::Denied { tool } => (Sign::Denied, tool.clone()),
         AgentEvent::Spent { model, .. } => (Sign::Spent, model.clone().unwrap_or_default()),
         AgentEvent::OutOfQuota { .. } => (Sign::Troubled, "out of quota".to_owned()),
-        AgentEvent::Barred { message } | AgentEvent::Failed { message } => {
-            (Sign::Troubled, message.clone())
-        }
+        AgentEvent::Barred { message }
+        | AgentEvent::OverBudget { message }
+        | AgentEvent::Failed { message } => (Sign::Troubled, message.clone()),
         AgentEvent::Turned { .. } | AgentEvent::Finished => return None,
     })
 }

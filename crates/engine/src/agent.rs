@@ -122,6 +122,8 @@ pub struct Assignment {
     /// What it may put on the disk.
     pub allotment: Option<Allotment>,
     pub model: Option<String>,
+    /// What it may cost, in millionths of a dollar; told to those that mind it themselves.
+    pub usd_micros_max: Option<u64>,
     /// The session to go on in, where the agent can and has one.
     pub session: Option<Session>,
     /// What it may see and touch; without one, all that we may.

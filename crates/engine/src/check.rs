@@ -37,6 +37,8 @@ pub struct Ground<'a> {
     pub env: &'a [(OsString, OsString)],
     /// Where the output is kept.
     pub output: &'a Path,
+    /// How much of it is kept.
+    pub output_bytes_max: u64,
     /// What it may put on the disk.
     pub allotment: Option<Allotment>,
     /// What it may see and touch; without one, all that we may.
@@ -88,6 +90,7 @@ pub async fn run(
         limits: Limits {
             wall: check.time_limit,
             idle: check.time_limit,
+            output_bytes: ground.output_bytes_max,
             ..Limits::default()
         },
         allotment: ground.allotment,
@@ -189,6 +192,7 @@ mod tests {
             dir: dir.path(),
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
             output: &dir.path().join("output"),
+            output_bytes_max: 1 << 20,
             allotment: None,
             confinement: None,
         };

@@ -5,7 +5,9 @@ mod agents;
 mod build;
 mod check;
 mod fault;
+mod ground;
 mod merge;
+mod purse;
 pub mod queue;
 mod review;
 mod room;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::{Failure, Lease};
+use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
@@ -78,6 +81,11 @@ impl Held<'_> {
             at: (desk.clock)(),
         };
         Observer::new(pattern, desk.clock, desk.witness.clone())
+    }
+
+    /// What a run may use up of the budget.
+    fn left(&self) -> Caps {
+        flow::left(self.ticket, &self.shop.project.policy)
     }
 
     /// What a run that works in these directories may put there.

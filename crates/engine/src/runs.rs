@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flow::Time;
+use flow::usage::Caps;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Usage;
@@ -26,6 +27,9 @@ pub struct Run {
     /// Whose output the transcript is.
     pub format: String,
     pub started: Time,
+    /// What it may use up, where the budget says so.
+    #[serde(skip_serializing_if = "is_unbounded")]
+    pub budget: Caps,
     /// None while it goes on, or where nobody saw its end.
     pub ended: Option<Ended>,
 }
@@ -51,6 +55,10 @@ pub struct Found {
     pub job: u32,
     pub try_number: u64,
     pub transcript: PathBuf,
+}
+
+fn is_unbounded(caps: &Caps) -> bool {
+    *caps == Caps::default()
 }
 
 pub fn write(dir: &Path, run: &Run) -> io::Result<()> {

@@ -184,14 +184,22 @@ pub fn written(id: &str, title: &str, sum: &Completion) -> String {
     out
 }
 
-/// What would be done, in 004's form: one line for each agent that would be started.
-pub fn rehearsal(id: &TicketId, max_rounds: u32) -> Vec<String> {
+/// What would be done, in 004's form: one line for each agent that would be started. Reviewers
+/// are told apart where there are several.
+pub fn rehearsal(id: &TicketId, max_rounds: u32, seats: &[String]) -> Vec<String> {
     let would = |who: &str, round: u32| {
         format!("[DRY-RUN] Would spawn epic-{who} for Story {id} round {round}")
     };
     let mut lines = vec![format!("[DRY-RUN] Would spawn epic-builder for Story {id}")];
     for round in 1..=max_rounds {
-        lines.push(would("reviewer", round));
+        for seat in seats {
+            let several = if seats.len() > 1 {
+                format!(" ({})", findings::one_line(seat))
+            } else {
+                String::new()
+            };
+            lines.push(would("reviewer", round) + &several);
+        }
         if round < max_rounds {
             lines.push(would("fixer", round));
         }

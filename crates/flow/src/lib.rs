@@ -24,7 +24,7 @@ pub mod time;
 pub mod usage;
 pub mod verdict;
 
-pub use advance::{Refused, Step, advance, choices, open, over_day, replay, stand_in};
+pub use advance::{Refused, Step, advance, choices, left, open, over_day, replay, stand_in};
 pub use event::{Actor, Event, Role, What};
 pub use job::{Effect, NewJob, Task};
 pub use policy::Policy;

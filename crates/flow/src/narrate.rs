@@ -157,7 +157,10 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         }
         What::Conflicted { files, .. } => bad(
             "conflicted",
-            format!("conflicts with the base: {}", files.join(", ")),
+            match files.as_slice() {
+                [] => "the base it stands on is gone".to_owned(),
+                files => format!("conflicts with the base: {}", files.join(", ")),
+            },
         ),
         What::WentStale { why, submission } => bad(
             "went_stale",

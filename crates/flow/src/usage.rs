@@ -53,6 +53,33 @@ impl Caps {
     }
 }
 
+impl Caps {
+    /// What remains of them; nothing, where more than all is used.
+    #[must_use]
+    pub fn less(self, used: Usage) -> Self {
+        let rest = |cap: Option<u64>, used: u64| cap.map(|cap| cap.saturating_sub(used));
+        Self {
+            usd_micros: rest(self.usd_micros, used.usd_micros),
+            tokens: rest(self.tokens, used.tokens),
+            wall_secs: rest(self.wall_secs, used.wall_ms / 1000),
+        }
+    }
+
+    /// The tighter of both, limit by limit.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let tighter = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            usd_micros: tighter(self.usd_micros, other.usd_micros),
+            tokens: tighter(self.tokens, other.tokens),
+            wall_secs: tighter(self.wall_secs, other.wall_secs),
+        }
+    }
+}
+
 /// Hard limits by scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -1,8 +1,9 @@
 //! `countersign epic …`, and the epic's part of `countersign run`
 
 use engine::process::Stop;
+use flow::TicketId;
 use flow::epic::{Standing, rehearsal, written};
-use flow::{Policy, TicketId};
+use flow::policy::Land;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::story::Telling;
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::epics::{self, Looked};
+use crate::operations::plans::Plan;
 use crate::settings::epic_file::{self, EpicFile};
 use crate::settings::read_bounded;
 
@@ -86,7 +88,10 @@ fn words(epic: &Looked) -> String {
 /// The report, and how the program ends.
 pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
     let (exit, next) = match &epic.standing {
-        Standing::Goes { .. } => (Exit::Interrupted, None),
+        Standing::Goes { .. } => (
+            Exit::Interrupted,
+            Some("run the epic's file again; it goes on from here".to_owned()),
+        ),
         Standing::Stopped { .. } | Standing::Incomplete { .. } => (Exit::Failed, None),
         Standing::Waits { tickets } => (
             Exit::Escalated,
@@ -131,22 +136,56 @@ pub fn file(desktop: &Desktop, words: &str) -> Result<Option<EpicFile>, Failure>
 /// What would be done, in the order in which it would begin; nothing is.
 pub fn rehearse(
     tickets: &[(TicketId, BTreeSet<TicketId>)],
-    policy: &Policy,
+    plan: &Plan,
     desktop: &Desktop,
 ) -> Result<Exit, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
     let order = flow::graph::order(&graph).map_err(Failure::usage)?;
-    let lines: Vec<String> = order
+    let seats: Vec<String> = plan.reviewers.iter().map(|one| one.seat.clone()).collect();
+    let mut lines: Vec<String> = order
         .iter()
-        .flat_map(|id| rehearsal(id, policy.max_rounds))
+        .flat_map(|id| rehearsal(id, plan.max_rounds, &seats))
         .collect();
+    lines.extend(crew_and_end(plan));
     for line in &lines {
         desktop.out.line(line);
     }
     desktop
         .out
-        .answer(&serde_json::json!({"dry_run": lines, "order": order}));
+        .answer(&serde_json::json!({"dry_run": lines, "order": order, "plan": plan}));
     Ok(Exit::Done)
+}
+
+/// By whom, under which checks, and to what end: as the project's settings have it.
+fn crew_and_end(plan: &Plan) -> Vec<String> {
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "nobody named".to_owned());
+    let seats = plan.reviewers.iter();
+    let seats: Vec<String> = seats
+        .map(|one| format!("{} {}", one.seat, name(&one.by)))
+        .collect();
+    let land = match plan.land {
+        Land::Branch => "leave each on its branch".to_owned(),
+        Land::Merge => format!("merge each into {}", plan.base),
+        Land::Queue => format!("land on {} by the queue", plan.base),
+    };
+    let none = |list: String| {
+        if list.is_empty() {
+            "none".to_owned()
+        } else {
+            list
+        }
+    };
+    let remarks = plan.remarks.iter().map(|remark| format!("note: {remark}"));
+    [
+        format!("[DRY-RUN] Builder: {}", name(&plan.builder)),
+        format!("[DRY-RUN] Reviewers: {}", none(seats.join(", "))),
+        format!("[DRY-RUN] Verifier: {}", name(&plan.verifier)),
+        format!("[DRY-RUN] Checks: {}", none(plan.checks.join(", "))),
+        format!("[DRY-RUN] Would {land}"),
+    ]
+    .into_iter()
+    .chain(remarks)
+    .collect()
 }
 
 /// Enters the epic and works on it until a person is needed or all is done.

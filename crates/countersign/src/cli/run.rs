@@ -7,14 +7,14 @@ use engine::workshop::Workshop;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
-use flow::{Policy, Stage, Ticket, TicketId};
+use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
 use super::story::{Form, Telling, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, escalations, forecasts, run};
+use crate::operations::{Office, escalations, forecasts, plans, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -88,24 +88,12 @@ A ticket file:
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let epic = epic::file(desktop, &args.ticket)?;
+    let asked = asked(&args, epic.as_ref());
     if args.dry_run {
-        return rehearse(&args, epic.as_ref(), desktop);
+        return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
     }
     let desktop = &desktop.answering(args.progress == Form::Json);
     let mut office = desktop.office().await?;
-    let asked = Asked {
-        base: args.base.or_else(|| epic.as_ref()?.base.clone()),
-        builder: args.builder,
-        reviewers: args.reviewers,
-        verifier: args.verifier,
-        checks: args.checks,
-        max_rounds: args.max_rounds,
-        land: args.land.map(|landing| match landing {
-            Landing::Branch => Land::Branch,
-            Landing::Merge => Land::Merge,
-            Landing::Queue => Land::Queue,
-        }),
-    };
     let mut telling = tell(&mut office, args.progress, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;
     for remark in &furnished.remarks {
@@ -151,21 +139,41 @@ async fn foretell(
     Ok(())
 }
 
-/// What a run would do, told without a store, a repository or an agent.
-fn rehearse(args: &Args, epic: Option<&EpicFile>, desktop: &Desktop) -> Result<Exit, Failure> {
+fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
+    Asked {
+        base: args.base.clone().or_else(|| epic?.base.clone()),
+        builder: args.builder.clone(),
+        reviewers: args.reviewers.clone(),
+        verifier: args.verifier.clone(),
+        checks: args.checks.clone(),
+        max_rounds: args.max_rounds,
+        land: args.land.map(|landing| match landing {
+            Landing::Branch => Land::Branch,
+            Landing::Merge => Land::Merge,
+            Landing::Queue => Land::Queue,
+        }),
+    }
+}
+
+/// What a run would do, told without a store or an agent.
+async fn rehearse(
+    words: &str,
+    asked: &Asked,
+    epic: Option<&EpicFile>,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
     let tickets = if let Some(file) = epic {
         let tickets = file.tickets.iter();
         tickets
             .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
             .collect()
     } else {
-        let wanted = ticket::wanted(&desktop.directory, &args.ticket)?;
+        let wanted = ticket::wanted(&desktop.directory, words)?;
         let id = wanted.id.unwrap_or_else(|| id_for(&wanted.spec.title));
         vec![(id, wanted.spec.depends_on)]
     };
-    let mut policy = Policy::default();
-    policy.max_rounds = args.max_rounds.unwrap_or(policy.max_rounds);
-    epic::rehearse(&tickets, &policy, desktop)
+    let plan = plans::plan(&desktop.surroundings, &desktop.directory, asked).await?;
+    epic::rehearse(&tickets, &plan, desktop)
 }
 
 /// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::agent::installed::{self, Place};
+use engine::agent::installed::{self, Installed, Place};
 use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
 use engine::process::find_program;
 use engine::workshop::Member;
@@ -158,12 +158,13 @@ impl Finder<'_> {
         agent: &Described,
     ) -> Result<Native, Failure> {
         let place = self.place(cli, agent)?;
-        must_be_new_enough(cli, &place, self.surroundings).await?;
+        let found = must_be_new_enough(cli, &place, self.surroundings).await?;
         let own = cli.variables.iter().copied();
         let files = cli.files.iter().copied();
         Ok(Native {
             name: name.to_owned(),
             cli,
+            minds_money: found.minds_money,
             reads: surroundings_of(&place),
             program: place.program,
             before: place.before,
@@ -223,11 +224,11 @@ async fn must_be_new_enough(
     cli: &Cli,
     place: &Place,
     surroundings: &Surroundings,
-) -> Result<(), Failure> {
+) -> Result<Installed, Failure> {
     let asked = installed::examine(cli, place, &surroundings.path, &surroundings.data_dir).await;
     let found = asked.map_err(Failure::usage)?;
     if found.missing.is_empty() {
-        return Ok(());
+        return Ok(found);
     }
     Err(Failure::usage(format!(
         "{} ({}) at {} is too old, or too new for us: its help has no {}",

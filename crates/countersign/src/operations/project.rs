@@ -44,8 +44,8 @@ pub async fn furnish(
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
-    let (base_branch, written, mut remarks) = settings(office, &git, asked).await?;
-    let mut written = over(written, asked);
+    let (base_branch, mut written, mut remarks) =
+        settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
@@ -133,10 +133,20 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     })
 }
 
+/// The base branch, and what holds there with the flags on top.
+pub async fn settled(
+    surroundings: &Surroundings,
+    git: &Repository,
+    asked: &Asked,
+) -> Result<(String, Written, Vec<String>), Failure> {
+    let (base, written, remarks) = settings(surroundings, git, asked).await?;
+    Ok((base, over(written, asked), remarks))
+}
+
 /// The base branch and what is written: on the base, else in the person's own work tree, else in
 /// the user's file, else nothing.
 async fn settings(
-    office: &Office,
+    surroundings: &Surroundings,
     git: &Repository,
     asked: &Asked,
 ) -> Result<(String, Written, Vec<String>), Failure> {
@@ -165,7 +175,7 @@ async fn settings(
     }
     let written = match written {
         Some(written) => written,
-        None => users_own(&office.surroundings)?.unwrap_or_default(),
+        None => users_own(surroundings)?.unwrap_or_default(),
     };
     git.base(&base).await.map_err(|error| {
         Failure::usage(format!("the base branch {base:?} does not exist: {error}"))

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use engine::agent::{AgentEvent, known};
 use engine::runs::{self, Ended, Found};
 use engine::workshop::Files;
+use flow::usage::Caps;
 use flow::{TicketId, Time};
 use serde::Serialize;
 
@@ -32,6 +33,9 @@ pub struct Transcript {
     pub round: u32,
     pub agent: String,
     pub started: Option<Time>,
+    /// What it might use up, where the budget said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Caps>,
     pub path: PathBuf,
     /// The transcript is longer than what is shown.
     pub cut: bool,
@@ -126,6 +130,7 @@ fn of_run(found: Found, raw: bool) -> Transcript {
         round: found.run.round,
         agent: found.run.agent,
         started: Some(found.run.started),
+        budget: Some(found.run.budget).filter(|caps| *caps != Caps::default()),
         path: found.transcript,
         cut,
         lines,
@@ -141,6 +146,7 @@ fn of_check(path: &Path, name: String, round: u32, raw: bool) -> Transcript {
         round,
         agent: name,
         started: None,
+        budget: None,
         path: path.to_owned(),
         cut,
         lines: as_it_is(&clean),
@@ -210,9 +216,9 @@ fn meaning(event: AgentEvent) -> Option<(Kind, String)> {
         }
         AgentEvent::Used { tool, detail } => Some((Kind::Tool, format!("{tool}: {detail}"))),
         AgentEvent::Denied { tool } => Some((Kind::Denied, tool)),
-        AgentEvent::Barred { message } | AgentEvent::Failed { message } => {
-            Some((Kind::Error, message))
-        }
+        AgentEvent::Barred { message }
+        | AgentEvent::OverBudget { message }
+        | AgentEvent::Failed { message } => Some((Kind::Error, message)),
         AgentEvent::OutOfQuota { .. } => Some((Kind::Error, "out of quota".to_owned())),
         AgentEvent::Started { .. }
         | AgentEvent::Spent { .. }

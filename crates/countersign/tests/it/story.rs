@@ -17,6 +17,7 @@ mod machine;
 mod money;
 mod run;
 mod setup;
+mod stubborn;
 mod unruly;
 
 use crate::support::{Ran, TICKET, World};

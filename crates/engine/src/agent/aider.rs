@@ -21,6 +21,7 @@ pub(super) const CLI: Cli = Cli {
             "--chat-mode",
         ],
     }],
+    money_flag: None,
     files: &[],
     variables: &[
         "ANTHROPIC_API_KEY",

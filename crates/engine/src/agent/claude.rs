@@ -23,6 +23,7 @@ pub(super) const CLI: Cli = Cli {
             "--resume",
         ],
     }],
+    money_flag: Some("--max-budget-usd"),
     files: &[".claude/.credentials.json"],
     variables: &[
         "ANTHROPIC_API_KEY",

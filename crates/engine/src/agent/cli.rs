@@ -24,6 +24,8 @@ pub struct Cli {
     pub log_in: &'static str,
     /// What it must still have; found out before anything starts.
     pub probes: &'static [Probe],
+    /// The flag that takes what a run may cost in dollars, where there may be one.
+    pub money_flag: Option<&'static str>,
     /// Files below the person's home that it needs in its own.
     pub files: &'static [&'static str],
     /// Variables that it is passed, where they are set.
@@ -63,6 +65,8 @@ pub struct Native {
     pub credentials: Vec<(PathBuf, PathBuf)>,
     /// Where the program's own files are.
     pub reads: Vec<PathBuf>,
+    /// Whether its help has the flag for what a run may cost.
+    pub minds_money: bool,
 }
 
 /// What it is passed may be secret.
@@ -76,6 +80,19 @@ impl fmt::Debug for Native {
 }
 
 impl Native {
+    /// The words that keep it to what it may cost. What a person says about it themselves stands.
+    fn money(&self, assignment: &Assignment) -> Vec<OsString> {
+        let Some(flag) = self.cli.money_flag.filter(|_| self.minds_money) else {
+            return Vec::new();
+        };
+        let said = self.extra.iter().any(|word| word == flag);
+        let most = assignment.usd_micros_max.filter(|_| !said);
+        most.map_or_else(Vec::new, |micros| {
+            let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+            vec![flag.into(), dollars.into()]
+        })
+    }
+
     pub(super) fn is_given(&self, variable: &str) -> bool {
         self.env.iter().any(|(name, _)| name == variable)
     }
@@ -97,7 +114,8 @@ impl Adapter for Native {
 
     fn invocation(&self, assignment: &Assignment) -> Invocation {
         let own = (self.cli.invocation)(self, assignment);
-        let args = [self.before.clone(), own.args, self.extra.clone()].concat();
+        let money = self.money(assignment);
+        let args = [self.before.clone(), money, own.args, self.extra.clone()].concat();
         let mut env: Vec<(OsString, OsString)> = QUIET
             .iter()
             .map(|(name, value)| (name.into(), value.into()))

@@ -29,6 +29,7 @@ pub(super) const CLI: Cli = Cli {
             "resume",
         ],
     }],
+    money_flag: None,
     files: &[".codex/auth.json"],
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
     accounts: None,

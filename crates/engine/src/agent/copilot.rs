@@ -26,6 +26,7 @@ pub(super) const CLI: Cli = Cli {
             "--usage-output-file",
         ],
     }],
+    money_flag: None,
     files: &[".copilot/config.json"],
     variables: &[
         "COPILOT_GITHUB_TOKEN",

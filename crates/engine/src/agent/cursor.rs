@@ -17,6 +17,7 @@ pub(super) const CLI: Cli = Cli {
         args: &["--help"],
         flags: &["--print", "--output-format", "--force", "--resume"],
     }],
+    money_flag: None,
     files: &[".config/cursor/auth.json", ".cursor/cli-config.json"],
     variables: &["CURSOR_API_KEY"],
     accounts: None,

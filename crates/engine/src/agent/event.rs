@@ -51,6 +51,10 @@ pub enum AgentEvent {
     Barred {
         message: String,
     },
+    /// It stopped, or was stopped, because it had spent what it might.
+    OverBudget {
+        message: String,
+    },
     Failed {
         message: String,
     },

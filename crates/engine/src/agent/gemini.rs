@@ -23,6 +23,7 @@ pub(super) const CLI: Cli = Cli {
             "--resume",
         ],
     }],
+    money_flag: None,
     files: &[".gemini/oauth_creds.json", ".gemini/google_accounts.json"],
     variables: &[
         "GEMINI_API_KEY",

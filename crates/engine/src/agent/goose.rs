@@ -26,6 +26,7 @@ pub(super) const CLI: Cli = Cli {
             "--resume",
         ],
     }],
+    money_flag: None,
     files: &[".config/goose/config.yaml", ".config/goose/secrets.yaml"],
     variables: &[
         "GOOSE_PROVIDER",

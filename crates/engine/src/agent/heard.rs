@@ -63,7 +63,9 @@ impl Heard {
             AgentEvent::Used { .. } => self.paused = true,
             AgentEvent::Denied { .. } => self.denials += 1,
             AgentEvent::Turned { turns } => self.turns = Some(*turns),
-            AgentEvent::OutOfQuota { .. } | AgentEvent::Barred { .. } => {
+            AgentEvent::OutOfQuota { .. }
+            | AgentEvent::Barred { .. }
+            | AgentEvent::OverBudget { .. } => {
                 self.trouble = Some(event.clone());
             }
             AgentEvent::Failed { .. } => {

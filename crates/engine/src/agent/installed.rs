@@ -28,6 +28,9 @@ pub struct Installed {
     pub version: String,
     /// Flags that its help does not have.
     pub missing: Vec<String>,
+    /// Whether it has the flag for what a run may cost.
+    #[serde(default)]
+    pub minds_money: bool,
 }
 
 /// Asks the program, unless the same build was asked before. `data_dir` keeps the answers.
@@ -51,10 +54,12 @@ pub async fn examine(
     let mut found = Installed {
         version: first_line(&ask(place, &["--version"], path, &home).await?),
         missing: Vec::new(),
+        minds_money: false,
     };
     for probe in cli.probes {
         let help = ask(place, probe.args, path, &home).await?;
         let absent = probe.flags.iter().filter(|flag| !has(&help, flag));
+        found.minds_money |= cli.money_flag.is_some_and(|flag| has(&help, flag));
         found.missing.extend(absent.map(|flag| (*flag).to_owned()));
     }
     if let Ok(text) = serde_json::to_vec(&found) {
@@ -131,10 +136,11 @@ fn key(cli: &Cli, place: &Place) -> String {
     let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let size = meta.map(|meta| meta.len());
     let text = format!(
-        "{} {:?} {changed:?} {size:?} {:?}",
+        "{} {:?} {changed:?} {size:?} {:?} {:?}",
         real.display(),
         place.before,
-        cli.probes
+        cli.probes,
+        cli.money_flag
     );
     hash::short(text.as_bytes())
 }

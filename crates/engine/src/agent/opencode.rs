@@ -18,6 +18,7 @@ pub(super) const CLI: Cli = Cli {
         args: &["run", "--help"],
         flags: &["--format", "--model", "--session", "--pure"],
     }],
+    money_flag: None,
     files: &[".local/share/opencode/auth.json"],
     variables: &[
         "ANTHROPIC_API_KEY",

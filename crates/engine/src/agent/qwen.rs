@@ -20,6 +20,7 @@ pub(super) const CLI: Cli = Cli {
             "--resume",
         ],
     }],
+    money_flag: None,
     files: &[".qwen/oauth_creds.json"],
     variables: &[
         "OPENAI_API_KEY",

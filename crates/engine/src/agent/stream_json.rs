@@ -120,7 +120,10 @@ fn result(value: &Value) -> Vec<AgentEvent> {
             .chain(value.pointer("/error/message").and_then(Value::as_str))
             .collect();
         let message = said.unwrap_or_else(|| errors.join("\n"));
-        events.push(failure(value, &message));
+        events.push(match value["subtype"].as_str() {
+            Some("error_max_budget_usd") => AgentEvent::OverBudget { message },
+            _ => failure(value, &message),
+        });
     } else {
         let structured = value
             .get("structured_output")

@@ -22,6 +22,7 @@ fn native(cli: &'static Cli) -> Native {
         env: vec![("SOME_KEY".into(), "value".into())],
         credentials: Vec::new(),
         reads: Vec::new(),
+        minds_money: true,
     }
 }
 
@@ -70,6 +71,7 @@ impl Desk {
             model: Some("some-model".to_owned()),
             session: None,
             allotment: None,
+            usd_micros_max: None,
             confinement: None,
         }
     }

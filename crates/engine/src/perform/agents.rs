@@ -5,18 +5,21 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flow::event::Lease;
 use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
 use store::Artefact;
+use tokio::sync::Notify;
 
 use super::build::identity;
 use super::fault::{could_not_go_on, trouble, trouble_of};
+use super::purse::Purse;
 use super::{Held, Trouble, millis, room, secs};
-use crate::agent::{self, Assignment, Facts, Report, Role};
+use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
 use crate::git::remove_tree;
-use crate::process::{Exit, Limits, RunId, end_runs};
+use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
 use crate::workshop::{Member, Workshop};
 
@@ -162,26 +165,11 @@ async fn once(
         agent: member.name.clone(),
         format: adapter.format().to_owned(),
         started: (held.shop.desk.clock)(),
+        budget: held.left(),
         ended: None,
     };
     runs::write(&own, &noted)?;
-    let mut observer = held.observer(assignment.role.as_str(), &member.name);
-    observer.began();
-    let report = agent::run(
-        &held.shop.host,
-        adapter,
-        assignment,
-        |event| observer.see(event),
-        held.stop.clone(),
-    );
-    let report = match report.await {
-        Ok(report) => report,
-        Err(error) => {
-            observer.ended(&error.to_string(), agent::Usage::default());
-            return Err(trouble(error));
-        }
-    };
-    observer.ended(&report.exit.to_string(), report.usage);
+    let report = watched(held, member, assignment).await?;
     noted.ended = Some(runs::Ended {
         how: report.exit.to_string(),
         wall_ms: millis(report.wall),
@@ -195,13 +183,68 @@ async fn once(
     Ok(report)
 }
 
+/// The agent to its end, or to the end of what it may spend; seen by whoever watches.
+async fn watched(
+    held: &Held<'_>,
+    member: &Member,
+    assignment: &Assignment,
+) -> Result<Report, Trouble> {
+    let mut observer = held.observer(assignment.role.as_str(), &member.name);
+    observer.began();
+    let adapter = member.adapter.as_ref();
+    let mut purse = Purse::new(held.left(), adapter, assignment);
+    let ((stopper, stop), mut asked) = (Stop::pair(), held.stop.clone());
+    let emptied = Notify::new();
+    let on_event = |event: &AgentEvent| {
+        observer.see(event);
+        if purse.is_emptied_by(observer.usage()) {
+            emptied.notify_one();
+        }
+    };
+    // Some tell what they spent when they are all but done.
+    let overspent = async {
+        emptied.notified().await;
+        tokio::time::sleep(assignment.limits.exit_grace).await;
+    };
+    let ran = {
+        let running = agent::run(&held.shop.host, adapter, assignment, on_event, stop);
+        tokio::pin!(running);
+        tokio::select! {
+            ran = &mut running => ran,
+            () = asked.asked() => {
+                stopper.stop();
+                running.await
+            }
+            () = overspent => {
+                stopper.stop();
+                running.await
+            }
+        }
+    };
+    match ran {
+        Ok(report) => {
+            let report = purse.judge(report);
+            observer.ended(&report.exit.to_string(), report.usage);
+            Ok(report)
+        }
+        Err(error) => {
+            observer.ended(&error.to_string(), agent::Usage::default());
+            Err(trouble(error))
+        }
+    }
+}
+
 fn usage_of(report: &Report) -> Usage {
-    let told = report.usage;
+    spent(report.usage, report.wall)
+}
+
+/// As budgets count.
+pub fn spent(told: agent::Usage, wall: Duration) -> Usage {
     let tokens = told.tokens_in.unwrap_or_default();
     Usage {
         usd_micros: told.usd_micros.unwrap_or_default(),
         tokens: tokens.saturating_add(told.tokens_out.unwrap_or_default()),
-        wall_ms: millis(report.wall),
+        wall_ms: millis(wall),
     }
 }
 
@@ -251,6 +294,7 @@ fn assignment(
     let (ticket, lease, limits) = (held.ticket, held.lease, &held.shop.project.policy.limits);
     let put = ticket.submission.as_ref();
     let session = session(held, member, role);
+    let left = held.left();
     let home = home(held, member, role);
     Ok(Assignment {
         run_id: RunId::new(&format!("{}.{}.{}", ticket.id, lease.serial, lease.fence))
@@ -272,7 +316,7 @@ fn assignment(
             branch: put.map(|put| put.branch.clone()),
         },
         limits: Limits {
-            wall: secs(limit_secs),
+            wall: secs(limit_secs.min(left.wall_secs.unwrap_or(u64::MAX))),
             idle: secs(limits.idle_secs),
             output_bytes: limits.output_bytes_max,
             ..Limits::default()
@@ -280,6 +324,7 @@ fn assignment(
         allotment: Some(held.allotment(vec![dir.to_owned(), home.clone(), own.to_owned()])),
         home,
         model: member.model.clone(),
+        usd_micros_max: left.usd_micros,
         session,
         confinement: None,
     })

@@ -6,7 +6,7 @@ use flow::policy::Leftovers;
 use flow::{Ticket, TicketId, What};
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, room, submission, supply};
+use super::{Brought, Held, Trouble, ground, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Oid, Worktree};
@@ -103,6 +103,7 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
         return Ok(stack);
     }
     let base = shop.git.base(&shop.project.base_branch).await?;
+    ground::remember(held, &base).await?;
     let mut top = base.clone();
     for below in unlanded(held).await? {
         let message = format!("Stack {} on {}", held.ticket.id, below.0);
@@ -192,6 +193,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
             "the builder rewrote history at or below the base ({short})"
         )));
     }
+    ground::must_be_left(held, &head).await?;
     if shop.git.tree_of(&head).await?
         == shop
             .git

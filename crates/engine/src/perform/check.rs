@@ -303,6 +303,7 @@ pub async fn run_one(
         dir: &site.dir,
         env: &env,
         output: &output,
+        output_bytes_max: shop.project.policy.limits.output_bytes_max,
         allotment: Some(held.allotment(vec![
             site.root.clone(),
             site.dir.clone(),

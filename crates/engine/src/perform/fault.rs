@@ -24,7 +24,11 @@ pub fn could_not_go_on(report: &Report) -> bool {
     });
     let elsewhere = matches!(
         report.trouble,
-        Some(AgentEvent::Barred { .. } | AgentEvent::OutOfQuota { .. })
+        Some(
+            AgentEvent::Barred { .. }
+                | AgentEvent::OutOfQuota { .. }
+                | AgentEvent::OverBudget { .. }
+        )
     );
     matches!(report.exit, Exit::Code(code) if code != 0) && !began && !elsewhere
 }
@@ -34,6 +38,10 @@ pub fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<T
     let name = &member.name;
     let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
     match &report.trouble {
+        Some(AgentEvent::OverBudget { message }) => Some(Trouble {
+            failure: Failure::Budget,
+            ..Trouble::permanent(format!("{name}: {}", short(message)))
+        }),
         _ if report.exit == Exit::Cancelled => Some(super::interrupted()),
         _ if matches!(report.exit, Exit::DiskLimit { .. }) => Some(Trouble::permanent(format!(
             "{name}: {}; what it left was thrown away; say in the ticket what it should not make, or raise disk_bytes_max or disk_files_max in [policy.limits]",

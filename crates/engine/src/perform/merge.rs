@@ -3,7 +3,7 @@
 
 use flow::{Usage, What};
 
-use super::{Brought, Held, Trouble, build, check, submission};
+use super::{Brought, Held, Trouble, build, check, ground, submission};
 use crate::git::{Combined, How, Identity, Landed, Oid};
 
 /// How often the branch may move under us before the job goes back.
@@ -23,6 +23,9 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             what,
             artefacts: Vec::new(),
         });
+    }
+    if let Some(brought) = ground::must_be_there(held, &approved).await? {
+        return Ok(brought);
     }
     let branch = &shop.project.base_branch;
     for _ in 0..MOVES_MAX {

@@ -12,7 +12,7 @@ use flow::{Stage, Task, Ticket, TicketId, Usage, What};
 use store::{Ask, JobId, Page, TicketQuery, Work};
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, not_ours, report};
+use super::{Brought, Held, Trouble, check, ground, not_ours, report};
 use crate::desk::{Error, Report};
 use crate::git::{Combined, Landed, Oid};
 use crate::process::{Stop, Stopper};
@@ -296,7 +296,7 @@ impl Journey<'_> {
             git.catch_up(branch).await?;
             return Ok(Some(Ok(landed(&held, &car.approved, &tip))));
         }
-        Ok(None)
+        Ok(ground::must_be_there(&held, &car.approved).await?.map(Ok))
     }
 
     async fn tip(&self) -> Result<Oid, Trouble> {

@@ -98,6 +98,7 @@ impl Desk {
             model: None,
             session: None,
             allotment: None,
+            usd_micros_max: None,
             confinement: None,
         };
         let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();

@@ -10,7 +10,7 @@ use crate::policy::{DependantsStart, Policy};
 use crate::ticket::{
     Assigned, Counts, Escalation, Reason, Setback, Spec, Spent, Stage, Ticket, TicketId, Time,
 };
-use crate::usage::Usage;
+use crate::usage::{Caps, Usage};
 
 #[derive(Debug)]
 pub struct Draft<'a> {
@@ -65,15 +65,25 @@ fn round_is_over(ticket: &Ticket) -> bool {
         .is_some_and(|last| last.number >= ticket.round)
 }
 
-/// The limit that is reached, if one is. A round that is over holds up nothing that comes after.
-pub fn over_budget(ticket: &Ticket, policy: &Policy) -> Option<String> {
-    let budget = ticket.budget.unwrap_or(policy.budget);
-    let this_round = if round_is_over(ticket) {
+fn spent_in_round(ticket: &Ticket) -> Usage {
+    if round_is_over(ticket) {
         Usage::default()
     } else {
         ticket.spent.round
-    };
-    let round = budget.round.reached_by(this_round);
+    }
+}
+
+/// What one run may use up at most: what is left of the round and of the ticket.
+pub fn left(ticket: &Ticket, policy: &Policy) -> Caps {
+    let budget = ticket.budget.unwrap_or(policy.budget);
+    let round = budget.round.less(spent_in_round(ticket));
+    round.and(budget.ticket.less(ticket.spent.ticket))
+}
+
+/// The limit that is reached, if one is. A round that is over holds up nothing that comes after.
+pub fn over_budget(ticket: &Ticket, policy: &Policy) -> Option<String> {
+    let budget = ticket.budget.unwrap_or(policy.budget);
+    let round = budget.round.reached_by(spent_in_round(ticket));
     round.map(|text| format!("this round: {text}")).or_else(|| {
         let whole = budget.ticket.reached_by(ticket.spent.ticket);
         whole.map(|text| format!("this ticket: {text}"))

@@ -58,7 +58,7 @@ fn an_epic_stands_as_its_tickets_do() {
 fn a_rehearsal_names_every_agent_in_the_fourth_seeds_words() {
     let id = TicketId::new("1.2").unwrap();
     assert_eq!(
-        rehearsal(&id, 2),
+        rehearsal(&id, 2, &["reviewer".to_owned()]),
         [
             "[DRY-RUN] Would spawn epic-builder for Story 1.2",
             "[DRY-RUN] Would spawn epic-reviewer for Story 1.2 round 1",

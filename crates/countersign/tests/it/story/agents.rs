@@ -167,6 +167,31 @@ fn a_project_names_its_own_agents() {
 }
 
 #[test]
+fn a_cli_that_minds_money_is_told_what_is_left_of_the_budget() {
+    let world = world();
+    let settings = format!(
+        "{}\n[policy.budget.round]\nusd_micros = 1500000\n",
+        crate::support::SETTINGS
+    );
+    world.write("countersign.toml", &settings);
+    world.commit("A budget");
+    let told = CLAUDE
+        .replace("--resume'\n", "--resume --max-budget-usd'\n")
+        .replace(
+            "must '--json-schema'\n",
+            "must '--json-schema'\nmust '--max-budget-usd 1.500000'\n",
+        );
+    assert_ne!(told, CLAUDE);
+    world.install("claude", &told);
+    world.install("codex", CODEX);
+    world.put_home(".codex/auth.json", "the login");
+    run(&world, "claude", "codex").ends_with(0);
+    let shown = world.json(&["log", "--transcript", "greet", "--role", "build"]);
+    let recorded = &shown["transcripts"][0]["budget"]["usd_micros"];
+    assert_eq!(recorded, 1_500_000, "{shown}");
+}
+
+#[test]
 fn doctor_says_what_is_installed_and_what_is_missing() {
     let world = world();
     world.install("claude", CLAUDE);

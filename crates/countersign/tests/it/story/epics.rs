@@ -1,9 +1,11 @@
 //! Epics: tickets that depend on each other, side by side, into one branch.
 
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::World;
 use crate::support::crew::{always, crew, runs, verifies};
+use crate::support::processes::{marked, signal};
+use crate::support::{DEADLINE, World, until};
 
 /// Two chains of three, and two that change the same file. `E` has a reviewer that is never content.
 const EPIC: &str = "id: GREET
@@ -97,6 +99,23 @@ fn a_rehearsal_of_an_epic_prints_and_changes_nothing() {
     let ran = run(&world, &["--dry-run"]).ends_with(0);
     assert!(ran.out.starts_with("[DRY-RUN] Would spawn epic-builder for Story A1\n[DRY-RUN] Would spawn epic-reviewer for Story A1 round 1\n"), "{}", ran.out);
     world.call(&["epic", "list"]).ends_with(0).says("no epics");
+    world.write(
+        "countersign.toml",
+        "preset = \"careful\"\n[checks]\nlint = \"true\"\n[policy]\nland = \"branch\"\nmax_rounds = 2\n",
+    );
+    world.commit("settings");
+    let file = world.put("epic.yaml", EPIC);
+    let words = ["run", &file, "--dry-run", "--reviewer", "codex"];
+    let ran = world.call(&words).ends_with(0);
+    for line in [
+        "[DRY-RUN] Would spawn epic-reviewer for Story A1 round 2 (tests)",
+        "[DRY-RUN] Reviewers: correctness codex, requirements codex, tests codex",
+        "[DRY-RUN] Checks: lint",
+        "[DRY-RUN] Would leave each on its branch",
+    ] {
+        assert!(ran.out.contains(line), "{line}\n{}", ran.out);
+    }
+    assert!(!ran.out.contains("round 3"), "{}", ran.out);
     let ring = "tickets:\n  - {id: A, title: a, depends_on: [B]}\n  - {id: B, title: b, depends_on: [A]}\n";
     let file = world.put("ring.yaml", ring);
     world.call(&["run", &file, "--dry-run"]).ends_with(2);
@@ -144,4 +163,75 @@ fn a_stacked_ticket_begins_on_what_is_approved_and_lands_after_it() {
     let files = &world.ticket("high")["submission"]["files"];
     assert_eq!(files, &json!(["high.txt"]), "its own part only");
     world.must_be_sound();
+}
+
+/// Two tickets side by side, whose builders say that they are there and then take their time, once.
+fn slow(world: &World) -> (Vec<String>, Vec<std::path::PathBuf>) {
+    let flags = ["A", "B"].map(|id| world.root().join(format!("{id}-is-there")));
+    let root = world.root();
+    let waits = format!(
+        "flag={}/$COUNTERSIGN_TICKET-is-there; [ -e $flag ] || {{ touch $flag; exec sleep 300; }}",
+        root.display()
+    );
+    let build = json!([runs(&waits), runs(BUILD), {"result": {"summary": "Done."}}]);
+    let script = crew(
+        &always(build),
+        &always(json!([runs(REVIEW)])),
+        &always(verifies(&[])),
+    );
+    let epic = "id: TWO\ngate: none\ntickets:\n  - {id: A, title: a}\n  - {id: B, title: b}\n";
+    let (file, agent) = (world.put("two.yaml", epic), world.crew(&script));
+    let words = ["run", &file, "--builder", &agent, "--reviewer", &agent];
+    let words = words.iter().map(|&word| word.to_owned()).collect();
+    (words, flags.to_vec())
+}
+
+#[test]
+fn an_interrupt_stops_an_epic_at_a_safe_point_and_the_second_at_once() {
+    for times in [1, 2] {
+        let world = World::unconfined();
+        let (words, flags) = slow(&world);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let running = world.start(&words);
+        until("both builders are at work", || {
+            flags.iter().all(|flag| flag.exists())
+        });
+        for _ in 0..times {
+            signal(running.pid(), Signal::INT);
+        }
+        let ran = running.wait(DEADLINE).ends_with(130);
+        let told = ["it goes on from here", "go on with the same command"];
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(told.iter().any(|words| said.contains(words)), "{said}");
+        assert_eq!(super::merges(&world), 0);
+        world
+            .call(&words)
+            .ends_with(0)
+            .says("2 of 2 tickets landed");
+        assert_eq!(marked(&world.data), Vec::<String>::new());
+        assert_eq!(super::merges(&world), 2);
+        world.must_be_sound();
+    }
+}
+
+#[test]
+fn a_ring_of_tickets_is_refused_and_nothing_begins() {
+    let world = World::new();
+    let ring = "id: R\ntickets:\n  - {id: A, title: a, depends_on: [B]}\n  - {id: B, title: b, depends_on: [A]}\n";
+    let (file, agent) = (
+        world.put("ring.yaml", ring),
+        world.crew(&json!({"version": 1})),
+    );
+    let ran = world
+        .call(&["run", &file, "--builder", &agent, "--reviewer", &agent])
+        .ends_with(2);
+    assert!(
+        ran.err.contains('A') && ran.err.contains('B'),
+        "{}",
+        ran.err
+    );
+    world
+        .call(&["ticket", "list"])
+        .ends_with(0)
+        .says("no tickets");
 }

@@ -166,3 +166,45 @@ fn an_agent_that_hangs_without_a_network_is_ended_and_the_message_names_it() {
         .says("raise idle_secs");
     assert_eq!(world.count("greet", "job_failed"), 1);
 }
+
+/// Settings with this cap on a round.
+fn capped(cap: &str) -> World {
+    World::with_settings(&format!("{SETTINGS}\n[policy.budget.round]\n{cap}\n"))
+}
+
+#[test]
+fn an_agent_is_stopped_at_what_is_left_of_the_budget() {
+    let world = capped("usd_micros = 1000000");
+    let dear = vec![
+        json!({"usage": {"usd": 5.0}}),
+        json!({"run": {"command": "exec sleep 3600"}}),
+    ];
+    greet(&world, &built_by(&always(dear)))
+        .ends_with(4)
+        .says("stopped at what was left for it: $5.00 of $1.00 spent");
+    let ticket = world.ticket("greet");
+    assert_eq!(ticket["spent"]["ticket"]["usd_micros"], 5_000_000);
+    let run = world.json(&["log", "--transcript", "greet"]);
+    let run = &run["transcripts"][0];
+    assert_eq!(run["ended"]["how"], "cancelled", "{run}");
+
+    let world = capped("wall_secs = 1");
+    let slow = vec![json!({"run": {"command": "while :; do echo busy; sleep 0.1; done"}})];
+    greet(&world, &built_by(&always(slow)))
+        .ends_with(4)
+        .says("1 of 1 seconds used");
+}
+
+/// Most tell their price with their last word, and what is done is done.
+#[test]
+fn work_that_is_done_when_its_price_is_told_is_not_thrown_away() {
+    let world = capped("usd_micros = 1000000");
+    let steps = vec![
+        writes("greet.sh", GOOD),
+        json!({"result": {"summary": "Done."}}),
+        json!({"usage": {"usd": 5.0}}),
+    ];
+    greet(&world, &built_by(&always(steps)))
+        .ends_with(4)
+        .says("submitted");
+}

@@ -35,6 +35,7 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
     };
     Assignment {
         allotment: None,
+        usd_micros_max: None,
         run_id: RunId::new("run").unwrap(),
         role,
         ticket: "T-1".to_owned(),

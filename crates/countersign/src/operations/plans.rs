@@ -1,0 +1,70 @@
+//! What a run would do by the project's own settings, found out without a store, a worktree or an
+//! agent: nothing is written.
+
+use std::path::Path;
+
+use flow::policy::{Land, ReviewMode};
+use serde::Serialize;
+
+use super::project::{Asked, open, settled};
+use crate::failure::Failure;
+use crate::settings::Surroundings;
+use crate::settings::file::{self, Project as Written};
+
+/// A seat, and who has it: an agent or a linter's command.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReviewSeat {
+    pub seat: String,
+    pub by: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    pub base: String,
+    pub builder: Option<String>,
+    pub reviewers: Vec<ReviewSeat>,
+    pub verifier: Option<String>,
+    pub checks: Vec<String>,
+    pub land: Land,
+    pub max_rounds: u32,
+    pub remarks: Vec<String>,
+}
+
+pub async fn plan(
+    surroundings: &Surroundings,
+    directory: &Path,
+    asked: &Asked,
+) -> Result<Plan, Failure> {
+    let git = open(surroundings, directory).await?;
+    let (base, written, remarks) = settled(surroundings, &git, asked).await?;
+    file::sound("with these flags", &written.policy)?;
+    Ok(Plan {
+        base,
+        reviewers: reviewers(&written),
+        verifier: written
+            .verifier
+            .or_else(|| written.reviewers.first().cloned()),
+        builder: written.builder,
+        checks: written.checks.into_iter().map(|check| check.name).collect(),
+        land: written.policy.land,
+        max_rounds: written.policy.max_rounds,
+        remarks,
+    })
+}
+
+fn reviewers(written: &Written) -> Vec<ReviewSeat> {
+    let usual = written.reviewers.first();
+    let asked = written.policy.review == ReviewMode::Agents;
+    let seats = written.policy.reviewers.iter().filter(|_| asked);
+    seats
+        .map(|seat| ReviewSeat {
+            seat: seat.name.clone(),
+            by: seat
+                .command
+                .as_ref()
+                .or(seat.agent.as_ref())
+                .or(usual)
+                .cloned(),
+        })
+        .collect()
+}
