@@ -47,6 +47,13 @@ impl Form {
     }
 }
 
+/// How many tickets a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tickets {
+    One,
+    Several,
+}
+
 /// Tells of the run until it is dropped.
 #[derive(Debug)]
 pub struct Telling {
@@ -54,8 +61,8 @@ pub struct Telling {
     ticking: Option<JoinHandle<()>>,
 }
 
-/// Lets the office's work be heard from now on.
-pub fn tell(office: &mut Office, form: Form, out: &Out) -> Telling {
+/// Lets the office's work be heard from now on. Where there is one ticket, only others are named.
+pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Telling {
     let mut telling = Telling {
         live: None,
         ticking: None,
@@ -64,13 +71,13 @@ pub fn tell(office: &mut Office, form: Form, out: &Out) -> Telling {
         None => None,
         Some(Form::Json) => Some(Arc::new(JsonLines)),
         Some(Form::Live) => {
-            let live = Arc::new(Live::new(out.clone(), office.desk.clock));
+            let live = Arc::new(Live::new(out.clone(), office.desk.clock, tickets));
             telling.live = Some(live.clone());
             Some(live)
         }
         Some(Form::Auto | Form::Plain) => Some(Arc::new(PlainLines {
             out: out.clone(),
-            ours: OnceLock::new(),
+            names: Names::new(tickets),
         })),
     };
     telling
@@ -126,30 +133,44 @@ impl Drop for Telling {
     }
 }
 
-/// One line for each sentence; only others than the first ticket need to be named.
+/// Which tickets are named: all, or all but the first that is told of.
+#[derive(Debug)]
+struct Names {
+    ours: Option<OnceLock<TicketId>>,
+}
+
+impl Names {
+    fn new(tickets: Tickets) -> Self {
+        let ours = (tickets == Tickets::One).then(OnceLock::new);
+        Self { ours }
+    }
+
+    fn of(&self, ticket: &TicketId) -> String {
+        let ours = self.ours.as_ref();
+        if ours.is_some_and(|ours| ours.get_or_init(|| ticket.clone()) == ticket) {
+            String::new()
+        } else {
+            format!("{ticket}: ")
+        }
+    }
+}
+
+/// One line for each sentence.
 #[derive(Debug)]
 struct PlainLines {
     out: Out,
-    ours: OnceLock<TicketId>,
+    names: Names,
 }
 
 impl Witness for PlainLines {
     fn hear(&self, told: Told) {
-        let name = name(&self.ours, &told.ticket);
+        let name = self.names.of(&told.ticket);
         for sentence in told.story {
             let text = self
                 .out
                 .paint(sentence.mood, &findings::clean(&sentence.text));
             self.out.line(format!("{name}{text}"));
         }
-    }
-}
-
-fn name(ours: &OnceLock<TicketId>, ticket: &TicketId) -> String {
-    if ours.get_or_init(|| ticket.clone()) == ticket {
-        String::new()
-    } else {
-        format!("{ticket}: ")
     }
 }
 
@@ -200,7 +221,7 @@ fn word(sign: Sign) -> &'static str {
 struct Live {
     out: Out,
     clock: fn() -> Time,
-    ours: OnceLock<TicketId>,
+    names: Names,
     stand: Mutex<Stand>,
 }
 
@@ -213,7 +234,7 @@ struct Stand {
 }
 
 impl Live {
-    fn new(out: Out, clock: fn() -> Time) -> Self {
+    fn new(out: Out, clock: fn() -> Time, tickets: Tickets) -> Self {
         let region = Region::new(out.terminal.colours);
         let stand = Stand {
             progress: Progress::new(clock()),
@@ -223,7 +244,7 @@ impl Live {
         Self {
             out,
             clock,
-            ours: OnceLock::new(),
+            names: Names::new(tickets),
             stand: Mutex::new(stand),
         }
     }
@@ -252,15 +273,16 @@ impl Live {
 impl Witness for Live {
     fn hear(&self, told: Told) {
         self.lock(|stand| stand.progress.hear(&told));
-        let name = name(&self.ours, &told.ticket);
+        let name = self.names.of(&told.ticket);
         let mut above = String::new();
         // Who works on what is in the changing lines.
         let kept = told.story.iter().filter(|told| told.activity != "started");
         for sentence in kept {
-            let text = self
-                .out
-                .paint(sentence.mood, &findings::one_line(&sentence.text));
-            let _ = write!(above, "{name}{text}\r\n");
+            let text = format!("{name}{}", findings::one_line(&sentence.text));
+            for line in self.out.broken(&text, 2) {
+                let line = self.out.paint(sentence.mood, &line);
+                let _ = write!(above, "{line}\r\n");
+            }
         }
         self.draw(&above);
     }

@@ -244,7 +244,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     if !desktop.out.json {
         let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
         for line in describe(&stored) {
-            desktop.out.line(line);
+            desktop.out.told(&line, 4);
         }
         if !stored.ticket.stage.is_terminal() {
             desktop.out.line(format!("\n{}", forecast.text()));
@@ -327,13 +327,19 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
-    let mut head = Evolution::HEAD.map(str::to_owned).to_vec();
-    head[0].insert_str(0, "  ");
-    let rows = lines.iter().map(|line| {
-        let mut cells = line.cells().map(|n| n.to_string());
-        cells[0].insert_str(0, "  ");
-        cells.to_vec()
-    });
+    // What never happened has no column, but for the first ones, which every round has.
+    let happened =
+        |column: &usize| *column < 4 || lines.iter().any(|line| line.cells()[*column] > 0);
+    let shown: Vec<usize> = (0..Evolution::HEAD.len()).filter(happened).collect();
+    let row = |cells: &[String]| {
+        let mut row: Vec<String> = shown.iter().map(|column| cells[*column].clone()).collect();
+        row[0].insert_str(0, "  ");
+        row
+    };
+    let head = row(&Evolution::HEAD.map(str::to_owned));
+    let rows = lines
+        .iter()
+        .map(|line| row(&line.cells().map(|n| n.to_string())));
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     std::iter::once("\nevolution".to_owned())
         .chain(columns(&table))
