@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::activity::{Activity, Sign};
 use engine::desk::{Told, Witness};
 use flow::{TicketId, Time};
+use ratatui::text::Line;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -89,10 +91,8 @@ impl Telling {
         let Some(live) = self.live.clone() else {
             return;
         };
-        live.lock(|stand| {
-            know(&mut stand.progress);
-            stand.at_work = true;
-        });
+        know(&mut live.progress());
+        live.at_work.store(true, Ordering::Release);
         self.ticking = Some(tokio::spawn(async move {
             let mut tick = tokio::time::interval(TICK);
             loop {
@@ -106,7 +106,7 @@ impl Telling {
     pub fn stopping(&self, out: &Out) {
         match &self.live {
             Some(live) => {
-                live.lock(|stand| stand.progress.stopping());
+                live.progress().stopping();
                 live.draw("");
             }
             None => out.line("stopping at the next safe point; Ctrl-C again stops at once"),
@@ -119,10 +119,8 @@ impl Telling {
             ticking.abort();
         }
         if let Some(live) = &self.live {
-            live.lock(|stand| {
-                stand.at_work = false;
-                stand.region.clear();
-            });
+            live.at_work.store(false, Ordering::Release);
+            live.region().clear();
         }
     }
 }
@@ -216,63 +214,63 @@ fn word(sign: Sign) -> &'static str {
     }
 }
 
-/// The sentences stay; below them the tickets at work.
+/// The sentences stay; below them the tickets at work. Two locks, because whoever brings a sign of
+/// life must never wait for a terminal that has been halted.
 #[derive(Debug)]
 struct Live {
     out: Out,
     clock: fn() -> Time,
     names: Names,
-    stand: Mutex<Stand>,
-}
-
-#[derive(Debug)]
-struct Stand {
-    progress: Progress,
-    region: Region,
+    progress: Mutex<Progress>,
+    region: Mutex<Region>,
     /// Before and after the work others print too, and nothing changes below them.
-    at_work: bool,
+    at_work: AtomicBool,
 }
 
 impl Live {
     fn new(out: Out, clock: fn() -> Time, tickets: Tickets) -> Self {
-        let region = Region::new(out.terminal.colours);
-        let stand = Stand {
-            progress: Progress::new(clock()),
-            region,
-            at_work: false,
-        };
         Self {
+            region: Mutex::new(Region::new(out.terminal.colours)),
+            progress: Mutex::new(Progress::new(clock())),
+            names: Names::new(tickets),
+            at_work: AtomicBool::new(false),
             out,
             clock,
-            names: Names::new(tickets),
-            stand: Mutex::new(stand),
         }
     }
 
-    fn lock<T>(&self, work: impl FnOnce(&mut Stand) -> T) -> T {
-        work(&mut self.stand.lock().unwrap_or_else(PoisonError::into_inner))
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn region(&self) -> MutexGuard<'_, Region> {
+        self.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draw(&self, above: &str) {
+        let mut region = self.region();
+        let lines = if self.at_work.load(Ordering::Acquire) {
+            self.lines()
+        } else {
+            Vec::new()
+        };
+        region.draw(above, lines);
+    }
+
+    /// The last column stays free: some terminals fold a line that fills it. Half of the screen
+    /// stays for what has happened.
+    fn lines(&self) -> Vec<Line<'static>> {
         let (width, height) = size();
+        let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
         let now = (self.clock)();
-        self.lock(|stand| {
-            // The last column stays free: some terminals fold a line that fills it. Half of the
-            // screen stays for what has happened.
-            let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
-            let lines = if stand.at_work {
-                stand.progress.lines(width, height, now, &self.out.glyphs())
-            } else {
-                Vec::new()
-            };
-            stand.region.draw(above, lines);
-        });
+        self.progress()
+            .lines(width, height, now, &self.out.glyphs())
     }
 }
 
 impl Witness for Live {
     fn hear(&self, told: Told) {
-        self.lock(|stand| stand.progress.hear(&told));
+        self.progress().hear(&told);
         let name = self.names.of(&told.ticket);
         let mut above = String::new();
         // Who works on what is in the changing lines.
@@ -288,6 +286,6 @@ impl Witness for Live {
     }
 
     fn see(&self, activity: Activity) {
-        self.lock(|stand| stand.progress.see(activity));
+        self.progress().see(activity);
     }
 }

@@ -299,7 +299,8 @@ fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {
             .until
             .map(|until| format!(" for {}", elapsed(until.0 - view.now.0)));
         let text = format!(
-            "  paused: {kind} {name}{}  {}",
+            "  paused: {kind} {}{}  {}",
+            findings::one_line(name),
             until.unwrap_or_default(),
             findings::one_line(&pause.why)
         );

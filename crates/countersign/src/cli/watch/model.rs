@@ -226,6 +226,13 @@ impl View {
             .opened
             .as_ref()
             .is_some_and(|opened| opened.settling.is_some());
+        if !typing
+            && key
+                .modifiers
+                .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
+        {
+            return Vec::new();
+        }
         if !typing {
             self.notice = None;
         }

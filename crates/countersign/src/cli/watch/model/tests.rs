@@ -432,26 +432,26 @@ fn all_six_choices_are_offered_and_asked_about() {
         80,
         20,
         &expect![[r#"
-        T-400  escalated  round 1  Greet by name
-         rounds 0  findings 1  diff  log
-        ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
-          escalated, waits for a person's decision
-          commit c0ffeec0ff on countersign/T-400 (0 files)
-          after 3 rounds, must-fix findings remain
-          settle it: countersign escalation show T-400
-          spent $0.00, 0 tokens, 0 s
+            T-400  escalated  round 1  Greet by name
+             rounds 0  findings 1  diff  log
+            ────────────────────────────────────────────────────────────────────────────────
+            waits for you: after 3 rounds, must-fix findings remain; s settles it
+              escalated, waits for a person's decision
+              commit c0ffeec0ff on countersign/T-400 (0 files)
+              after 3 rounds, must-fix findings remain
+              settle it: countersign escalation show T-400
+              spent $0.00, 0 tokens, 0 s
 
-        ────────────────────────────────────────────────────────────────────────────────
-        settle T-400
-        ▸ 1 accept     done despite what is open; each open must-fix is waived in your …
-          2 continue   one more round, or the interrupted step again
-          3 take-over  you fix it by hand and resubmit; until then it is blocked
-          4 reset      the count of rounds starts again
-          5 reassign   another builder or reviewer
-          6 reject     the ticket has failed
-        a number or Enter chooses; Esc decides nothing
-    "#]],
+            ────────────────────────────────────────────────────────────────────────────────
+            settle T-400
+            ▸ 1 accept     done despite what is open, which is waived in your name
+              2 continue   one more round, or the interrupted step again
+              3 take-over  you fix it by hand and resubmit; until then it is blocked
+              4 reset      the count of rounds starts again
+              5 reassign   another builder or reviewer
+              6 reject     the ticket has failed
+            a number or Enter chooses; Esc decides nothing
+        "#]],
     );
     press(&mut view, "5");
     shows(
