@@ -1,21 +1,29 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
+mod agent;
+mod config;
 mod demo;
 mod diff;
 mod doctor;
+mod editor;
 mod epic;
 mod escalation;
+mod examples;
 mod export;
 mod findings;
 mod hidden;
+mod hook;
 mod import;
+mod init;
 mod insights;
 mod live;
 mod log;
+mod manual;
 mod out;
 mod paint;
 mod progress;
 mod prompt;
+mod review;
 mod run;
 mod status;
 mod story;
@@ -27,7 +35,7 @@ mod watch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
@@ -67,8 +75,12 @@ Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer
 enum Verb {
     /// Watch one ticket go through build, check, review, rework and merge, in a throw-away repository.
     Demo(demo::Args),
+    /// Look at this project and write a first countersign.toml.
+    Init(init::Args),
     /// Take a ticket from its description to a countersigned commit, in this repository.
     Run(run::Args),
+    /// Review any change without a ticket: a branch, a range, what is staged, a patch.
+    Review(review::Args),
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
@@ -96,6 +108,21 @@ enum Verb {
     },
     /// Take over tickets from other systems' files.
     Import(import::Args),
+    /// What is configured, where each value comes from, and what is wrong with it.
+    #[command(subcommand)]
+    Config(config::Verb),
+    /// A git hook that reviews what is about to be pushed.
+    #[command(subcommand)]
+    Hook(hook::Verb),
+    /// Completions for your shell.
+    #[command(after_help = manual::COMPLETIONS_HELP)]
+    Completions(manual::CompletionsArgs),
+    /// Manual pages.
+    #[command(after_help = manual::MAN_HELP)]
+    Man(manual::ManArgs),
+    /// The agents that are here, and ready files for theirs.
+    #[command(subcommand)]
+    Agent(agent::Verb),
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -106,6 +133,8 @@ enum Verb {
     Confined(hidden::HoldArgs),
     #[command(hide = true)]
     Play(hidden::PlayArgs),
+    #[command(hide = true)]
+    Reference,
 }
 
 /// Where a verb works: the directory, the form of its answer, and how to get at the store.
@@ -137,7 +166,7 @@ impl Desktop {
 }
 
 pub fn main(words: Vec<OsString>) -> Exit {
-    let args = match Args::try_parse_from(words) {
+    let args = match parse(words) {
         Ok(args) => args,
         Err(error) => return out::usage(&error),
     };
@@ -151,6 +180,11 @@ pub fn main(words: Vec<OsString>) -> Exit {
     }
 }
 
+fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
+    let matches = examples::command().try_get_matches_from(words)?;
+    Args::from_arg_matches(&matches)
+}
+
 fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
     // The hidden verbs become another program, or play one: no store, no threads.
     match args.verb {
@@ -158,6 +192,10 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
         Verb::Confine(words) => hidden::confine(&words),
         Verb::Confined(words) => hidden::confined(&words),
         Verb::Play(words) => hidden::play(&words),
+        // These tell about the program itself: no store, and no home is needed.
+        Verb::Completions(args) => Ok(manual::completions(&args)),
+        Verb::Man(args) => manual::man(&args, out),
+        Verb::Reference => Ok(manual::reference()),
         verb => {
             let surroundings = Surroundings::read(args.data_dir, args.database)?;
             let desktop = Desktop {
@@ -180,7 +218,9 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
 async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
+        Verb::Init(args) => init::perform(args, desktop).await,
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
+        Verb::Review(args) => Box::pin(review::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
         Verb::Epic(verb) => epic::perform(verb, desktop).await,
         Verb::Insights { verb } => insights::perform(verb, desktop).await,
@@ -191,7 +231,16 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
         Verb::Findings(verb) => findings::perform(verb, desktop).await,
         Verb::Export(args) => export::perform(args, desktop).await,
+        Verb::Config(verb) => config::perform(verb, desktop).await,
+        Verb::Agent(verb) => agent::perform(verb, desktop).await,
+        Verb::Hook(verb) => hook::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Hold(_) | Verb::Confine(_) | Verb::Confined(_) | Verb::Play(_) => Ok(Exit::Usage),
+        Verb::Hold(_)
+        | Verb::Confine(_)
+        | Verb::Confined(_)
+        | Verb::Play(_)
+        | Verb::Completions(_)
+        | Verb::Man(_)
+        | Verb::Reference => Ok(Exit::Usage),
     }
 }

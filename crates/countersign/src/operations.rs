@@ -1,7 +1,9 @@
 //! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
 //! No rule about tickets is here; those are asked of `flow` through the desk.
 
-mod agents;
+pub mod agent_files;
+pub mod agents;
+pub mod config;
 mod confinement;
 mod crew;
 pub mod demo;
@@ -13,11 +15,14 @@ pub mod export;
 pub mod findings;
 pub mod forecasts;
 pub mod history;
+pub mod hooks;
 pub mod house_rules;
+pub mod init;
 pub mod insights;
 pub mod overview;
 pub mod plans;
 pub mod project;
+pub mod review;
 pub mod run;
 pub mod tickets;
 pub mod transcripts;

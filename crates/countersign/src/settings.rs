@@ -1,10 +1,15 @@
 //! The only place that reads the environment and configuration files. Everything else is handed
 //! values.
 
+pub mod detect;
 pub mod epic_file;
 pub mod file;
+mod keys;
+pub mod layers;
+pub mod schema;
 pub mod terminal;
 pub mod ticket_file;
+pub mod trouble;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +32,24 @@ pub struct Surroundings {
     pub path: OsString,
     /// Our own program, to start agents through.
     pub program: PathBuf,
+    /// Where the data directory, the database and the person were named.
+    pub origins: Origins,
+}
+
+/// `flag`, `environment` or `default`.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    pub data_dir: &'static str,
+    pub database: &'static str,
+    pub person: &'static str,
+}
+
+fn origin(by_flag: bool, by_environment: bool) -> &'static str {
+    match (by_flag, by_environment) {
+        (true, _) => "flag",
+        (false, true) => "environment",
+        (false, false) => "default",
+    }
 }
 
 impl Surroundings {
@@ -41,6 +64,12 @@ impl Surroundings {
             text(name)
                 .map(PathBuf::from)
                 .or_else(|| home.as_ref().map(|home| home.join(fallback)))
+        };
+        let set = |name: &str| text(name).is_some();
+        let origins = Origins {
+            data_dir: origin(data_dir.is_some(), set("COUNTERSIGN_DATA_DIR")),
+            database: origin(database.is_some(), set("COUNTERSIGN_DATABASE")),
+            person: origin(false, set("COUNTERSIGN_PERSON")),
         };
         let data_dir = data_dir
             .or_else(|| text("COUNTERSIGN_DATA_DIR").map(PathBuf::from))
@@ -63,6 +92,7 @@ impl Surroundings {
                 .unwrap_or_else(|| "somebody".to_owned()),
             path: std::env::var_os("PATH").unwrap_or_default(),
             program,
+            origins,
         })
     }
 
@@ -112,6 +142,28 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::usage(format!("the standard input cannot be read: {error}")))?;
     Ok(bytes)
+}
+
+/// The person's editor, as they name it: `VISUAL`, then `EDITOR`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn editor() -> Option<String> {
+    let named = |name: &str| std::env::var(name).ok();
+    let set = |line: &String| !line.trim().is_empty();
+    named("VISUAL")
+        .filter(set)
+        .or_else(|| named("EDITOR").filter(set))
+}
+
+/// Whether the person's own git configuration puts hooks elsewhere.
+pub fn hooks_are_elsewhere(home: &Path) -> bool {
+    let files = [".gitconfig", ".config/git/config"];
+    files.iter().any(|name| {
+        let text = std::fs::read_to_string(home.join(name)).unwrap_or_default();
+        text.to_lowercase().contains("hookspath")
+    })
 }
 
 /// What an agent is passed of the environment: what is set of these, and nothing else.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{self, Launcher};
 
+mod aside;
 mod catch_up;
 mod checkout;
 mod commit;
@@ -66,6 +67,8 @@ pub enum Error {
     Occupied(PathBuf),
     #[error("another process has held {} for too long; see what is running there", .0.display())]
     Locked(PathBuf),
+    #[error("the patch does not apply to {base}: {detail}")]
+    DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
     TooLarge(String),
     #[error("`git {verb}` failed in {}: {detail}", dir.display())]

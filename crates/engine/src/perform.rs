@@ -7,6 +7,7 @@ mod check;
 mod fault;
 mod ground;
 mod merge;
+pub mod opinion;
 mod purse;
 pub mod queue;
 mod review;
@@ -37,7 +38,8 @@ struct Held<'a> {
     ticket: &'a Ticket,
     /// Who is paid for it, if anybody is.
     member: Option<&'a Member>,
-    job: JobId,
+    /// None where nobody else could have it: the ticket is in no store.
+    job: Option<JobId>,
     lease: Lease,
     stop: Stop,
 }
@@ -57,9 +59,12 @@ impl Held<'_> {
     /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
     /// undo what was done there: only the holder goes on.
     async fn must_be_ours(&self) -> Result<(), Trouble> {
+        let Some(job) = self.job else {
+            return Ok(());
+        };
         let lease = secs(self.shop.project.policy.limits.lease_secs);
         let store = &self.shop.desk.store;
-        match store.renew(self.job, self.lease.fence, lease).await {
+        match store.renew(job, self.lease.fence, lease).await {
             Ok(_) => Ok(()),
             Err(store::Error::StaleFence { .. }) => Err(interrupted()),
             Err(error) => Err(Trouble::transient(error)),
@@ -216,7 +221,7 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         shop: &shop,
         ticket: &ticket,
         member: shop.member(task, agent),
-        job: job.id,
+        job: Some(job.id),
         lease,
         stop: own_stop,
     };

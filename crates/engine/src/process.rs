@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::sandbox::{self, Confinement, Proof};
 
+mod attend;
 mod disk;
 mod hold;
 mod lines;
@@ -29,6 +30,7 @@ mod tree;
 mod voice;
 mod warden;
 
+pub use attend::attend;
 pub use disk::Allotment;
 pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flow::brief::House;
 use flow::{Actor, Policy, Role, Task, TicketId};
 
-use crate::agent::Adapter;
+use crate::agent::{Adapter, Command};
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
@@ -83,6 +83,21 @@ pub struct Member {
 }
 
 impl Member {
+    /// For a place that is never taken: a run of it fails at once.
+    pub fn nobody() -> Self {
+        let program = Command {
+            program: "/bin/false".into(),
+            args: Vec::new(),
+        };
+        Self {
+            name: "nobody".to_owned(),
+            written: String::new(),
+            family: None,
+            adapter: Arc::new(program),
+            model: None,
+        }
+    }
+
     fn is_called(&self, name: &str) -> bool {
         name == self.name || name == self.written
     }

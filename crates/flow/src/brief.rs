@@ -321,6 +321,23 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
     out
 }
 
+/// A reviewer's standing instructions, for an agent that has no ticket at hand.
+pub fn reviewer_manual(policy: &Policy) -> String {
+    [
+        answers::REVIEWER_TASK,
+        answers::CRITERIA,
+        &dimensions(policy),
+        answers::SEVERITIES,
+        answers::REVIEWER_ANSWER,
+    ]
+    .concat()
+}
+
+/// A fixer's standing instructions: answer what reviewers found, and nothing else.
+pub fn fixer_manual() -> String {
+    [answers::FIXER_TASK, answers::BUILDER_ANSWER].concat()
+}
+
 /// What the builder says of each criterion: to be tested, not to be believed.
 fn claims(ticket: &Ticket) -> String {
     let Some(put) = ticket

@@ -17,6 +17,7 @@ pub mod insight;
 pub mod job;
 pub mod ledger;
 pub mod narrate;
+pub mod opinion;
 pub mod policy;
 pub mod queue;
 pub mod ticket;

@@ -92,6 +92,20 @@ impl Out {
         }
     }
 
+    /// What goes on, beside the answer; only for somebody who watches.
+    pub fn aside(&self, text: impl AsRef<str>) {
+        if !self.json && std::io::stderr().is_terminal() {
+            write_err(&format!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// What the person should know, beside the answer.
+    pub fn remark(&self, text: impl AsRef<str>) {
+        if !self.json {
+            write_err(&format!("note: {}\n", text.as_ref()));
+        }
+    }
+
     /// The answer for programs: an object with `version`, and the value's own fields.
     pub fn answer(&self, value: &impl Serialize) {
         if !self.json {

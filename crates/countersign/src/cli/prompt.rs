@@ -80,7 +80,7 @@ fn choose(desktop: &Desktop, choices: &[Choice]) -> Result<Option<Choice>, Failu
     Ok(None)
 }
 
-fn read_line(question: &str) -> Result<String, Failure> {
+pub fn read_line(question: &str) -> Result<String, Failure> {
     let lost = |error: std::io::Error| Failure::error(format!("the terminal is gone: {error}"));
     let mut out = std::io::stdout();
     out.write_all(question.as_bytes())

@@ -1,22 +1,39 @@
 //! `countersign ticket …`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flow::ledger::Evolution;
 use flow::narrate::{approved_by, reason, short};
 use flow::usage::{Caps, dollars};
 use flow::{Policy, Stage, Ticket};
 
-use super::Desktop;
 use super::out::columns;
+use super::{Desktop, editor};
 use crate::failure::{Exit, Failure};
 use crate::operations::tickets::BudgetScope;
 use crate::operations::{Page, Stored, forecasts, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  countersign ticket diff T-7              what was put forward last
+  countersign ticket diff T-7 --round 1    what the first round's reviewers saw, and said";
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
+    /// Write a new ticket in your editor ($VISUAL, $EDITOR), from a template.
+    #[command(after_help = NEW_HELP)]
+    New {
+        /// Its title.
+        title: Option<String>,
+        /// Keep it in this file, which must be new, and add nothing yet.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Open no editor: with a title it is added as it is, with --file only the template is written.
+        #[arg(long)]
+        no_edit: bool,
+    },
     /// Add tickets from files or sentences; they may depend on each other.
     Add {
         /// A Markdown or YAML file, or a sentence.
@@ -38,6 +55,7 @@ pub enum Verb {
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
     /// Show its change, with the findings under the lines they speak of.
+    #[command(after_help = DIFF_EXAMPLES)]
     Diff {
         ticket: String,
         /// An earlier round's, as it was when that round had its verdict.
@@ -72,6 +90,12 @@ pub enum Verb {
     },
 }
 
+const NEW_HELP: &str = "\
+Examples:
+  countersign ticket new
+  countersign ticket new \"Greet the user by name\" --no-edit
+  countersign ticket new --file tickets/greet.md";
+
 /// `2.50` dollars in millionths.
 fn usd_micros(word: &str) -> Result<u64, String> {
     let bad = || format!("{word:?} is no amount; write dollars as 2.50");
@@ -98,6 +122,11 @@ fn stage(word: &str) -> Result<Stage, String> {
 
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
+        Verb::New {
+            title,
+            file,
+            no_edit,
+        } => editor::new_ticket(title.as_deref(), file, no_edit, desktop).await,
         Verb::Add { tickets } => add(&tickets, desktop).await,
         Verb::List {
             stage,
@@ -181,6 +210,10 @@ async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
         .iter()
         .map(|one| wanted(&desktop.directory, one))
         .collect::<Result<_, _>>()?;
+    add_wanted(wanted, desktop).await
+}
+
+pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     let added = tickets::add(&office, wanted, &Policy::default()).await?;
     for ticket in &added {

@@ -41,6 +41,11 @@ pub struct Args {
 }
 
 const KEYS: &str = "\
+Examples:
+  countersign watch             everything; q quits, ? shows the keys
+  countersign watch T-7         one ticket: its rounds, findings, diff and log
+  countersign watch --once      one frame, for scripts
+
 Keys: j k move · Enter open · 1-5 which tickets · / open by id · w work · s settle an escalation ·
 n next finding · [ ] another round · ? all keys · q back or quit";
 

@@ -1,6 +1,10 @@
 //! Who an agent's name means: a CLI that we know, one that the project describes, or a command.
 //! Everything that can be found out before the start is: that it is there, and new enough.
 
+mod seen;
+
+pub use seen::{Here, Seen, here, known_names, look};
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -263,76 +267,4 @@ fn package_of(file: &Path) -> Option<PathBuf> {
     };
     let found = of_node.or_else(of_python).or_else(|| file.parent());
     found.map(Path::to_owned)
-}
-
-/// A known CLI as it is found here.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Seen {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub path: Option<PathBuf>,
-    pub version: Option<String>,
-    /// Flags that we use and that its help does not have.
-    pub missing_flags: Vec<String>,
-    /// Where a login was seen; whether it still holds only the provider knows.
-    pub login: Option<String>,
-    /// What to do before it can be used.
-    pub advice: Vec<String>,
-}
-
-/// All known CLIs, found by their own names.
-pub async fn look(surroundings: &Surroundings, directory: &Path) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    for cli in known::ALL {
-        seen.push(look_at(cli, surroundings, directory).await);
-    }
-    seen
-}
-
-async fn look_at(cli: &'static Cli, surroundings: &Surroundings, directory: &Path) -> Seen {
-    let mut seen = Seen {
-        name: cli.name,
-        title: cli.title,
-        path: None,
-        version: None,
-        missing_flags: Vec::new(),
-        login: login(cli, surroundings),
-        advice: Vec::new(),
-    };
-    let Ok(program) = find_program(cli.program.as_ref(), &surroundings.path, directory) else {
-        seen.advice.push(format!("install it: {}", cli.install));
-        return seen;
-    };
-    seen.path = Some(program.clone());
-    let place = Place {
-        program,
-        before: Vec::new(),
-    };
-    match installed::examine(cli, &place, &surroundings.path, &surroundings.data_dir).await {
-        Ok(found) => {
-            if !found.missing.is_empty() {
-                seen.advice.push(format!("update it: {}", cli.install));
-            }
-            seen.version = Some(found.version);
-            seen.missing_flags = found.missing;
-        }
-        Err(error) => seen.advice.push(error.to_string()),
-    }
-    if seen.login.is_none() {
-        seen.advice.push(format!("log in: {}", cli.log_in));
-    }
-    seen
-}
-
-/// The first of its files or keys that is there.
-fn login(cli: &Cli, surroundings: &Surroundings) -> Option<String> {
-    let key = |name: &&&str| name.contains("KEY") || name.contains("TOKEN");
-    let keys = cli.variables.iter().filter(key).copied();
-    let key = passed_on(keys)
-        .into_iter()
-        .next()
-        .map(|(name, _)| name.to_string_lossy().into_owned());
-    let home = surroundings.home.as_ref()?;
-    let file = cli.files.iter().find(|name| home.join(name).is_file());
-    key.or_else(|| file.map(|name| format!("~/{name}")))
 }

@@ -71,6 +71,43 @@ pub async fn crew(
     Ok(crew)
 }
 
+/// Those who sit in the policy's seats, and nobody to build: for a change that is only looked at.
+pub async fn judges(
+    written: &Written,
+    surroundings: &Surroundings,
+    directory: &Path,
+) -> Result<Crew, Failure> {
+    let finder = Finder {
+        written,
+        surroundings,
+        directory,
+    };
+    let mut members = Vec::new();
+    for name in written
+        .policy
+        .reviewers
+        .iter()
+        .filter_map(|seat| seat.agent.as_ref())
+    {
+        members.push(finder.member(name, "reviewer").await?);
+    }
+    let first = members.first().cloned().unwrap_or_else(Member::nobody);
+    let verifier = match &written.verifier {
+        Some(name) if !members.is_empty() => finder.member(name, "verifier").await?,
+        Some(_) | None => first.clone(),
+    };
+    let mut crew = Crew {
+        builder: Member::nobody(),
+        reviewer: first,
+        verifier,
+        others: Vec::new(),
+    };
+    for member in members {
+        join(&mut crew, Role::Reviewer, member);
+    }
+    Ok(crew)
+}
+
 /// Who has each role, as written.
 struct Names {
     builder: String,
@@ -94,7 +131,7 @@ impl Names {
     }
 }
 
-fn named(name: Option<&String>, role: &str) -> Result<String, Failure> {
+pub fn named(name: Option<&String>, role: &str) -> Result<String, Failure> {
     name.cloned().ok_or_else(|| {
         Failure::usage(format!("no {role} is named"))
             .hint(format!(

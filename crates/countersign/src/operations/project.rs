@@ -9,14 +9,15 @@ use engine::git::{Repository, Tool};
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
 use engine::work::worker_name;
-use engine::workshop::{Project, Workshop};
+use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 
-use super::{Office, confinement, crew, house_rules};
+use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
+use crate::settings::layers;
 
 /// What the command line says; it goes before every file.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,21 @@ pub async fn furnish(
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     let crew = crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?;
+    let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    remarks.extend(without);
+    Ok(Furnished {
+        shop: Arc::new(shop),
+        remarks,
+    })
+}
+
+/// The workshop of a project with this crew, and what the person should know about it.
+pub async fn workshop(
+    office: &Office,
+    git: Repository,
+    (base_branch, written): (String, Written),
+    crew: Crew,
+) -> Result<(Workshop, Option<String>), Failure> {
     let project = Project {
         base_branch,
         house: House {
@@ -72,11 +88,9 @@ pub async fn furnish(
     };
     let ward = match project.policy.isolation {
         Isolation::Enforced => Some(confinement::ward(surroundings).await?),
-        Isolation::Manifest => {
-            remarks.push(confinement::GOES_WITHOUT.to_owned());
-            None
-        }
+        Isolation::Manifest => None,
     };
+    let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
     let (desk, path) = (office.desk.clone(), surroundings.path.clone());
     let shop = Workshop {
         desk,
@@ -88,10 +102,7 @@ pub async fn furnish(
         path,
         ward,
     };
-    Ok(Furnished {
-        shop: Arc::new(shop),
-        remarks,
-    })
+    Ok((shop, without))
 }
 
 /// The project's own, and those that persons have accepted since.
@@ -143,85 +154,20 @@ pub async fn settled(
     Ok((base, over(written, asked), remarks))
 }
 
-/// The base branch and what is written: on the base, else in the person's own work tree, else in
-/// the user's file, else nothing.
-async fn settings(
+/// The base branch, what the files come to, and what the person should know about that.
+pub async fn settings(
     surroundings: &Surroundings,
     git: &Repository,
     asked: &Asked,
 ) -> Result<(String, Written, Vec<String>), Failure> {
-    let mut remarks = Vec::new();
-    let first = match &asked.base {
-        Some(base) => base.clone(),
-        None => git.default_base().await.map_err(Failure::usage)?,
-    };
-    let mut written = on_base(git, &first).await?;
-    let base = asked
-        .base
-        .clone()
-        .or_else(|| written.as_ref()?.base.clone())
-        .unwrap_or(first.clone());
-    if base != first {
-        written = on_base(git, &base).await?.or(written);
-    }
-    if written.is_none() {
-        written = in_work_tree(git)?;
-        if written.is_some() {
-            remarks.push(format!(
-                "{base} has no {}; the one in your work tree is used",
-                file::NAME
-            ));
-        }
-    }
-    let written = match written {
-        Some(written) => written,
-        None => users_own(surroundings)?.unwrap_or_default(),
-    };
+    let found = config::find(surroundings, git, asked.base.as_deref()).await?;
+    let layered = layers::combine(&found.sources)?;
+    let base = found.base;
     git.base(&base).await.map_err(|error| {
         Failure::usage(format!("the base branch {base:?} does not exist: {error}"))
             .hint("name one that does with --base BRANCH")
     })?;
-    Ok((base, written, remarks))
-}
-
-async fn on_base(git: &Repository, base: &str) -> Result<Option<Written>, Failure> {
-    let Ok(commit) = git.base(base).await else {
-        return Ok(None);
-    };
-    let Some(bytes) = git
-        .file_at(&commit, file::NAME)
-        .await
-        .map_err(Failure::error)?
-    else {
-        return Ok(None);
-    };
-    let name = format!("{} on {base}", file::NAME);
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
-    file::read(&name, &text).map(Some)
-}
-
-fn in_work_tree(git: &Repository) -> Result<Option<Written>, Failure> {
-    let path = git.work_tree().map(|tree| tree.join(file::NAME));
-    path.filter(|path| path.is_file())
-        .map(|path| read_file(&path))
-        .transpose()
-}
-
-fn users_own(surroundings: &Surroundings) -> Result<Option<Written>, Failure> {
-    let path = surroundings
-        .user_file
-        .as_ref()
-        .filter(|path| path.is_file());
-    path.map(|path| read_file(path)).transpose()
-}
-
-fn read_file(path: &Path) -> Result<Written, Failure> {
-    let bytes = crate::settings::read_bounded(path, "the configuration", 1024 * 1024)?;
-    let name = path.display().to_string();
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
-    file::read(&name, &text)
+    Ok((base, layered.project, found.remarks))
 }
 
 /// Flags go before files.
@@ -250,7 +196,7 @@ fn over(written: Written, asked: &Asked) -> Written {
 }
 
 /// `name=command`, or a command that names itself.
-fn flag_check(at: usize, words: &str) -> file::Check {
+pub fn flag_check(at: usize, words: &str) -> file::Check {
     let simple = |name: &str| {
         !name.is_empty()
             && name

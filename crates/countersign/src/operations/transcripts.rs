@@ -69,6 +69,8 @@ pub async fn of(
 ) -> Result<Vec<Transcript>, Failure> {
     let data = &office.surroundings.data_dir;
     let id = match ticket {
+        // A review without a ticket has its files and is in no store.
+        Some(id) if Files::of(data, id).jobs().is_dir() => id.clone(),
         Some(id) => office.desk.ticket(id).await?.ticket.id,
         None => newest(data).ok_or_else(|| Failure::usage("no agent has run yet"))?,
     };

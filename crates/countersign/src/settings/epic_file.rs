@@ -103,7 +103,7 @@ fn value(name: &str, bytes: &[u8]) -> Result<Option<Value>, Failure> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
         .map(Some)
-        .map_err(|error| refuse(error.without_snippet().to_string()))
+        .map_err(|error| ticket_file::yaml_failure(name, &error, 0))
 }
 
 fn text<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a str> {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use flow::Policy;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::trouble;
 use crate::failure::Failure;
 
 pub const NAME: &str = "countersign.toml";
@@ -72,7 +73,7 @@ struct WrittenSetup {
 
 /// An agent as the project wants it: another name, model or place for one that is known, or a
 /// command of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agent {
     /// A known CLI's name, `command` or `acp`; the agent's own name where that is a known one.
@@ -124,19 +125,59 @@ pub struct Setup {
 
 /// Reads the file; `name` is what the messages call it.
 pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
-    let refuse = |error: toml::de::Error| {
-        Failure::usage(format!("{name}: {}", error.to_string().trim_end()))
-            .hint("docs/policy.md lists every key with its default")
-    };
-    let written: Written = toml::from_str(text).map_err(refuse)?;
+    let mut problems = trouble::find(text).into_iter();
+    if let Some(first) = problems.next() {
+        let mut failure = Failure::usage(first.told(name));
+        failure.hints = first.hint.into_iter().collect();
+        failure.hints.extend(problems.map(|other| other.told(name)));
+        return Err(failure.hint("docs/policy.md lists every key with its default"));
+    }
+    of_table(name, table(name, text)?)
+}
+
+/// The file as a table, where it is TOML at all.
+pub fn table(name: &str, text: &str) -> Result<toml::Table, Failure> {
+    toml::from_str(text)
+        .map_err(|error| Failure::usage(format!("{name}: {}", error.to_string().trim_end())))
+}
+
+/// A string as the file has it.
+pub fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// Whether these keys and values could stand in the file, and why not.
+pub fn admits(value: serde_json::Value) -> Result<(), String> {
+    let written: Result<Written, _> = serde_json::from_value(value);
+    written.map(drop).map_err(|error| error.to_string())
+}
+
+/// The words of the file, without a thought on what they mean together.
+pub(super) fn words(text: &str) -> Result<(), toml::de::Error> {
+    toml::from_str::<Written>(text).map(drop)
+}
+
+/// What the table says, with every default filled in.
+pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
+    let refuse = |error: toml::de::Error| Failure::usage(format!("{name}: {}", error.message()));
+    let written: Written = table.clone().try_into().map_err(refuse)?;
     let policy = match &written.preset {
         None => written.policy.clone(),
-        Some(preset) => over_preset(name, preset, text).map_err(|failure| match failure {
-            Ok(failure) => failure,
-            Err(error) => refuse(error),
-        })?,
+        Some(preset) => {
+            over_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?
+        }
     };
     sound(name, &policy)?;
+    let setup = written.setup;
+    let command = setup.run.map(|run| {
+        let full = WrittenCheck::Full {
+            run,
+            timeout_secs: setup.timeout_secs,
+            parallel: false,
+        };
+        check_of("setup".to_owned(), full)
+    });
+    let checks = written.checks.into_iter();
     Ok(Project {
         base: written.base,
         builder: written.builder,
@@ -145,23 +186,10 @@ pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
         rules: written.rules,
         families: written.families,
         agents: written.agents,
-        checks: written
-            .checks
-            .into_iter()
-            .map(|(name, check)| check_of(name, check))
-            .collect(),
+        checks: checks.map(|(name, check)| check_of(name, check)).collect(),
         setup: Setup {
-            command: written.setup.run.map(|run| {
-                check_of(
-                    "setup".to_owned(),
-                    WrittenCheck::Full {
-                        run,
-                        timeout_secs: written.setup.timeout_secs,
-                        parallel: false,
-                    },
-                )
-            }),
-            caches: written.setup.caches,
+            command,
+            caches: setup.caches,
         },
         policy,
     })
@@ -196,26 +224,18 @@ fn check_of(name: String, check: WrittenCheck) -> Check {
 }
 
 /// The preset's numbers, with what the file itself says on top.
-fn over_preset(
-    name: &str,
-    preset: &str,
-    text: &str,
-) -> Result<Policy, Result<Failure, toml::de::Error>> {
-    let base = Policy::preset(preset).ok_or_else(|| {
-        Ok(
-            Failure::usage(format!("{name}: there is no preset {preset:?}"))
-                .hint(format!("presets: {}", Policy::PRESETS.join(", "))),
-        )
-    })?;
-    let mut merged = toml::Table::try_from(&base).map_err(|error| Ok(Failure::error(error)))?;
-    let file: toml::Table = toml::from_str(text).map_err(Err)?;
-    if let Some(toml::Value::Table(own)) = file.get("policy") {
+pub(super) fn over_preset(preset: &str, table: &toml::Table) -> Result<Policy, String> {
+    let base = Policy::preset(preset).ok_or_else(|| format!("there is no preset {preset:?}"))?;
+    let mut merged = toml::Table::try_from(&base).map_err(|error| error.to_string())?;
+    if let Some(toml::Value::Table(own)) = table.get("policy") {
         overlay(&mut merged, own);
     }
-    merged.try_into().map_err(Err)
+    merged
+        .try_into()
+        .map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
-fn overlay(under: &mut toml::Table, over: &toml::Table) {
+pub(super) fn overlay(under: &mut toml::Table, over: &toml::Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
             (Some(toml::Value::Table(under)), toml::Value::Table(over)) => overlay(under, over),
@@ -262,13 +282,18 @@ mod tests {
             "base = \"main\"\n[policy]\nmax_round = 2\n",
         )
         .unwrap_err();
-        assert!(failure.message.contains("line 3"), "{}", failure.message);
-        assert!(failure.message.contains("max_round"), "{}", failure.message);
+        let wanted = "countersign.toml:3:1: there is no `max_round` here";
+        assert_eq!(failure.message, wanted);
+        assert_eq!(failure.hints[0], "did you mean `max_rounds`?");
     }
 
     #[test]
     fn impossible_numbers_are_named_together() {
         let failure = read("f", "[policy]\nmax_rounds = 9\noverall_minimum = 120\n").unwrap_err();
         assert_eq!(failure.hints.len(), 2, "{failure:?}");
+        assert!(
+            failure.message.starts_with("f:2:1: max_rounds"),
+            "{failure:?}"
+        );
     }
 }

@@ -7,6 +7,7 @@ use flow::TicketId;
 use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
 use serde::Deserialize;
 
+use super::trouble::meant;
 use crate::failure::Failure;
 
 /// A longer file is no ticket.
@@ -44,6 +45,12 @@ struct Fields {
     github_repo: Option<String>,
     pr_number: Option<u64>,
     coordination: Vec<String>,
+}
+
+/// Whether these fields could stand in a ticket, and why not.
+pub fn admits(value: serde_json::Value) -> Result<(), String> {
+    let fields: Result<Fields, _> = serde_json::from_value(value);
+    fields.map(drop).map_err(|error| error.to_string())
 }
 
 /// A ticket made of one sentence.
@@ -110,21 +117,54 @@ fn front_matter(text: &str) -> Option<(&str, &str)> {
 
 /// `lines_above` is how far the YAML stands below the top of the file.
 fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failure> {
-    if yaml.trim().is_empty() {
+    let said = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    if !yaml.lines().any(said) {
         return Ok(Fields::default());
     }
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let place = error
-            .location()
-            .map(|at| format!("{}:{}", at.line() + lines_above, at.column()))
-            .unwrap_or_default();
-        // It counts lines from the top of the YAML; ours are those of the file.
-        let text = error.without_snippet().to_string();
-        let what = text.split(" at line ").next().unwrap_or(&text);
-        Failure::usage(format!("{name}:{place}: {what}"))
-            .hint("known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination")
+        let what = error.without_snippet().to_string();
+        let word = what
+            .split('`')
+            .nth(1)
+            .filter(|_| what.contains("unknown field"));
+        let hint = word.map(|word| meant(word, &FIELDS, "fields"));
+        let known = format!("known fields: {}", FIELDS.join(", "));
+        yaml_failure(name, &error, lines_above).hint(hint.unwrap_or(known))
     })
+}
+
+/// The fields as they are written first.
+const FIELDS: [&str; 16] = [
+    "id",
+    "title",
+    "description",
+    "priority",
+    "depends_on",
+    "acceptance",
+    "kind",
+    "critical",
+    "protected",
+    "epic",
+    "base",
+    "branch",
+    "jira_key",
+    "github_repo",
+    "pr_number",
+    "coordination",
+];
+
+/// `name:line:column: what`, with the lines of the file and not of the YAML in it.
+pub fn yaml_failure(name: &str, error: &serde_saphyr::Error, lines_above: u64) -> Failure {
+    let place = error
+        .location()
+        .map(|at| format!(":{}:{}", at.line() + lines_above, at.column()))
+        .unwrap_or_default();
+    let text = error.without_snippet().to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    // Every field that there is would drown the one that is not.
+    let what = what.split(", expected one of").next().unwrap_or(what);
+    Failure::usage(format!("{name}{place}: {what}"))
 }
 
 /// The title is the first heading; a list under "Acceptance criteria" is taken as such.
@@ -146,6 +186,7 @@ fn take_body(fields: &mut Fields, body: &str) {
             }
         }
         match criterion(line) {
+            Some("") if in_criteria => {}
             Some(text) if in_criteria => fields.acceptance.push(text.to_owned()),
             Some(_) | None if in_criteria && line.trim().is_empty() => {}
             Some(_) | None => description.push(line),
@@ -225,6 +266,29 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
         },
     })
 }
+
+/// What a ticket begins with, in an editor.
+pub fn template(title: Option<&str>) -> String {
+    let title = title.unwrap_or(TITLE_TO_REPLACE);
+    format!(
+        "---\n\
+         # Everything between the dashes may be left out; take away the # of what you need.\n\
+         # id: T-7                  your own name for it; made from the title otherwise\n\
+         # priority: 50             higher goes first\n\
+         # depends_on: [T-3]        tickets that must be done first\n\
+         # protected: [tests/**]    paths that the change must leave alone\n\
+         ---\n\
+         # {title}\n\
+         \n\
+         Why, and what there is to know.\n\
+         \n\
+         ## Acceptance criteria\n\
+         - \n"
+    )
+}
+
+/// A title that nobody has written.
+pub const TITLE_TO_REPLACE: &str = "What shall be done";
 
 /// An id made of the title: what can be read, and a hash that tells two apart.
 pub fn id_for(title: &str) -> TicketId {
@@ -308,6 +372,13 @@ mod tests {
                 failure.message
             );
         }
+    }
+
+    #[test]
+    fn the_template_is_a_ticket_with_nothing_but_its_title() {
+        let wanted = read("t.md", template(Some("Do it")).as_bytes()).unwrap();
+        assert_eq!(wanted.spec.title, "Do it");
+        assert_eq!((wanted.id, wanted.spec.acceptance), (None, Vec::new()));
     }
 
     #[test]

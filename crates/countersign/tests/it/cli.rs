@@ -6,7 +6,12 @@
     reason = "snapshots are as long as what they show, and are written by expect-test"
 )]
 
+mod agent;
 mod bad_input;
 mod bad_store;
+mod config;
+mod hook;
+mod init;
+mod new_ticket;
 mod terminals;
 mod verbs;

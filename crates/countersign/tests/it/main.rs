@@ -6,6 +6,7 @@
 
 mod cli;
 mod crash;
+mod docs;
 mod sandbox;
 mod story;
 mod support;

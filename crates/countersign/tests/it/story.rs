@@ -15,6 +15,7 @@ mod judges;
 mod learning;
 mod machine;
 mod money;
+mod review;
 mod run;
 mod setup;
 mod stubborn;

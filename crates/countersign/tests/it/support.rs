@@ -133,6 +133,18 @@ impl World {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// The program itself, found by its name.
+    pub fn install_self(&self) {
+        fs::create_dir_all(self.root().join("bin")).unwrap();
+        let link = self.root().join("bin/countersign");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_countersign"), link).unwrap();
+    }
+
+    /// Runs a line in the work tree, as a person would type it.
+    pub fn shell(&self, shell: &str, line: &str) -> Ran {
+        self.spawn(shell.as_ref(), ["-c", line]).wait(DEADLINE)
+    }
+
     /// The machine's, and before it what this world has installed.
     #[expect(
         clippy::disallowed_methods,
@@ -251,6 +263,7 @@ impl World {
             .env("PATH", self.path())
             .env("HOME", self.root().join("home"))
             .env("USER", "ada")
+            .env("COUNTERSIGN_DATA_DIR", &self.data)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .envs(self.variables.iter().cloned())
             .process_group(0)

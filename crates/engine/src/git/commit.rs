@@ -158,7 +158,11 @@ impl Repository {
         self.snapshot_from(place, index).await
     }
 
-    async fn snapshot_from(&self, place: &Place, index: PathBuf) -> Result<Snapshot, Error> {
+    pub(super) async fn snapshot_from(
+        &self,
+        place: &Place,
+        index: PathBuf,
+    ) -> Result<Snapshot, Error> {
         let git = || self.git_at(place).index(&index);
         let list = [
             "ls-files",
@@ -185,7 +189,7 @@ impl Repository {
         })
     }
 
-    async fn write_tree(&self, place: &Place, index: &Path) -> Result<Oid, Error> {
+    pub(super) async fn write_tree(&self, place: &Place, index: &Path) -> Result<Oid, Error> {
         self.git_at(place)
             .index(index)
             .args(["write-tree"])
@@ -210,11 +214,11 @@ impl Repository {
     }
 }
 
-struct Snapshot {
-    tree: Oid,
-    index: PathBuf,
+pub(super) struct Snapshot {
+    pub tree: Oid,
+    pub index: PathBuf,
     /// Repositories inside the worktree, which are not in the index.
-    nested: Vec<String>,
+    pub nested: Vec<String>,
 }
 
 /// Changed paths by what lies there now.

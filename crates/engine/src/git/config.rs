@@ -26,6 +26,15 @@ impl Repository {
     }
 }
 
+impl Repository {
+    /// Where the repository says that its hooks are, if it says so. We never run them.
+    pub async fn hooks_path(&self) -> Result<Option<String>, Error> {
+        let args = ["config", "--local", "--get", "core.hooksPath"];
+        let said = self.git().args(args).answers(&[1]).text().await?;
+        Ok((!said.is_empty()).then_some(said))
+    }
+}
+
 /// The refused keys among `scope, key\nvalue, scope, key\nvalue, …`.
 fn commands(fields: &[String]) -> Vec<String> {
     let mut keys: Vec<String> = fields

@@ -410,7 +410,7 @@ impl Journey<'_> {
             shop: self.shop,
             ticket: &car.ticket,
             member: None,
-            job: car.job,
+            job: Some(car.job),
             lease: car.lease,
             stop: self.stop.clone(),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use findings::LineMap;
 use flow::Ticket;
-use flow::ticket::Submission;
+use flow::ticket::{Spec, Submission};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::Trouble;
@@ -28,26 +28,41 @@ pub async fn describe(
 ) -> Result<Submission, Trouble> {
     let tip = git.base(&project.base_branch).await?;
     let base = under(git, ticket, &tip, head).await?;
-    let diff = git.diff(&base, head, Context::None).await?.text;
+    let earlier = ticket
+        .submission
+        .as_ref()
+        .and_then(|put| Oid::parse(&put.commit));
+    let asked = (&ticket.spec, earlier.as_ref());
+    let mut put = describe_range(git, project, asked, (&base, head), branch).await?;
+    let people = git.people(&base, head).await?;
+    put.signed_as = strangers(&people, by, ticket);
+    Ok(put)
+}
+
+/// Describes exactly this range, for what was asked, beside what was put forward before.
+pub async fn describe_range(
+    git: &Repository,
+    project: &Project,
+    (spec, earlier): (&Spec, Option<&Oid>),
+    (base, head): (&Oid, &Oid),
+    branch: &str,
+) -> Result<Submission, Trouble> {
+    let diff = git.diff(base, head, Context::None).await?.text;
     let touched = LineMap::parse(&diff);
     let files: Vec<String> = git
-        .files_changed(&base, head)
+        .files_changed(base, head)
         .await?
         .into_iter()
         .flat_map(|file| file.old_path.into_iter().chain([file.path]))
         .collect();
-    let people = git.people(&base, head).await?;
+    let people = git.people(base, head).await?;
     if people.len() > PEOPLE_MAX {
         return Err(Trouble::transient(format!(
             "the commits carry {} different names, and {PEOPLE_MAX} is the most; make fewer commits, each by whoever makes it",
             people.len()
         )));
     }
-    let earlier = ticket
-        .submission
-        .as_ref()
-        .and_then(|put| Oid::parse(&put.commit));
-    let moved = match &earlier {
+    let moved = match earlier {
         Some(earlier) => LineMap::parse(&git.diff(earlier, head, Context::None).await?.text),
         None => LineMap::default(),
     };
@@ -56,14 +71,14 @@ pub async fn describe(
         tree: git.tree_of(head).await?.to_string(),
         branch: branch.to_owned(),
         base: base.to_string(),
-        base_tree: git.tree_of(&base).await?.to_string(),
+        base_tree: git.tree_of(base).await?.to_string(),
         diff_id: diff_id(&diff),
-        signed_as: strangers(&people, by, ticket),
+        signed_as: Vec::new(),
         authors: people
             .into_iter()
             .flat_map(|person| [person.name, person.email])
             .collect(),
-        protected: protected(project, ticket, &files)?,
+        protected: protected(project, spec, &files)?,
         files,
         lines_changed: touched.size(),
         touched,
@@ -114,14 +129,8 @@ pub fn diff_id(diff: &str) -> String {
 }
 
 /// Paths that the project or the ticket protects, and files that steer agents.
-fn protected(project: &Project, ticket: &Ticket, files: &[String]) -> Result<Vec<String>, Trouble> {
-    let globs = globs(
-        project
-            .policy
-            .protected
-            .iter()
-            .chain(&ticket.spec.protected),
-    )?;
+fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<String>, Trouble> {
+    let globs = globs(project.policy.protected.iter().chain(&spec.protected))?;
     let hit = |file: &&String| {
         globs.is_match(file) || is_agent_configuration(file) || *file == "countersign.toml"
     };

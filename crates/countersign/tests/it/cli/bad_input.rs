@@ -136,8 +136,8 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &[],
         &expect![[r#"
             exit 2
-            error: ROOT/unknown.md:3:1: unknown field `priorty`, expected one of id, title, description, priority, dependencies, depends_on, acceptance, acceptance_criteria, kind, type, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination
-              hint: known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination
+            error: ROOT/unknown.md:3:1: unknown field `priorty`
+              hint: did you mean `priority`?
         "#]],
     );
     let bad_id = b"---\nid: ../../etc\n---\n# Title\n";
@@ -196,13 +196,13 @@ fn a_policy_with_impossible_numbers_is_refused_with_all_of_them() {
         &ticket,
         &[],
         &expect![[r#"
-        exit 2
-        error: countersign.toml on main: the policy is impossible
-          hint: max_rounds = 9: choose 1 to 5
-          hint: reviewers is empty: name at least one, or set review = "none"
-          hint: overall_minimum = 120: choose 0 to 100
-          hint: limits.lease_secs = 0: choose 1 to 86400
-    "#]],
+            exit 2
+            error: countersign.toml on main:5:1: limits.lease_secs = 0: choose 1 to 86400
+              hint: countersign.toml on main:8:1: max_rounds = 9: choose 1 to 5
+              hint: countersign.toml on main:9:1: overall_minimum = 120: choose 0 to 100
+              hint: countersign.toml on main:10:1: reviewers is empty: name at least one, or set review = "none"
+              hint: docs/policy.md lists every key with its default
+        "#]],
     );
 }
 
@@ -250,11 +250,8 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
             "[policy]\nmax_round = 2\n",
             expect![[r#"
                 exit 2
-                error: countersign.toml on main: TOML parse error at line 2, column 1
-                  |
-                2 | max_round = 2
-                  | ^^^^^^^^^
-                unknown field `max_round`, expected one of `max_rounds`, `on_exhausted`, `must_fix`, `minor_only`, `review`, `reviewers`, `votes`, `gates`, `dimensions`, `minimums`, `weights`, `overall_minimum`, `verify`, `second_opinion`, `disposition`, `criteria_required`, `other_family`, `protected`, `protected_change`, `leftovers`, `land`, `dependants_start`, `red_on_base`, `isolation`, `network`, `limits`, `budget`, `fallback`
+                error: countersign.toml on main:2:1: there is no `max_round` here
+                  hint: did you mean `max_rounds`?
                   hint: docs/policy.md lists every key with its default
             "#]],
         ),
@@ -262,21 +259,18 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
             "preset = \"strict\"\n",
             expect![[r#"
                 exit 2
-                error: countersign.toml on main: there is no preset "strict"
+                error: countersign.toml on main:1:10: there is no preset "strict"
                   hint: presets: standard, careful, sergeant, queue, scored, supervisor, story
+                  hint: docs/policy.md lists every key with its default
             "#]],
         ),
         (
             "[checks\n",
             expect![[r#"
-            exit 2
-            error: countersign.toml on main: TOML parse error at line 1, column 8
-              |
-            1 | [checks
-              |        ^
-            unclosed table, expected `]`
-              hint: docs/policy.md lists every key with its default
-        "#]],
+                exit 2
+                error: countersign.toml on main:1:8: unclosed table, expected `]`
+                  hint: docs/policy.md lists every key with its default
+            "#]],
         ),
     ] {
         let world = World::with_settings(settings);

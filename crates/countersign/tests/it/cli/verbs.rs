@@ -26,22 +26,29 @@ fn the_help_names_every_verb_and_every_exit_code() {
             Usage: countersign [OPTIONS] <COMMAND>
 
             Commands:
-              demo        Watch one ticket go through build, check, review, rework and merge, in a throw-away
-                          repository
-              run         Take a ticket from its description to a countersigned commit, in this repository
-              ticket      Add, list, show and cancel tickets
-              epic        Tickets that belong together
-              status      What is going on: tickets by stage, who waits for whom
-              watch       A live view: tickets by stage, who works on what, findings in the diff, escalations to
-                          settle
-              log         What has happened, told in sentences
-              escalation  Tickets that wait for a person
-              findings    Read, convert, track and score review texts
-              export      Tickets in other systems' forms
-              insights    What is found most, who is right how often, what it costs, and which rules would help
-              import      Take over tickets from other systems' files
-              doctor      Is everything in order here?
-              help        Print this message or the help of the given subcommand(s)
+              demo         Watch one ticket go through build, check, review, rework and merge, in a throw-away
+                           repository
+              init         Look at this project and write a first countersign.toml
+              run          Take a ticket from its description to a countersigned commit, in this repository
+              review       Review any change without a ticket: a branch, a range, what is staged, a patch
+              ticket       Add, list, show and cancel tickets
+              epic         Tickets that belong together
+              status       What is going on: tickets by stage, who waits for whom
+              watch        A live view: tickets by stage, who works on what, findings in the diff, escalations
+                           to settle
+              log          What has happened, told in sentences
+              escalation   Tickets that wait for a person
+              findings     Read, convert, track and score review texts
+              export       Tickets in other systems' forms
+              insights     What is found most, who is right how often, what it costs, and which rules would help
+              import       Take over tickets from other systems' files
+              config       What is configured, where each value comes from, and what is wrong with it
+              hook         A git hook that reviews what is about to be pushed
+              completions  Completions for your shell
+              man          Manual pages
+              agent        The agents that are here, and ready files for theirs
+              doctor       Is everything in order here?
+              help         Print this message or the help of the given subcommand(s)
 
             Options:
               -C <DIR>

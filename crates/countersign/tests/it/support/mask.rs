@@ -13,6 +13,7 @@ const MASKS: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{40}\b", "COMMIT"),
     // A short commit has ten digits, a policy's name twelve; either may be without a letter.
     (r"\b(?:[0-9a-f]{10}|[0-9a-f]{12})\b", "SHORT"),
+    (r"\breview-[0-9a-f]{8}\b", "review-ID"),
     (r"\b\d+ ms\b", "N ms"),
     (r"\bin \d+(?:\.\d+)? s\b", "in N s"),
 ];

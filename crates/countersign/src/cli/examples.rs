@@ -1,0 +1,112 @@
+//! Examples in the help of every verb that does not bring its own, in one place and one form.
+
+use clap::{Command, CommandFactory};
+
+use super::Args;
+
+/// The whole command line, each verb with its examples.
+pub fn command() -> Command {
+    let mut command = Args::command();
+    for (path, lines) in EXAMPLES {
+        let words: Vec<&str> = path.split(' ').collect();
+        command = with(command, &words, &text(lines));
+    }
+    command
+}
+
+fn text(lines: &[&str]) -> String {
+    let word = if lines.len() == 1 {
+        "Example:"
+    } else {
+        "Examples:"
+    };
+    let lines = [&[word], lines].concat();
+    lines.join("\n  ")
+}
+
+/// The text below the help of the verb that the words lead to; below what is there already.
+fn with(command: Command, words: &[&str], text: &str) -> Command {
+    if let Some((word, rest)) = words.split_first() {
+        return command.mut_subcommand(*word, |inner| with(inner, rest, text));
+    }
+    let before = command.get_after_help().map(ToString::to_string);
+    let all = before.map_or(text.to_owned(), |before| format!("{before}\n\n{text}"));
+    command.after_help(all)
+}
+
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("demo", &["countersign demo", "countersign demo --escalate"]),
+    (
+        "ticket add",
+        &[
+            "countersign ticket add ticket.md \"Greet the user by name\"",
+            "countersign ticket add backlog/*.md",
+        ],
+    ),
+    (
+        "ticket list",
+        &[
+            "countersign ticket list --stage escalated --stage blocked",
+            "countersign ticket list --json | jq -r '.tickets[].id'",
+        ],
+    ),
+    ("ticket show", &["countersign ticket show T-7"]),
+    (
+        "ticket resubmit",
+        &["git switch countersign/T-7   (mend it, commit it)   countersign ticket resubmit T-7"],
+    ),
+    (
+        "ticket budget",
+        &["countersign ticket budget T-7 --usd 5 --why \"it is worth it\""],
+    ),
+    (
+        "ticket cancel",
+        &["countersign ticket cancel T-7 --why \"no longer wanted\""],
+    ),
+    ("epic list", &["countersign epic list"]),
+    ("epic show", &["countersign epic show greetings"]),
+    (
+        "epic accept",
+        &["countersign epic accept greetings --why \"seen and tried\""],
+    ),
+    (
+        "log",
+        &[
+            "countersign log T-7",
+            "countersign log --transcript T-7 --round 2 --role review",
+        ],
+    ),
+    ("escalation list", &["countersign escalation list"]),
+    ("escalation show", &["countersign escalation show T-7"]),
+    (
+        "escalation resolve",
+        &[
+            "countersign escalation resolve T-7 continue",
+            "countersign escalation resolve T-7 accept --why \"the finding is a matter of taste\"",
+            "countersign escalation resolve T-7 reassign --reviewer codex",
+        ],
+    ),
+    (
+        "findings track",
+        &["countersign findings track round-1.md round-2.md --repo . --from HEAD~1 --to HEAD"],
+    ),
+    (
+        "findings score",
+        &["countersign findings score corpus --verbose"],
+    ),
+    (
+        "export",
+        &["countersign export --as findings T-7 --output T-7.md"],
+    ),
+    (
+        "import",
+        &["countersign import epic-state.json tasks/*.json"],
+    ),
+    ("insights accept", &["countersign insights accept 1"]),
+    ("insights reject", &["countersign insights reject 2"]),
+    ("insights withdraw", &["countersign insights withdraw 7"]),
+    (
+        "doctor",
+        &["countersign doctor", "countersign doctor --verify-log"],
+    ),
+];

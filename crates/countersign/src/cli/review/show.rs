@@ -1,0 +1,257 @@
+//! A review in the forms that people and their tools read.
+
+use std::fmt::Write as _;
+
+use findings::write::{self, Entry, location};
+use flow::ledger;
+use flow::narrate::Mood;
+use flow::opinion::Outcome;
+use flow::ticket::CheckResult;
+use flow::usage::dollars;
+use serde_json::{Value, json};
+
+use super::{Format, open};
+use crate::cli::out::{JSON_VERSION, Out, columns};
+use crate::failure::Exit;
+use crate::operations::review::{Change, Judged, Reviewed};
+
+pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> String {
+    let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();
+    let found: Vec<Entry<'_>> = entries
+        .iter()
+        .map(|entry| Entry {
+            id: Some(&entry.id),
+            finding: &entry.finding,
+        })
+        .collect();
+    let pretty = |value: Value| format!("{value:#}\n");
+    match format {
+        Format::Text => text(reviewed, exit, out),
+        Format::Markdown => document(reviewed, exit, &found),
+        Format::Json => format!("{}\n", as_json(reviewed, exit)),
+        Format::Sarif => pretty(write::sarif(
+            "countersign",
+            env!("CARGO_PKG_VERSION"),
+            &found,
+        )),
+        Format::Github => write::workflow_commands(&found),
+        Format::Gitlab => pretty(write::gitlab(&found)),
+        Format::Rdjson => pretty(write::rdjson("countersign", &found)),
+    }
+}
+
+/// The versioned shape of `docs/json.md`.
+fn as_json(reviewed: &Reviewed, exit: Exit) -> Value {
+    let change = &reviewed.change;
+    let mut answer = json!({
+        "version": JSON_VERSION,
+        "exit": exit.code(),
+        "change": {"name": change.name, "base": change.base, "head": change.head},
+        "outcome": "nothing_to_review",
+        "notes": reviewed.remarks,
+    });
+    let Some(judged) = &reviewed.judged else {
+        return answer;
+    };
+    let put = judged.ticket.submission.as_ref();
+    answer["outcome"] = json!(word(&judged.outcome));
+    answer["why"] = json!(sentence(judged, exit));
+    answer["review"] = json!(judged.id);
+    answer["change"]["files"] = json!(put.map(|put| &put.files));
+    answer["change"]["lines_changed"] = json!(put.map(|put| put.lines_changed));
+    let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
+    answer["verdict"] = json!(verdict);
+    answer["findings"] = json!(open(judged));
+    answer["reviewers"] = json!(judged.ticket.seats);
+    answer["checks"] = json!(judged.ticket.checks.as_ref().map(|checks| &checks.results));
+    answer["usage"] = json!(judged.ticket.spent.ticket);
+    answer["directory"] = json!(judged.dir);
+    answer
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Approved => "clean",
+        Outcome::ChangesRequested => "changes_requested",
+        Outcome::RedChecks(_) => "red_checks",
+        Outcome::Undecided(_) => "undecided",
+    }
+}
+
+fn text(reviewed: &Reviewed, exit: Exit, out: &Out) -> String {
+    let Some(judged) = &reviewed.judged else {
+        return nothing(&reviewed.change);
+    };
+    let mut text = format!("{}\n", out.bold(&headline(&reviewed.change, judged)));
+    for line in looked(judged) {
+        let _ = writeln!(text, "{line}");
+    }
+    for entry in open(judged) {
+        text.push_str(&finding(entry, judged, out));
+    }
+    for result in red(judged) {
+        let _ = writeln!(text, "\n{} is red\n{}", result.name, indented(&result.tail));
+    }
+    let mood = match exit {
+        Exit::Done => Mood::Good,
+        Exit::Escalated => Mood::Urgent,
+        _ => Mood::Bad,
+    };
+    let _ = writeln!(text, "\n{}", out.paint(mood, &sentence(judged, exit)));
+    let _ = writeln!(text, "kept: {}", judged.dir.display());
+    text
+}
+
+fn nothing(change: &Change) -> String {
+    format!(
+        "nothing to review: {} changes nothing\n\
+         what is not committed: countersign review --worktree (or --staged)\n\
+         the last commit: countersign review --commit HEAD\n",
+        change.name
+    )
+}
+
+fn headline(change: &Change, judged: &Judged) -> String {
+    let (files, lines) = judged
+        .ticket
+        .submission
+        .as_ref()
+        .map_or((0, 0), |put| (put.files.len(), put.lines_changed));
+    format!(
+        "{}: {files} file(s), {lines} line(s), commit {} on {}",
+        change.name,
+        change.head.short(),
+        change.base.short()
+    )
+}
+
+/// Who looked, for how long, for how much, and what they named.
+fn looked(judged: &Judged) -> Vec<String> {
+    let mut rows = Vec::new();
+    for look in &judged.looks {
+        let seat = judged
+            .ticket
+            .seats
+            .iter()
+            .find(|seat| seat.name == look.seat);
+        let Some(answer) = seat.and_then(|seat| seat.answer.as_ref()) else {
+            continue;
+        };
+        let cost = if look.usage.usd_micros > 0 {
+            dollars(look.usage.usd_micros)
+        } else {
+            String::new()
+        };
+        rows.push(vec![
+            format!("  {}", look.who),
+            format!("{} s", look.usage.wall_ms / 1000),
+            cost,
+            format!("{} finding(s)", answer.reported.len()),
+        ]);
+    }
+    columns(&rows)
+}
+
+fn finding(entry: &ledger::Entry, judged: &Judged, out: &Out) -> String {
+    let finding = &entry.finding;
+    let mood = if entry.is_must_fix(&judged.policy) {
+        Mood::Bad
+    } else {
+        Mood::Plain
+    };
+    let place = location(finding).unwrap_or_else(|| "the whole change".to_owned());
+    let mut text = format!(
+        "\n{}  {}  {}\n",
+        out.paint(mood, entry.severity().word()),
+        out.bold(&place),
+        findings::one_line(&finding.title)
+    );
+    let title = finding.title.trim();
+    let parts = [
+        ("", finding.problem.as_deref()),
+        ("why: ", finding.impact.as_deref()),
+        ("fix: ", finding.fix.as_deref()),
+    ];
+    for (label, part) in parts {
+        if let Some(part) = part.filter(|part| part.trim() != title) {
+            let _ = writeln!(text, "    {label}{}", findings::one_line(part));
+        }
+    }
+    let by: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
+    let _ = writeln!(text, "    {}, by {}", entry.id, by.join(", "));
+    text
+}
+
+fn indented(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("    {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn red(judged: &Judged) -> Vec<&CheckResult> {
+    let results = judged
+        .ticket
+        .checks
+        .iter()
+        .flat_map(|checks| &checks.results);
+    results
+        .filter(|result| !judged.policy.accepts(result.outcome))
+        .collect()
+}
+
+/// The end in one sentence.
+fn sentence(judged: &Judged, exit: Exit) -> String {
+    let open = open(judged).len();
+    match &judged.outcome {
+        Outcome::Approved if open == 0 => "clean: nothing was found".to_owned(),
+        Outcome::Approved => format!("clean: {open} finding(s), none that must be fixed"),
+        Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        Outcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
+        Outcome::ChangesRequested => {
+            let must = judged.ticket.ledger.open_must_fix(&judged.policy).len();
+            let reported = if exit == Exit::Done {
+                " (reported only)"
+            } else {
+                ""
+            };
+            if must > 0 {
+                return format!(
+                    "changes requested: {must} of {open} finding(s) must be fixed{reported}"
+                );
+            }
+            format!("changes requested: {}{reported}", gates(judged))
+        }
+    }
+}
+
+/// The gates that do not hold, where no finding says it.
+fn gates(judged: &Judged) -> String {
+    let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
+    let gates = verdict.map(|verdict| verdict.gates.as_slice());
+    let held: Vec<String> = gates
+        .unwrap_or_default()
+        .iter()
+        .filter(|gate| !gate.passed)
+        .map(|gate| format!("{} ({})", gate.name, gate.why))
+        .collect();
+    held.join("; ")
+}
+
+fn document(reviewed: &Reviewed, exit: Exit, found: &[Entry<'_>]) -> String {
+    let Some(judged) = &reviewed.judged else {
+        return nothing(&reviewed.change);
+    };
+    let names = judged.looks.iter().map(|look| look.who.as_str());
+    let reviewer = names.collect::<Vec<_>>().join(", ");
+    let date = judged.ticket.updated_at.iso();
+    write::document(
+        &write::Document {
+            story: judged.id.as_str(),
+            round: 1,
+            reviewer: &reviewer,
+            date: &date,
+            branch: &reviewed.change.name,
+            recommendation: &sentence(judged, exit),
+        },
+        found,
+    )
+}

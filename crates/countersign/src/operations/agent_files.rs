@@ -1,0 +1,114 @@
+//! Ready files for agents: a reviewer and a fixer for Claude Code, with the instructions that our own
+//! briefs carry. A file that somebody has changed is left alone.
+
+use std::path::{Path, PathBuf};
+
+use flow::Policy;
+use flow::brief::{fixer_manual, reviewer_manual};
+use serde::Serialize;
+
+use super::project;
+use crate::failure::{Exit, Failure};
+use crate::settings::Surroundings;
+
+/// By this line a file of ours is known.
+const OURS: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
+
+/// Where the files go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    Project,
+    /// Below the person's home, for all projects.
+    User,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct AgentFile {
+    pub path: PathBuf,
+    pub text: String,
+}
+
+/// The files as they would be written.
+pub async fn propose(
+    surroundings: &Surroundings,
+    directory: &Path,
+    place: Where,
+) -> Result<Vec<AgentFile>, Failure> {
+    let root = match place {
+        Where::User => surroundings.home.clone().ok_or_else(|| {
+            Failure::usage("there is no home: HOME is not set")
+                .hint("install them into the project, without --user")
+        })?,
+        Where::Project => {
+            let git = project::open(surroundings, directory).await?;
+            let tree = git.work_tree().map(Path::to_owned);
+            tree.ok_or_else(|| Failure::usage("this repository has no work tree to write into"))?
+        }
+    };
+    let dir = root.join(".claude/agents");
+    Ok([reviewer(), fixer()]
+        .into_iter()
+        .map(|(name, text)| AgentFile {
+            path: dir.join(name),
+            text,
+        })
+        .collect())
+}
+
+fn reviewer() -> (&'static str, String) {
+    let head = "---\n\
+        name: countersign-reviewer\n\
+        description: Reviews a change with a fresh mind and answers in the JSON that Countersign reads. Use it after a change is committed.\n\
+        tools: Read, Grep, Glob, Bash\n\
+        ---\n";
+    let manual = reviewer_manual(&Policy::default());
+    (
+        "countersign-reviewer.md",
+        format!(
+            "{head}{OURS}\n\n{manual}\nWithout COUNTERSIGN_RESULT_FILE print the JSON last; `countersign findings parse -` reads it.\n"
+        ),
+    )
+}
+
+fn fixer() -> (&'static str, String) {
+    let head = "---\n\
+        name: countersign-fixer\n\
+        description: Answers a reviewer's findings one by one and changes nothing else. Use it with a findings document (countersign export --as findings T-7).\n\
+        ---\n";
+    (
+        "countersign-fixer.md",
+        format!(
+            "{head}{OURS}\n\n{}\nCommit with the message `fix: address code review round N - <what you did>`.\n",
+            fixer_manual()
+        ),
+    )
+}
+
+/// Writes them all, or none: looked at before the first is written.
+pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
+    for file in files {
+        let there = std::fs::read_to_string(&file.path);
+        if there.is_ok_and(|text| !text.contains(OURS)) {
+            return Err(Failure::new(
+                Exit::Refused,
+                format!(
+                    "{} is there already, is not ours, and is left as it is",
+                    file.path.display()
+                ),
+            )
+            .hint("move it away, or print ours with --print"));
+        }
+    }
+    for file in files {
+        let dir = file.path.parent().unwrap_or(&file.path);
+        std::fs::create_dir_all(dir)
+            .and_then(|()| std::fs::write(&file.path, &file.text))
+            .map_err(|error| {
+                Failure::error(format!(
+                    "{} cannot be written: {error}",
+                    file.path.display()
+                ))
+            })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! The text of a first `countersign.toml`: what was found as keys, everything else worth knowing as
+//! comments, so that it can be understood without the documents.
+
+use std::fmt::Write as _;
+
+use super::Proposal;
+use crate::settings::file::quoted;
+
+const HEAD: &str = "\
+# How Countersign builds, checks and reviews changes to this project.
+# It is read from the base branch, never from the branch under review: commit it there.
+#   countersign config check    is anything wrong in here?
+#   countersign config show     every value, and where it comes from
+";
+
+const POLICY: &str = "
+# When a change is approved, and what becomes of it. The defaults are shown; take away the # to change one.
+[policy]
+# max_rounds = 3                    # verdicts before a person is asked (1 to 5)
+# must_fix = [\"critical\", \"high\"]   # findings of these severities hold a change up
+# land = \"merge\"                    # or \"branch\": leave the proven branch alone; or \"queue\": prove several together
+# protected = [\".github/**\"]        # paths that reviewers are told to look at twice
+# isolation = \"enforced\"            # agents run in a sandbox, or not at all
+
+# Hard limits: at one of them work stops and a person is asked.
+# [policy.budget.ticket]
+# usd_micros = 5000000              # five dollars for one ticket
+# [policy.budget.day]
+# usd_micros = 50000000             # fifty for a day, over all tickets
+
+# A linter in a reviewer's seat: what it prints (SARIF, JSON, text) is read as findings. Seats that are
+# written here take the place of the one that is there by itself, so the first names the agent's.
+# [[policy.reviewers]]
+# name = \"reviewer\"
+# [[policy.reviewers]]
+# name = \"linter\"
+# command = \"my-linter --format sarif\"
+";
+
+pub fn text(proposal: &Proposal) -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str(&agents(proposal));
+    out.push_str(&rules());
+    out.push_str(&checks(proposal));
+    out.push_str(&setup(proposal));
+    out.push_str(POLICY);
+    out
+}
+
+fn agents(proposal: &Proposal) -> String {
+    let mut out = format!(
+        "\n# The branch that work starts from and lands on. Found by itself; name it if that is wrong.\n# base = {}\n",
+        quoted(&proposal.base)
+    );
+    out.push_str(
+        "\n# Who builds, and who reviews: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor\n\
+         # (with a model: \"claude@MODEL\"), \"command:PROGRAM ARGS\" for a program of your own, \"acp:PROGRAM\".\n\
+         # The reviewer starts afresh and sees only the change; best is another model than the builder's.\n",
+    );
+    for (role, agent, usual) in [
+        ("builder", proposal.builder, "claude"),
+        ("reviewer", proposal.reviewer, "codex"),
+    ] {
+        let _ = match agent {
+            Some(name) => writeln!(out, "{role} = {}", quoted(name)),
+            None => writeln!(
+                out,
+                "# {role} = {}    # none was found on this machine",
+                quoted(usual)
+            ),
+        };
+    }
+    out
+}
+
+fn rules() -> String {
+    "\n# What every agent is told, one sentence each.\nrules = [\n    # \"Public functions have a test.\",\n]\n"
+        .to_owned()
+}
+
+fn checks(proposal: &Proposal) -> String {
+    let mut out =
+        "\n# Commands that must succeed on the exact commit before anybody reviews it.\n[checks]\n"
+            .to_owned();
+    for (name, command) in &proposal.detected.checks {
+        let _ = writeln!(out, "{name} = {}", quoted(command));
+    }
+    if proposal.detected.checks.is_empty() {
+        out.push_str(
+            "# test = \"make test\"                # nothing that tests this project was found\n",
+        );
+    }
+    out.push_str("# slow = { run = \"make integration\", timeout_secs = 1800, parallel = true }\n");
+    out
+}
+
+fn setup(proposal: &Proposal) -> String {
+    let found = &proposal.detected;
+    let mut out = "\n# What makes a fresh checkout usable: a command, and directories worth keeping between runs.\n".to_owned();
+    if found.setup.is_none() && found.caches.is_empty() {
+        out.push_str("# [setup]\n# run = \"npm ci\"\n# caches = [\"node_modules\"]\n");
+        return out;
+    }
+    out.push_str("[setup]\n");
+    if let Some(run) = &found.setup {
+        let _ = writeln!(out, "run = {}", quoted(run));
+    }
+    let caches: Vec<String> = found.caches.iter().map(|cache| quoted(cache)).collect();
+    let _ = writeln!(out, "caches = [{}]", caches.join(", "));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::detect::Detected;
+    use crate::settings::trouble;
+
+    fn proposal(detected: Detected) -> Proposal {
+        Proposal {
+            file: "countersign.toml".into(),
+            base: "main".to_owned(),
+            detected,
+            agents: Vec::new(),
+            builder: None,
+            reviewer: None,
+            text: String::new(),
+        }
+    }
+
+    /// With every key that is only shown taken as written.
+    fn awake(text: &str) -> String {
+        let awake = |line: &str| {
+            let rest = line.trim_start().strip_prefix("# ")?;
+            let word = rest.split([' ', '=']).next()?;
+            let key = word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let named = key && rest[word.len()..].trim_start().starts_with('=');
+            (named || rest.starts_with('[') || rest.starts_with('"')).then(|| rest.to_owned())
+        };
+        let lines = text.lines();
+        let lines = lines.map(|line| awake(line).unwrap_or_else(|| line.to_owned()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_is_shown_as_a_comment_could_be_written_too() {
+        let node = Detected {
+            checks: vec![("test".to_owned(), "say \"hi\" 'x'".to_owned())],
+            setup: Some("npm ci".to_owned()),
+            caches: vec!["node_modules".to_owned()],
+            ..Detected::default()
+        };
+        for detected in [Detected::default(), node] {
+            let text = text(&proposal(detected));
+            assert_eq!(trouble::find(&text), [], "{text}");
+            let awake = awake(&text);
+            assert!(awake.contains("\nmax_rounds = 3"), "{awake}");
+            assert_eq!(trouble::find(&awake), [], "{awake}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is to be reviewed: a range, a branch, the index, the work tree, one commit or a patch; each
+//! comes to two exact commits.
+
+use std::path::Path;
+
+use engine::git::{Oid, Repository};
+
+use super::{Office, Wish};
+use crate::failure::Failure;
+use crate::settings::{read_bounded, read_stdin};
+
+/// A larger patch is no change that anybody reviews.
+const PATCH_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Clone, Debug, Default)]
+pub enum Target {
+    /// What HEAD has over the base branch.
+    #[default]
+    Head,
+    /// A branch or any revision, over the base branch.
+    Revision(String),
+    /// What the second has since it left the first.
+    Range(String, String),
+    Staged,
+    Worktree,
+    Commit(String),
+    /// A file, or `-` for the standard input.
+    Patch(String),
+}
+
+impl Target {
+    /// `BASE..HEAD`, `BASE...HEAD` or a revision.
+    pub fn of_word(word: &str) -> Self {
+        let or_head = |rev: &str| if rev.is_empty() { "HEAD" } else { rev }.to_owned();
+        match word.split_once("...").or_else(|| word.split_once("..")) {
+            Some((from, to)) => Self::Range(or_head(from), or_head(to)),
+            None => Self::Revision(word.to_owned()),
+        }
+    }
+}
+
+/// Exactly what is looked at.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// As a person would call it.
+    pub name: String,
+    pub base: Oid,
+    pub head: Oid,
+}
+
+pub async fn find(
+    office: &Office,
+    git: &Repository,
+    directory: &Path,
+    wish: &Wish,
+    base_branch: &str,
+) -> Result<Change, Failure> {
+    match &wish.target {
+        Target::Head => {
+            let head = git.own_branch().await.map_err(Failure::error)?;
+            since(git, base_branch, head.as_deref().unwrap_or("HEAD")).await
+        }
+        Target::Revision(rev) => since(git, base_branch, rev).await,
+        Target::Range(from, to) => {
+            let from_commit = git.resolve(from).await.map_err(Failure::usage)?;
+            range(git, &from_commit, from, to).await
+        }
+        Target::Commit(rev) => {
+            let head = git.resolve(rev).await.map_err(Failure::usage)?;
+            let base = git.before(&head).await.map_err(Failure::error)?;
+            let name = format!("commit {}", head.short());
+            Ok(Change { name, base, head })
+        }
+        Target::Staged | Target::Worktree | Target::Patch(_) => {
+            aside(office, git, directory, wish).await
+        }
+    }
+}
+
+async fn since(git: &Repository, base_branch: &str, rev: &str) -> Result<Change, Failure> {
+    let tip = git.base(base_branch).await.map_err(Failure::usage)?;
+    range(git, &tip, base_branch, rev).await
+}
+
+async fn range(git: &Repository, from: &Oid, name: &str, to: &str) -> Result<Change, Failure> {
+    let head = git.resolve(to).await.map_err(Failure::usage)?;
+    let base = git.merge_base(from, &head).await.map_err(Failure::usage)?;
+    Ok(Change {
+        name: format!("{name}..{to}"),
+        base,
+        head,
+    })
+}
+
+/// What is in no commit yet, put together in an index of our own.
+async fn aside(
+    office: &Office,
+    git: &Repository,
+    directory: &Path,
+    wish: &Wish,
+) -> Result<Change, Failure> {
+    let head = git.resolve("HEAD").await.map_err(Failure::usage)?;
+    let scratch = Scratch::new(office)?;
+    let (name, base, made) = match &wish.target {
+        Target::Patch(file) => {
+            let bytes = match file.as_str() {
+                "-" => read_stdin(PATCH_BYTES_MAX)?,
+                name => read_bounded(&directory.join(name), "the patch", PATCH_BYTES_MAX)?,
+            };
+            if bytes.len() > PATCH_BYTES_MAX {
+                return Err(Failure::usage("the patch is larger than 16 MiB"));
+            }
+            let base = match &wish.base {
+                Some(branch) => git.base(branch).await.map_err(Failure::usage)?,
+                None => head,
+            };
+            let made = git.patched(&base, bytes, &scratch.index()).await;
+            let hint = "make it with `git diff` or `git format-patch --stdout`; --base names what it is for";
+            let made = made.map_err(|error| Failure::usage(error).hint(hint))?;
+            (format!("patch {file}"), base, made)
+        }
+        target => {
+            whole(git)?;
+            let staged = matches!(target, Target::Staged);
+            let (name, made) = if staged {
+                ("what is staged", git.staged(&scratch.index()).await)
+            } else {
+                ("your work tree", git.as_it_lies(&scratch.index()).await)
+            };
+            (name.to_owned(), head, made.map_err(Failure::error)?)
+        }
+    };
+    Ok(Change {
+        name,
+        base,
+        head: made,
+    })
+}
+
+/// Half a merge is no change that can be judged.
+fn whole(git: &Repository) -> Result<(), Failure> {
+    match git.unfinished() {
+        None => Ok(()),
+        Some(operation) => Err(Failure::usage(format!(
+            "a {operation} waits to be finished in this repository"
+        ))
+        .hint(format!(
+            "finish it, or `git {operation} --abort`, or review commits: countersign review BASE..HEAD"
+        ))),
+    }
+}
+
+/// A directory for one index, gone when it is dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(office: &Office) -> Result<Self, Failure> {
+        let name = format!("aside-{}", std::process::id());
+        let dir = office.surroundings.data_dir.join(name);
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| Failure::error(format!("{}: {error}", dir.display())))?;
+        Ok(Self(dir))
+    }
+
+    fn index(&self) -> std::path::PathBuf {
+        self.0.join("index")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It holds nothing but a copy.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,14 @@
+//! What is written for people stays true: schemas, reference, and every command of the documents.
+//! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes what is generated anew.
+
+mod gates;
+mod reference;
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+/// The project's root.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap().to_owned()
+}

@@ -1,0 +1,292 @@
+//! Judging a change that belongs to no ticket: the same checkouts, the same sandbox, the same
+//! reading, and the same machine, on a ticket that is in no store. Nothing is built and nothing lands.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flow::event::{Failure, Lease};
+use flow::job::OpenJob;
+use flow::ticket::Spec;
+use flow::{Actor, Event, Task, Ticket, TicketId, Usage, What};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::{Brought, Held, Trouble, do_task, submission};
+use crate::git::{Context, Oid, Secret, scan_added_lines};
+use crate::process::Stop;
+use crate::workshop::Workshop;
+
+/// The seat that needs no program: what looks like a password or a key in the change.
+pub const SECRETS: &str = "secrets";
+/// How often a run that came to nothing is tried.
+const TRIES_MAX: u64 = 2;
+
+/// Who judges what.
+#[derive(Debug)]
+pub struct Asked {
+    pub id: TicketId,
+    pub spec: Spec,
+    /// What the change is called where a branch's name would stand.
+    pub name: String,
+    pub base: Oid,
+    pub head: Oid,
+    /// Whether the project's checks are run too.
+    pub checks: bool,
+}
+
+/// One job of a judge, as it ended.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    pub seat: String,
+    pub who: String,
+    pub usage: Usage,
+}
+
+#[derive(Debug)]
+pub struct Opinion {
+    pub ticket: Ticket,
+    pub looks: Vec<Looked>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the review was stopped")]
+    Stopped,
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    Refused(#[from] flow::Refused),
+}
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble.failure {
+            Failure::Interrupted => Self::Stopped,
+            Failure::Transient
+            | Failure::Permanent
+            | Failure::NoJudge
+            | Failure::Budget
+            | Failure::Quota { .. } => Self::Failed(trouble.message),
+        }
+    }
+}
+
+/// Has the change judged to the end; `hear` is told who has ended.
+pub async fn ask(
+    shop: &Arc<Workshop>,
+    asked: &Asked,
+    stop: Stop,
+    hear: impl Fn(&Looked),
+) -> Result<Opinion, Error> {
+    let policy = &shop.project.policy;
+    let put = submission::describe_range(
+        &shop.git,
+        &shop.project,
+        (&asked.spec, None),
+        (&asked.base, &asked.head),
+        &asked.name,
+    )
+    .await?;
+    let spec = asked.spec.clone();
+    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.desk.clock)())?;
+    let mut table = Table {
+        shop,
+        asked,
+        stop,
+        ticket,
+        looks: Vec::new(),
+    };
+    loop {
+        let jobs = table.open_jobs();
+        if jobs.is_empty() {
+            break;
+        }
+        table.round_of(jobs, &hear).await?;
+    }
+    let Table {
+        ticket, mut looks, ..
+    } = table;
+    looks.sort_by_key(|look| ticket.seats.iter().position(|seat| seat.name == look.seat));
+    Ok(Opinion { ticket, looks })
+}
+
+struct Table<'a> {
+    shop: &'a Arc<Workshop>,
+    asked: &'a Asked,
+    stop: Stop,
+    ticket: Ticket,
+    looks: Vec<Looked>,
+}
+
+/// What came of a job: the lease it was under, and what it brought.
+type Ended = (OpenJob, Lease, Result<Brought, Trouble>);
+
+impl Table<'_> {
+    /// Jobs of judges; a build would be somebody's answer to the verdict.
+    fn open_jobs(&self) -> Vec<OpenJob> {
+        let judges = |job: &&OpenJob| {
+            matches!(
+                job.task,
+                Task::Check { .. } | Task::Review { .. } | Task::Verify { .. }
+            )
+        };
+        self.ticket.jobs.iter().filter(judges).cloned().collect()
+    }
+
+    /// All jobs that are open now, side by side.
+    async fn round_of(&mut self, jobs: Vec<OpenJob>, hear: &impl Fn(&Looked)) -> Result<(), Error> {
+        let mut runs: JoinSet<Ended> = JoinSet::new();
+        for job in jobs {
+            self.begin(&mut runs, job)?;
+        }
+        while let Some(ended) = runs.join_next().await {
+            let (job, lease, brought) =
+                ended.map_err(|error| Error::Failed(format!("a review ended badly: {error}")))?;
+            match brought {
+                Ok(brought) => self.report(&job, brought.what, hear)?,
+                Err(trouble)
+                    if trouble.failure == Failure::Transient && lease.fence < TRIES_MAX =>
+                {
+                    let again = self
+                        .ticket
+                        .jobs
+                        .iter()
+                        .find(|open| open.serial == job.serial);
+                    if let Some(job) = again.cloned() {
+                        self.begin(&mut runs, job)?;
+                    }
+                }
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, runs: &mut JoinSet<Ended>, job: OpenJob) -> Result<(), Error> {
+        let lease = Lease {
+            serial: job.serial,
+            fence: job.fence + 1,
+        };
+        let shop = Arc::clone(self.shop);
+        let actor = shop.actor(&job.task, job.agent.as_deref());
+        self.tell(actor, What::Started { lease })?;
+        let (ticket, stop) = (self.ticket.clone(), self.stop.clone());
+        let checks = self.asked.checks;
+        runs.spawn(async move {
+            let held = Held {
+                shop: &shop,
+                ticket: &ticket,
+                member: shop.member(&job.task, job.agent.as_deref()),
+                job: None,
+                lease,
+                stop,
+            };
+            let brought = Box::pin(look(&held, &job.task, checks)).await;
+            (job, lease, brought)
+        });
+        Ok(())
+    }
+
+    fn report(&mut self, job: &OpenJob, what: What, hear: &impl Fn(&Looked)) -> Result<(), Error> {
+        let actor = self.shop.actor(&job.task, job.agent.as_deref());
+        let looked = Looked {
+            seat: seat_of(&job.task),
+            who: actor.agent.clone(),
+            usage: what.usage(),
+        };
+        self.tell(actor, what)?;
+        hear(&looked);
+        self.looks.push(looked);
+        Ok(())
+    }
+
+    fn tell(&mut self, by: Actor, what: What) -> Result<(), Error> {
+        let event = Event {
+            at: (self.shop.desk.clock)(),
+            by,
+            expects: None,
+            what,
+        };
+        let policy = &self.shop.project.policy;
+        self.ticket = flow::advance(&self.ticket, &event, policy)?.ticket;
+        Ok(())
+    }
+}
+
+fn seat_of(task: &Task) -> String {
+    match task {
+        Task::Review { seat, .. } => seat.clone(),
+        other => other.queue().to_owned(),
+    }
+}
+
+async fn look(held: &Held<'_>, task: &Task, checks: bool) -> Result<Brought, Trouble> {
+    match task {
+        Task::Check { commit } if !checks => Ok(nothing_checked(held, commit)),
+        Task::Review { commit, seat, .. } if seat == SECRETS => secrets(held, commit).await,
+        other => do_task(held, other).await,
+    }
+}
+
+fn nothing_checked(held: &Held<'_>, commit: &str) -> Brought {
+    Brought {
+        what: What::Checked {
+            lease: held.lease,
+            commit: commit.to_owned(),
+            results: Vec::new(),
+            usage: Usage::default(),
+        },
+        artefacts: Vec::new(),
+    }
+}
+
+async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+    let base = super::check::base_of(held)?;
+    let head =
+        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+    let diff = held.shop.git.diff(&base, &head, Context::None).await?;
+    let found: Vec<_> = scan_added_lines(&diff.text).iter().map(finding).collect();
+    let said = json!({"approved": found.is_empty(), "findings": found}).to_string();
+    Ok(Brought {
+        what: What::Reviewed {
+            lease: held.lease,
+            commit: commit.to_owned(),
+            review: Box::new(findings::read(&said)),
+            isolation: "no program ran".to_owned(),
+            usage: Usage::default(),
+        },
+        artefacts: Vec::new(),
+    })
+}
+
+fn finding(secret: &Secret) -> serde_json::Value {
+    json!({
+        "title": format!("A secret in the change: {}", secret.kind),
+        "severity": "critical",
+        "category": "security",
+        "file": secret.path,
+        "line": secret.line,
+        "problem": "A secret that is committed once is known to everybody who can read the repository.",
+        "fix": "Take it out of the change and out of its commits, and replace the secret itself.",
+    })
+}
+
+/// Everything but what is worth reading later goes: checkouts, homes, scratch.
+pub fn tidy_up(shop: &Workshop, id: &TicketId) {
+    for (_, job) in crate::runs::numbered(&shop.files(id).jobs(), "") {
+        for (_, run) in crate::runs::numbered(&job, "run-") {
+            for part in [
+                "checkout",
+                "scratch",
+                "home",
+                "lint/checkout",
+                "lint/home",
+                "lint/tmp",
+            ] {
+                let dir: PathBuf = run.join(part);
+                // What cannot be removed is only in the way of nobody.
+                let _ = std::fs::remove_dir_all(dir);
+            }
+        }
+    }
+}

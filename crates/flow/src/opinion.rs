@@ -1,0 +1,245 @@
+//! Judging a change that belongs to no ticket. It goes through the same machine as any other, as a
+//! ticket that nobody keeps: put forward by its author, checked, reviewed once, and never landed.
+
+use std::collections::BTreeSet;
+
+use findings::Severity;
+
+use crate::advance::{Refused, advance, open};
+use crate::event::{Actor, Event, Lease, Role, What};
+use crate::policy::{Fallback, Land, OnExhausted, Policy, SeatSpec};
+use crate::ticket::{Setback, Spec, Stage, Submission, Ticket, TicketId, Time};
+use crate::usage::Usage;
+
+/// What judging came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Approved,
+    ChangesRequested,
+    /// Checks of these names are red; nobody was asked to review.
+    RedChecks(Vec<String>),
+    /// Nobody can tell, and why: a person has to look.
+    Undecided(String),
+}
+
+/// The project's policy for one look by these reviewers, where findings from `fail_on` up must be
+/// fixed. Who wrote the change is not known, so no family can be another's.
+pub fn policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>) -> Policy {
+    let mut policy = Policy {
+        max_rounds: 1,
+        on_exhausted: OnExhausted::Fail,
+        land: Land::Branch,
+        other_family: false,
+        // Nobody stands in: whoever asked is told, and may ask another.
+        fallback: Fallback::default(),
+        ..project.clone()
+    };
+    if let Some(least) = fail_on {
+        let all = Severity::ALL.into_iter();
+        policy.must_fix = all.filter(|severity| *severity <= least).collect();
+    }
+    // Where only linters look nobody has a vote.
+    policy.gates.reviewer_approves &= seats.iter().any(|seat| !seat.is_linter());
+    policy.reviewers = seats;
+    policy
+}
+
+/// The change, put forward; its check is the first job.
+pub fn put_forward(
+    id: &TicketId,
+    spec: Spec,
+    submission: Submission,
+    policy: &Policy,
+    at: Time,
+) -> Result<Ticket, Refused> {
+    let author = Actor::new("the author", Role::Builder);
+    let event = |what| Event {
+        at,
+        by: author.clone(),
+        expects: None,
+        what,
+    };
+    let created = What::Created {
+        spec: Box::new(spec),
+        met: BTreeSet::new(),
+        failed: Vec::new(),
+    };
+    let ticket = open(id, &event(created), policy)?.ticket;
+    let lease = Lease {
+        serial: ticket.jobs_ordered,
+        fence: 1,
+    };
+    let ticket = advance(&ticket, &event(What::Started { lease }), policy)?.ticket;
+    let submitted = What::Submitted {
+        lease,
+        submission: Box::new(submission),
+        reports: Vec::new(),
+        session: None,
+        usage: Usage::default(),
+    };
+    Ok(advance(&ticket, &event(submitted), policy)?.ticket)
+}
+
+/// What it came to, once no judge is at work any more.
+pub fn outcome(ticket: &Ticket) -> Outcome {
+    match (ticket.stage, &ticket.setback) {
+        (Stage::Done | Stage::Approved | Stage::Merging, _) => Outcome::Approved,
+        (_, Some(Setback::RedChecks { results })) => {
+            let red = results.iter().map(|result| result.name.clone());
+            Outcome::RedChecks(red.collect())
+        }
+        (Stage::Failed, _) => Outcome::ChangesRequested,
+        _ => Outcome::Undecided(undecided(ticket)),
+    }
+}
+
+fn undecided(ticket: &Ticket) -> String {
+    match &ticket.escalation {
+        Some(found) => format!(
+            "{}\n{}",
+            crate::narrate::reason(&found.reason),
+            found.evidence
+        ),
+        None => format!("it stopped while {}", ticket.stage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use findings::Review;
+
+    use super::*;
+    use crate::job::Task;
+
+    fn change() -> Submission {
+        Submission {
+            commit: "c".repeat(40),
+            tree: "d".repeat(40),
+            base: "a".repeat(40),
+            base_tree: "b".repeat(40),
+            files: vec!["src/x.rs".to_owned()],
+            lines_changed: 1,
+            ..Submission::default()
+        }
+    }
+
+    fn begin(policy: &Policy) -> Ticket {
+        let id = TicketId::new("review-1").unwrap();
+        let spec = Spec {
+            title: "main..topic".to_owned(),
+            ..Spec::default()
+        };
+        put_forward(&id, spec, change(), policy, Time(1)).unwrap()
+    }
+
+    fn step(ticket: &Ticket, policy: &Policy, role: Role, what: impl Fn(Lease) -> What) -> Ticket {
+        let lease = Lease {
+            serial: ticket.jobs[0].serial,
+            fence: 1,
+        };
+        let by = Actor::new("judge", role);
+        let event = |what| Event {
+            at: Time(2),
+            by: by.clone(),
+            expects: None,
+            what,
+        };
+        let started = advance(ticket, &event(What::Started { lease }), policy).unwrap();
+        advance(&started.ticket, &event(what(lease)), policy)
+            .unwrap()
+            .ticket
+    }
+
+    fn checked(ticket: &Ticket, policy: &Policy) -> Ticket {
+        step(ticket, policy, Role::Service, |lease| What::Checked {
+            lease,
+            commit: change().commit,
+            results: Vec::new(),
+            usage: Usage::default(),
+        })
+    }
+
+    fn reviewed(ticket: &Ticket, policy: &Policy, review: &Review) -> Ticket {
+        step(ticket, policy, Role::Reviewer, |lease| What::Reviewed {
+            lease,
+            commit: change().commit,
+            review: Box::new(review.clone()),
+            isolation: String::new(),
+            usage: Usage::default(),
+        })
+    }
+
+    fn linter() -> SeatSpec {
+        SeatSpec {
+            name: "lint".to_owned(),
+            command: Some("lint".to_owned()),
+            ..SeatSpec::default()
+        }
+    }
+
+    fn medium() -> Review {
+        findings::read(
+            "{\"approved\": true, \"findings\": [{\"title\": \"A\", \"severity\": \"medium\", \"file\": \"src/x.rs\", \"line\": 1}]}",
+        )
+    }
+
+    #[test]
+    fn one_look_and_nothing_lands() {
+        let policy = policy(&Policy::default(), vec![SeatSpec::default()], None);
+        let ticket = checked(&begin(&policy), &policy);
+        assert!(matches!(ticket.jobs[0].task, Task::Review { .. }));
+        let ticket = reviewed(&ticket, &policy, &findings::read("{\"approved\": true}"));
+        assert_eq!(outcome(&ticket), Outcome::Approved);
+        assert!(ticket.jobs.is_empty());
+    }
+
+    #[test]
+    fn the_word_that_fails_is_the_callers() {
+        let seats = vec![SeatSpec::default()];
+        for (fail_on, wanted) in [
+            (None, Outcome::Approved),
+            (Some(Severity::High), Outcome::Approved),
+            (Some(Severity::Medium), Outcome::ChangesRequested),
+            (Some(Severity::Low), Outcome::ChangesRequested),
+        ] {
+            let policy = policy(&Policy::default(), seats.clone(), fail_on);
+            let ticket = reviewed(&checked(&begin(&policy), &policy), &policy, &medium());
+            assert_eq!(outcome(&ticket), wanted, "{fail_on:?}");
+        }
+    }
+
+    #[test]
+    fn linters_alone_can_let_it_pass_and_hold_it_up() {
+        for (fail_on, wanted) in [
+            (Severity::High, Outcome::Approved),
+            (Severity::Medium, Outcome::ChangesRequested),
+        ] {
+            let policy = policy(&Policy::default(), vec![linter()], Some(fail_on));
+            let ticket = reviewed(&checked(&begin(&policy), &policy), &policy, &medium());
+            assert_eq!(outcome(&ticket), wanted);
+        }
+    }
+
+    #[test]
+    fn red_checks_are_said_before_anybody_is_asked() {
+        let policy = policy(&Policy::default(), vec![SeatSpec::default()], None);
+        let red = crate::ticket::CheckResult {
+            name: "test".to_owned(),
+            outcome: crate::ticket::CheckOutcome::Failed,
+            tail: String::new(),
+            wall_ms: 0,
+        };
+        let ticket = step(&begin(&policy), &policy, Role::Service, |lease| {
+            What::Checked {
+                lease,
+                commit: change().commit,
+                results: vec![red.clone()],
+                usage: Usage::default(),
+            }
+        });
+        assert_eq!(
+            outcome(&ticket),
+            Outcome::RedChecks(vec!["test".to_owned()])
+        );
+    }
+}
