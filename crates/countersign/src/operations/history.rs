@@ -105,6 +105,17 @@ struct Teller {
 impl Teller {
     /// Replays up to, not including, the version.
     async fn before(office: &Office, id: &TicketId, version: u64) -> Result<Self, Failure> {
+        let reached =
+            |next: &StoredEvent, _: Option<&Ticket>| next.version.is_some_and(|at| at >= version);
+        Self::replay(office, id, reached).await
+    }
+
+    /// Replays until the next event, or what the ticket is before it, says that it is enough.
+    async fn replay(
+        office: &Office,
+        id: &TicketId,
+        enough: impl Fn(&StoredEvent, Option<&Ticket>) -> bool,
+    ) -> Result<Self, Failure> {
         let mut teller = Self::default();
         let mut after = Cursor::default();
         loop {
@@ -119,7 +130,7 @@ impl Teller {
             };
             after = last.cursor;
             for stored in events {
-                if stored.version.is_some_and(|at| at >= version) {
+                if enough(&stored, teller.ticket.as_ref()) {
                     return Ok(teller);
                 }
                 if let EventBody::Decided(event) = &stored.body {
@@ -148,29 +159,10 @@ pub async fn at_round(
     id: &TicketId,
     round: u32,
 ) -> Result<Option<Ticket>, Failure> {
-    let mut teller = Teller::default();
-    let mut after = Cursor::default();
-    loop {
-        let query = EventQuery {
-            ticket: Some(id.clone()),
-            after,
-            most: CHUNK,
-        };
-        let events = office.desk.store.events(&query).await?;
-        let Some(last) = events.last() else {
-            return Ok(None);
-        };
-        after = last.cursor;
-        for stored in &events {
-            if let EventBody::Decided(event) = &stored.body {
-                teller.step(id, event, &policy(office, stored).await?);
-            }
-            let decided = |ticket: &&Ticket| ticket.rounds.iter().any(|one| one.number == round);
-            if let Some(ticket) = teller.ticket.as_ref().filter(decided) {
-                return Ok(Some(ticket.clone()));
-            }
-        }
-    }
+    let decided = |ticket: &Ticket| ticket.rounds.iter().any(|one| one.number == round);
+    let enough = |_: &StoredEvent, ticket: Option<&Ticket>| ticket.is_some_and(decided);
+    let teller = Teller::replay(office, id, enough).await?;
+    Ok(teller.ticket.filter(decided))
 }
 
 async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure> {

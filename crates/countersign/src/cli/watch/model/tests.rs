@@ -424,6 +424,25 @@ fn the_diff_has_its_findings_in_place() {
 }
 
 #[test]
+fn one_goes_from_finding_to_finding() {
+    let mut view = opened();
+    press(&mut view, "d");
+    let mut long = changes();
+    for _ in 0..6 {
+        long.files.push(long.files[0].clone());
+    }
+    view.turn(Happened::Diff(id("T-400"), Box::new(long)));
+    seen_at(&mut view, 80, 12, &PLAIN);
+    let top = |view: &View| view.opened.as_ref().unwrap().top;
+    press(&mut view, "n");
+    let first = top(&view);
+    press(&mut view, "n");
+    assert!(0 < first && first < top(&view));
+    press(&mut view, "N");
+    assert_eq!(top(&view), first);
+}
+
+#[test]
 fn all_six_choices_are_offered_and_asked_about() {
     let mut view = opened();
     press(&mut view, "s");
