@@ -248,15 +248,21 @@ impl Widths {
         }
         let title = findings::one_line(&row.title);
         spans.push(Span::styled(format!("  {title}"), title_style(row.stage)));
-        let mut line = Line::from(spans);
         if chosen {
-            let rest = self.whole.saturating_sub(line.width());
-            line.push_span(" ".repeat(rest));
-            line.style(Style::new().add_modifier(Modifier::REVERSED))
-        } else {
-            line
+            return in_front(Line::from(spans), self.whole);
         }
+        Line::from(spans)
     }
+}
+
+/// The line that the next key is about: one bar, whatever colours are in it.
+pub fn in_front(mut line: Line<'static>, width: usize) -> Line<'static> {
+    let rest = width.saturating_sub(line.width());
+    line.push_span(" ".repeat(rest));
+    for span in &mut line.spans {
+        span.style = Style::new();
+    }
+    line.style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 fn title_style(stage: Stage) -> Style {
