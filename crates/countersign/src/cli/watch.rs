@@ -82,7 +82,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
 /// For programs: what a frame is made of.
 async fn answer(office: &Office, desktop: &Desktop) -> Result<Exit, Failure> {
     let seen = overview::look(office).await?;
-    let page = overview::page(office, Group::All, None, model::PAGE).await?;
+    let page = overview::page(office, Group::All, None, model::list::PAGE).await?;
     let json = serde_json::json!({
         "overview": seen, "tickets": page.items, "next": page.next,
     });

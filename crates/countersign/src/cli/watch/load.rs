@@ -3,8 +3,9 @@
 use flow::event::Choice;
 use tokio::sync::mpsc::Sender;
 
+use super::model::list::PAGE;
 use super::model::settle::Decision;
-use super::model::{Asked, Happened, PAGE, Want};
+use super::model::{Asked, Happened, Want};
 use crate::failure::Failure;
 use crate::operations::{Office, diff, escalations, history, overview};
 use crate::settings::Surroundings;
