@@ -230,7 +230,11 @@ pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Ve
         let text = findings::one_line(&note.text);
         texts.push((
             dim(),
-            format!("{} in round {}: {text}", note.by, note.round),
+            format!(
+                "{} in round {}: {text}",
+                findings::one_line(&note.by),
+                note.round
+            ),
         ));
     }
     let room = width.saturating_sub(indent + 2).clamp(16, 100);

@@ -110,7 +110,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     let evolution = ticket::evolution_lines(&stored.ticket);
     desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "evolution": evolution}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
-        desktop.out.line(line);
+        desktop.out.told(&line, 4);
     }
     Ok(Exit::Done)
 }

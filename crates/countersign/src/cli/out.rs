@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::paint::{Glyphs, of_mood, printed};
+use super::paint::{Glyphs, of_mood, printed, wrapped};
 use crate::failure::{Exit, Failure};
 use crate::settings::terminal::{Links, Terminal};
 
@@ -51,6 +51,44 @@ impl Out {
     pub fn line(&self, text: impl AsRef<str>) {
         if !self.json {
             write_out(&format!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// A line for people, broken at its words where the terminal would break it anywhere.
+    pub fn told(&self, text: &str, indent: usize) {
+        for part in text.split('\n') {
+            for line in self.broken(part, indent) {
+                self.line(line);
+            }
+        }
+    }
+
+    /// In lines as wide as the terminal; whole where it goes elsewhere.
+    pub fn broken(&self, text: &str, indent: usize) -> Vec<String> {
+        if self.terminal.moves {
+            wrapped(text, size().0, indent)
+        } else {
+            vec![text.to_owned()]
+        }
+    }
+
+    /// Whether somebody still reads: false once the other end of a pipe is closed.
+    #[expect(
+        clippy::unused_self,
+        reason = "whoever writes to it asks it; that there is one output is its own matter"
+    )]
+    pub fn is_heard(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let stdout = std::io::stdout();
+        let mut ends = [PollFd::new(&stdout, PollFlags::OUT)];
+        let at_once = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        match poll(&mut ends, Some(&at_once)) {
+            Ok(_) => !ends.iter().any(|end| end.revents().intersects(gone)),
+            Err(_) => true,
         }
     }
 

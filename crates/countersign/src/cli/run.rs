@@ -10,7 +10,7 @@ use flow::usage::dollars;
 use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
-use super::story::{Form, Telling, tell};
+use super::story::{Form, Telling, Tickets, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::{Asked, furnish};
@@ -94,7 +94,12 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     }
     let desktop = &desktop.answering(args.progress == Form::Json);
     let mut office = desktop.office().await?;
-    let mut telling = tell(&mut office, args.progress, &desktop.out);
+    let tickets = if epic.is_some() {
+        Tickets::Several
+    } else {
+        Tickets::One
+    };
+    let mut telling = tell(&mut office, args.progress, tickets, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;
     for remark in &furnished.remarks {
         desktop.out.line(format!("note: {remark}"));
@@ -134,7 +139,7 @@ async fn foretell(
     let stage = office.desk.ticket(id).await?.ticket.stage;
     if stage.is_at_work() && !desktop.out.json {
         let forecast = forecasts::before_run(office, shop, id).await?;
-        desktop.out.line(forecast.text());
+        desktop.out.told(&forecast.text(), 2);
     }
     Ok(())
 }
@@ -224,10 +229,12 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
         return Ok(exit);
     }
     out.line("");
-    out.line(out.bold(&format!("{}: {}", ticket.id, headline(ticket))));
+    for line in out.broken(&format!("{}: {}", ticket.id, headline(ticket)), 2) {
+        out.line(out.bold(&line));
+    }
     let told = [ticket::rounds, ticket::ledger, ticket::evolution];
     for line in told.into_iter().flat_map(|told| told(ticket)) {
-        out.line(line);
+        out.told(&line, 4);
     }
     out.line("");
     if let Some(put) = &ticket.submission {

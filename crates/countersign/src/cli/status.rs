@@ -1,10 +1,15 @@
 //! `countersign status`
 
 use flow::Stage;
+use flow::narrate::Mood;
+use flow::usage::dollars;
+use ratatui::text::Line;
 
 use super::Desktop;
+use super::out::{Out, columns};
+use super::paint::{of_stage, printed};
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, Scope, escalations, insights, tickets};
+use crate::operations::{Page, Scope, TicketRow, escalations, insights, tickets};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;
@@ -38,38 +43,32 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
     }));
     let out = &desktop.out;
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
-    let counts: Vec<String> = tally
-        .iter()
-        .map(|(stage, count)| format!("{count} {stage}"))
-        .collect();
-    out.line(if total == 0 {
-        "no tickets yet; try `countersign demo`, or `countersign run \"what shall be done\"`"
-            .to_owned()
+    if total == 0 {
+        let first =
+            "no tickets yet; try `countersign demo`, or `countersign run \"what shall be done\"`";
+        out.line(first);
     } else {
-        format!(
-            "{total} ticket{}: {}",
-            if total == 1 { "" } else { "s" },
-            counts.join(", ")
-        )
-    });
-    if total > 0 {
+        out.line(counted(total, &tally, out));
         out.line(costs.text());
     }
-    if !working.is_empty() {
-        out.line("\nat work");
-    }
-    for row in working {
+    if !waiting.items.is_empty() {
         out.line(format!(
-            "  {}  {}, round {}  {}",
-            row.id, row.stage, row.round, row.title
+            "\n{}",
+            out.paint(Mood::Urgent, "waiting for a person")
         ));
     }
-    if !waiting.items.is_empty() {
-        out.line("\nwaiting for a person");
-    }
     for one in waiting.items {
-        out.line(format!("  {}  {}  {}", one.id, one.title, one.reason));
+        let title = findings::one_line(&one.title);
+        out.line(format!("  {}  {title}", out.bold(one.id.as_str())));
+        out.line(format!("    {}", findings::one_line(&one.reason)));
         out.line(format!("    countersign escalation show {}", one.id));
+    }
+    if !working.is_empty() {
+        out.line(format!("\n{}", out.bold("at work")));
+    }
+    let rows: Vec<Vec<String>> = working.iter().map(at_a_glance).collect();
+    for line in columns(&rows) {
+        out.line(line);
     }
     if !pauses.is_empty() {
         out.line("\npaused");
@@ -82,6 +81,30 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         out.line(format!("  {kind} {name}{until}  {}", pause.why));
     }
     Ok(Exit::Done)
+}
+
+/// `3 tickets: 1 building, 2 done`, each stage in its colour.
+fn counted(total: u64, tally: &[(Stage, u64)], out: &Out) -> String {
+    let stages = tally.iter().map(|(stage, count)| {
+        let text = format!("{count} {stage}");
+        printed(&Line::styled(text, of_stage(*stage)), out.terminal.colours)
+    });
+    let plural = if total == 1 { "" } else { "s" };
+    format!(
+        "{} {}",
+        out.bold(&format!("{total} ticket{plural}:")),
+        stages.collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn at_a_glance(row: &TicketRow) -> Vec<String> {
+    vec![
+        format!("  {}", row.id),
+        row.stage.to_string(),
+        format!("round {}", row.round),
+        dollars(row.usd_micros),
+        findings::one_line(&row.title),
+    ]
 }
 
 fn scope(scope: &Scope) -> (&'static str, &str) {

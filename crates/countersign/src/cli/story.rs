@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::activity::{Activity, Sign};
 use engine::desk::{Told, Witness};
 use flow::{TicketId, Time};
+use ratatui::text::Line;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -47,6 +49,13 @@ impl Form {
     }
 }
 
+/// How many tickets a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tickets {
+    One,
+    Several,
+}
+
 /// Tells of the run until it is dropped.
 #[derive(Debug)]
 pub struct Telling {
@@ -54,8 +63,8 @@ pub struct Telling {
     ticking: Option<JoinHandle<()>>,
 }
 
-/// Lets the office's work be heard from now on.
-pub fn tell(office: &mut Office, form: Form, out: &Out) -> Telling {
+/// Lets the office's work be heard from now on. Where there is one ticket, only others are named.
+pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Telling {
     let mut telling = Telling {
         live: None,
         ticking: None,
@@ -64,13 +73,13 @@ pub fn tell(office: &mut Office, form: Form, out: &Out) -> Telling {
         None => None,
         Some(Form::Json) => Some(Arc::new(JsonLines)),
         Some(Form::Live) => {
-            let live = Arc::new(Live::new(out.clone(), office.desk.clock));
+            let live = Arc::new(Live::new(out.clone(), office.desk.clock, tickets));
             telling.live = Some(live.clone());
             Some(live)
         }
         Some(Form::Auto | Form::Plain) => Some(Arc::new(PlainLines {
             out: out.clone(),
-            ours: OnceLock::new(),
+            names: Names::new(tickets),
         })),
     };
     telling
@@ -82,10 +91,8 @@ impl Telling {
         let Some(live) = self.live.clone() else {
             return;
         };
-        live.lock(|stand| {
-            know(&mut stand.progress);
-            stand.at_work = true;
-        });
+        know(&mut live.progress());
+        live.at_work.store(true, Ordering::Release);
         self.ticking = Some(tokio::spawn(async move {
             let mut tick = tokio::time::interval(TICK);
             loop {
@@ -99,7 +106,7 @@ impl Telling {
     pub fn stopping(&self, out: &Out) {
         match &self.live {
             Some(live) => {
-                live.lock(|stand| stand.progress.stopping());
+                live.progress().stopping();
                 live.draw("");
             }
             None => out.line("stopping at the next safe point; Ctrl-C again stops at once"),
@@ -112,10 +119,8 @@ impl Telling {
             ticking.abort();
         }
         if let Some(live) = &self.live {
-            live.lock(|stand| {
-                stand.at_work = false;
-                stand.region.clear();
-            });
+            live.at_work.store(false, Ordering::Release);
+            live.region().clear();
         }
     }
 }
@@ -126,30 +131,44 @@ impl Drop for Telling {
     }
 }
 
-/// One line for each sentence; only others than the first ticket need to be named.
+/// Which tickets are named: all, or all but the first that is told of.
+#[derive(Debug)]
+struct Names {
+    ours: Option<OnceLock<TicketId>>,
+}
+
+impl Names {
+    fn new(tickets: Tickets) -> Self {
+        let ours = (tickets == Tickets::One).then(OnceLock::new);
+        Self { ours }
+    }
+
+    fn of(&self, ticket: &TicketId) -> String {
+        let ours = self.ours.as_ref();
+        if ours.is_some_and(|ours| ours.get_or_init(|| ticket.clone()) == ticket) {
+            String::new()
+        } else {
+            format!("{ticket}: ")
+        }
+    }
+}
+
+/// One line for each sentence.
 #[derive(Debug)]
 struct PlainLines {
     out: Out,
-    ours: OnceLock<TicketId>,
+    names: Names,
 }
 
 impl Witness for PlainLines {
     fn hear(&self, told: Told) {
-        let name = name(&self.ours, &told.ticket);
+        let name = self.names.of(&told.ticket);
         for sentence in told.story {
             let text = self
                 .out
                 .paint(sentence.mood, &findings::clean(&sentence.text));
             self.out.line(format!("{name}{text}"));
         }
-    }
-}
-
-fn name(ours: &OnceLock<TicketId>, ticket: &TicketId) -> String {
-    if ours.get_or_init(|| ticket.clone()) == ticket {
-        String::new()
-    } else {
-        format!("{ticket}: ")
     }
 }
 
@@ -195,77 +214,78 @@ fn word(sign: Sign) -> &'static str {
     }
 }
 
-/// The sentences stay; below them the tickets at work.
+/// The sentences stay; below them the tickets at work. Two locks, because whoever brings a sign of
+/// life must never wait for a terminal that has been halted.
 #[derive(Debug)]
 struct Live {
     out: Out,
     clock: fn() -> Time,
-    ours: OnceLock<TicketId>,
-    stand: Mutex<Stand>,
-}
-
-#[derive(Debug)]
-struct Stand {
-    progress: Progress,
-    region: Region,
+    names: Names,
+    progress: Mutex<Progress>,
+    region: Mutex<Region>,
     /// Before and after the work others print too, and nothing changes below them.
-    at_work: bool,
+    at_work: AtomicBool,
 }
 
 impl Live {
-    fn new(out: Out, clock: fn() -> Time) -> Self {
-        let region = Region::new(out.terminal.colours);
-        let stand = Stand {
-            progress: Progress::new(clock()),
-            region,
-            at_work: false,
-        };
+    fn new(out: Out, clock: fn() -> Time, tickets: Tickets) -> Self {
         Self {
+            region: Mutex::new(Region::new(out.terminal.colours)),
+            progress: Mutex::new(Progress::new(clock())),
+            names: Names::new(tickets),
+            at_work: AtomicBool::new(false),
             out,
             clock,
-            ours: OnceLock::new(),
-            stand: Mutex::new(stand),
         }
     }
 
-    fn lock<T>(&self, work: impl FnOnce(&mut Stand) -> T) -> T {
-        work(&mut self.stand.lock().unwrap_or_else(PoisonError::into_inner))
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn region(&self) -> MutexGuard<'_, Region> {
+        self.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draw(&self, above: &str) {
+        let mut region = self.region();
+        let lines = if self.at_work.load(Ordering::Acquire) {
+            self.lines()
+        } else {
+            Vec::new()
+        };
+        region.draw(above, lines);
+    }
+
+    /// The last column stays free: some terminals fold a line that fills it. Half of the screen
+    /// stays for what has happened.
+    fn lines(&self) -> Vec<Line<'static>> {
         let (width, height) = size();
+        let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
         let now = (self.clock)();
-        self.lock(|stand| {
-            // The last column stays free: some terminals fold a line that fills it. Half of the
-            // screen stays for what has happened.
-            let (width, height) = (width.saturating_sub(1), (height / 2).max(1));
-            let lines = if stand.at_work {
-                stand.progress.lines(width, height, now, &self.out.glyphs())
-            } else {
-                Vec::new()
-            };
-            stand.region.draw(above, lines);
-        });
+        self.progress()
+            .lines(width, height, now, &self.out.glyphs())
     }
 }
 
 impl Witness for Live {
     fn hear(&self, told: Told) {
-        self.lock(|stand| stand.progress.hear(&told));
-        let name = name(&self.ours, &told.ticket);
+        self.progress().hear(&told);
+        let name = self.names.of(&told.ticket);
         let mut above = String::new();
         // Who works on what is in the changing lines.
         let kept = told.story.iter().filter(|told| told.activity != "started");
         for sentence in kept {
-            let text = self
-                .out
-                .paint(sentence.mood, &findings::one_line(&sentence.text));
-            let _ = write!(above, "{name}{text}\r\n");
+            let text = format!("{name}{}", findings::one_line(&sentence.text));
+            for line in self.out.broken(&text, 2) {
+                let line = self.out.paint(sentence.mood, &line);
+                let _ = write!(above, "{line}\r\n");
+            }
         }
         self.draw(&above);
     }
 
     fn see(&self, activity: Activity) {
-        self.lock(|stand| stand.progress.see(activity));
+        self.progress().see(activity);
     }
 }

@@ -15,6 +15,11 @@ use crate::operations::{Page, Stored, forecasts, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  countersign ticket diff T-7              what was put forward last
+  countersign ticket diff T-7 --round 1    what the first round's reviewers saw, and said";
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
     /// Write a new ticket in your editor ($VISUAL, $EDITOR), from a template.
@@ -50,6 +55,7 @@ pub enum Verb {
     /// Show one ticket: where it stands, its rounds, its findings.
     Show { ticket: String },
     /// Show its change, with the findings under the lines they speak of.
+    #[command(after_help = DIFF_EXAMPLES)]
     Diff {
         ticket: String,
         /// An earlier round's, as it was when that round had its verdict.
@@ -295,7 +301,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     if !desktop.out.json {
         let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
         for line in describe(&stored) {
-            desktop.out.line(line);
+            desktop.out.told(&line, 4);
         }
         if !stored.ticket.stage.is_terminal() {
             desktop.out.line(format!("\n{}", forecast.text()));
@@ -378,13 +384,19 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
-    let mut head = Evolution::HEAD.map(str::to_owned).to_vec();
-    head[0].insert_str(0, "  ");
-    let rows = lines.iter().map(|line| {
-        let mut cells = line.cells().map(|n| n.to_string());
-        cells[0].insert_str(0, "  ");
-        cells.to_vec()
-    });
+    // What never happened has no column, but for the first ones, which every round has.
+    let happened =
+        |column: &usize| *column < 4 || lines.iter().any(|line| line.cells()[*column] > 0);
+    let shown: Vec<usize> = (0..Evolution::HEAD.len()).filter(happened).collect();
+    let row = |cells: &[String]| {
+        let mut row: Vec<String> = shown.iter().map(|column| cells[*column].clone()).collect();
+        row[0].insert_str(0, "  ");
+        row
+    };
+    let head = row(&Evolution::HEAD.map(str::to_owned));
+    let rows = lines
+        .iter()
+        .map(|line| row(&line.cells().map(|n| n.to_string())));
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     std::iter::once("\nevolution".to_owned())
         .chain(columns(&table))

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ratatui::backend::TestBackend;
 use ratatui::text::{Line, Span};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::Desktop;
 use super::out::size;
@@ -26,6 +27,8 @@ const NET: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
 /// However much is decided, the screen is read anew no more often than this.
 const BREATH: Duration = Duration::from_millis(200);
+/// How much may be asked of the database at a time.
+const FETCHING_MAX: usize = 32;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = KEYS)]
@@ -38,6 +41,11 @@ pub struct Args {
 }
 
 const KEYS: &str = "\
+Examples:
+  countersign watch             everything; q quits, ? shows the keys
+  countersign watch T-7         one ticket: its rounds, findings, diff and log
+  countersign watch --once      one frame, for scripts
+
 Keys: j k move · Enter open · 1-5 which tickets · / open by id · w work · s settle an escalation ·
 n next finding · [ ] another round · ? all keys · q back or quit";
 
@@ -74,7 +82,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
 /// For programs: what a frame is made of.
 async fn answer(office: &Office, desktop: &Desktop) -> Result<Exit, Failure> {
     let seen = overview::look(office).await?;
-    let page = overview::page(office, Group::All, None, model::PAGE).await?;
+    let page = overview::page(office, Group::All, None, model::list::PAGE).await?;
     let json = serde_json::json!({
         "overview": seen, "tickets": page.items, "next": page.next,
     });
@@ -148,12 +156,17 @@ async fn live(
     let mut signals = terminal::Signals::new()?;
     let mut tick = tokio::time::interval(TICK);
     let mut changes = watch_for_changes(office.clone());
+    let mut fetching = JoinSet::new();
     loop {
+        while fetching.try_join_next().is_some() {}
         for want in wants.drain(..) {
             if want == Want::Quit {
                 return Ok(());
             }
-            tokio::spawn(load::bring(office.clone(), want, sender.clone()));
+            // A database that does not answer is not asked ever more.
+            if fetching.len() < FETCHING_MAX {
+                fetching.spawn(load::bring(office.clone(), want, sender.clone()));
+            }
         }
         screen.draw(&mut view, look)?;
         wants = tokio::select! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::narrate::{Sentence, narrate};
+use flow::narrate::{Mood, Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
 use serde::Serialize;
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
@@ -24,27 +24,77 @@ pub struct Line {
     pub event: String,
     pub activity: String,
     pub text: String,
+    #[serde(skip)]
+    pub mood: Mood,
 }
 
-/// A ticket's whole story, or everybody's since a place in the log.
+/// Up to this many tickets are followed at a time; others are read from their beginning again.
+const FOLLOWED_MAX: usize = 256;
+
+/// A ticket's story, or everybody's, since a place in the log.
 pub async fn log(
     office: &Office,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
 ) -> Result<Vec<Line>, Failure> {
-    let query = EventQuery {
-        ticket: ticket.cloned(),
-        after,
-        most,
-    };
-    let events = office.desk.store.events(&query).await?;
-    let mut tellers: BTreeMap<TicketId, Teller> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for event in events {
-        lines.extend(tell(office, &mut tellers, &event).await?);
+    let told = Follower::default()
+        .read(office, ticket, after, most)
+        .await?;
+    Ok(told.lines)
+}
+
+/// The newest part of the story.
+pub async fn latest(
+    office: &Office,
+    ticket: Option<&TicketId>,
+    most: u32,
+) -> Result<Vec<Line>, Failure> {
+    let events = office.desk.store.latest(ticket, most).await?;
+    Ok(Follower::default().tell(office, &events).await?.lines)
+}
+
+/// Reads on in the log, and remembers the tickets it has told of.
+#[derive(Debug, Default)]
+pub struct Follower {
+    tellers: BTreeMap<TicketId, Teller>,
+}
+
+/// A part of the log, and where it ends; nowhere where there was nothing.
+#[derive(Debug)]
+pub struct Told {
+    pub lines: Vec<Line>,
+    pub end: Option<Cursor>,
+}
+
+impl Follower {
+    pub async fn read(
+        &mut self,
+        office: &Office,
+        ticket: Option<&TicketId>,
+        after: Cursor,
+        most: u32,
+    ) -> Result<Told, Failure> {
+        let query = EventQuery {
+            ticket: ticket.cloned(),
+            after,
+            most,
+        };
+        let events = office.desk.store.events(&query).await?;
+        self.tell(office, &events).await
     }
-    Ok(lines)
+
+    async fn tell(&mut self, office: &Office, events: &[StoredEvent]) -> Result<Told, Failure> {
+        let mut lines = Vec::new();
+        for event in events {
+            if self.tellers.len() >= FOLLOWED_MAX {
+                self.tellers.clear();
+            }
+            lines.extend(tell(office, &mut self.tellers, event).await?);
+        }
+        let end = events.last().map(|event| event.cursor);
+        Ok(Told { lines, end })
+    }
 }
 
 /// What has happened after a place in the log, as soon as there is anything; nothing after `most`.
@@ -77,6 +127,17 @@ struct Teller {
 impl Teller {
     /// Replays up to, not including, the version.
     async fn before(office: &Office, id: &TicketId, version: u64) -> Result<Self, Failure> {
+        let reached =
+            |next: &StoredEvent, _: Option<&Ticket>| next.version.is_some_and(|at| at >= version);
+        Self::replay(office, id, reached).await
+    }
+
+    /// Replays until the next event, or what the ticket is before it, says that it is enough.
+    async fn replay(
+        office: &Office,
+        id: &TicketId,
+        enough: impl Fn(&StoredEvent, Option<&Ticket>) -> bool,
+    ) -> Result<Self, Failure> {
         let mut teller = Self::default();
         let mut after = Cursor::default();
         loop {
@@ -91,7 +152,7 @@ impl Teller {
             };
             after = last.cursor;
             for stored in events {
-                if stored.version.is_some_and(|at| at >= version) {
+                if enough(&stored, teller.ticket.as_ref()) {
                     return Ok(teller);
                 }
                 if let EventBody::Decided(event) = &stored.body {
@@ -120,29 +181,10 @@ pub async fn at_round(
     id: &TicketId,
     round: u32,
 ) -> Result<Option<Ticket>, Failure> {
-    let mut teller = Teller::default();
-    let mut after = Cursor::default();
-    loop {
-        let query = EventQuery {
-            ticket: Some(id.clone()),
-            after,
-            most: CHUNK,
-        };
-        let events = office.desk.store.events(&query).await?;
-        let Some(last) = events.last() else {
-            return Ok(None);
-        };
-        after = last.cursor;
-        for stored in &events {
-            if let EventBody::Decided(event) = &stored.body {
-                teller.step(id, event, &policy(office, stored).await?);
-            }
-            let decided = |ticket: &&Ticket| ticket.rounds.iter().any(|one| one.number == round);
-            if let Some(ticket) = teller.ticket.as_ref().filter(decided) {
-                return Ok(Some(ticket.clone()));
-            }
-        }
-    }
+    let decided = |ticket: &Ticket| ticket.rounds.iter().any(|one| one.number == round);
+    let enough = |_: &StoredEvent, ticket: Option<&Ticket>| ticket.is_some_and(decided);
+    let teller = Teller::replay(office, id, enough).await?;
+    Ok(teller.ticket.filter(decided))
 }
 
 async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure> {
@@ -175,6 +217,7 @@ async fn tell(
         event: stored.name.clone(),
         activity: activity.to_owned(),
         text,
+        mood: Mood::Plain,
     };
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
@@ -199,7 +242,10 @@ async fn tell(
         .unwrap_or_default();
     Ok(story
         .into_iter()
-        .map(|sentence| line(sentence.activity, sentence.text))
+        .map(|sentence| Line {
+            mood: sentence.mood,
+            ..line(sentence.activity, sentence.text)
+        })
         .collect())
 }
 

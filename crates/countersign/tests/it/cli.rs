@@ -14,4 +14,5 @@ mod config;
 mod hook;
 mod init;
 mod new_ticket;
+mod terminals;
 mod verbs;

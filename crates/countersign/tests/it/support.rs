@@ -5,6 +5,7 @@ pub mod crew;
 pub mod mask;
 mod mount;
 pub mod processes;
+mod pty;
 pub mod server;
 
 use std::ffi::{OsStr, OsString};
@@ -229,17 +230,33 @@ impl World {
             .wait(DEADLINE)
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test starts the program from outside, as a person does"
-    )]
+    /// Starts Countersign with its words going into a pipe.
+    pub fn start_into(&self, words: &[&str], pipe: std::io::PipeWriter) -> Running {
+        let program = env!("CARGO_BIN_EXE_countersign");
+        self.spawn_into(program.as_ref(), self.words(words), Some(pipe.into()))
+    }
+
     fn spawn(
         &self,
         program: &OsStr,
         words: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Running {
+        self.spawn_into(program, words, None)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test starts the program from outside, as a person does"
+    )]
+    fn spawn_into(
+        &self,
+        program: &OsStr,
+        words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        pipe: Option<Stdio>,
+    ) -> Running {
         use std::os::unix::process::CommandExt;
         let said = Said::new(&self.root());
+        let out = File::create(&said.out).unwrap();
         let child = Command::new(program)
             .args(words)
             .current_dir(&self.repository)
@@ -252,7 +269,7 @@ impl World {
             .envs(self.variables.iter().cloned())
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(File::create(&said.out).unwrap())
+            .stdout(pipe.unwrap_or_else(|| out.into()))
             .stderr(File::create(&said.err).unwrap())
             .spawn()
             .unwrap();

@@ -1,12 +1,14 @@
 //! Draws the view. Nothing is decided here and nothing is read: the same view on the same size is
 //! the same picture.
 
+mod listed;
 mod opened;
 mod settle;
+mod work;
 
+use flow::Time;
 use flow::narrate::Mood;
 use flow::usage::dollars;
-use flow::{Stage, Time};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -14,9 +16,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::model::{Screen, View};
-use crate::cli::paint::{Glyphs, bold, clipped, dim, elapsed, fitted, of_mood, of_stage, rough};
-use crate::operations::overview::{Group, Lease};
-use crate::operations::{Scope, TicketRow};
+use crate::cli::paint::{Glyphs, bold, clipped, dim, of_mood, rough};
+use crate::operations::overview::Group;
 
 /// What may be drawn with.
 #[derive(Clone, Copy, Debug)]
@@ -147,13 +148,13 @@ fn tab_style(here: bool) -> Style {
 
 fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
     if view.screen == Screen::Work {
-        return lines(frame, area, work(view, area.width.into(), look), look);
+        return lines(frame, area, work::work(view, area.width.into(), look), look);
     }
     let mut below = vec![Line::styled(
         look.glyphs.rule.repeat(area.width.into()),
         dim(),
     )];
-    below.extend(work(view, area.width.into(), look));
+    below.extend(work::work(view, area.width.into(), look));
     let is_tall = view.size.1 >= TALL;
     let height = if is_tall {
         below.len().min(WORK_MAX)
@@ -162,198 +163,18 @@ fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
     };
     let height = Constraint::Length(u16::try_from(height).unwrap_or(0));
     let [table, panel] = Layout::vertical([Constraint::Min(0), height]).areas(area);
-    lines(frame, table, tickets(view, table, look), look);
+    lines(frame, table, listed::tickets(view, table, look), look);
     lines(frame, panel, below, look);
 }
 
-fn tickets(view: &View, area: Rect, look: &Look) -> Vec<Line<'static>> {
-    let list = &view.list;
-    if list.rows.is_empty() {
-        let text = match (view.loaded, view.overview.count(view.group)) {
-            (true, 0) if view.group == Group::All => {
-                "no tickets yet; `countersign run \"what shall be done\"` makes one"
-            }
-            (true, 0) => "none of these",
-            (true | false, _) => "reading",
-        };
-        return vec![Line::styled(format!("  {text}"), dim())];
+/// The line that the next key is about: one bar, whatever colours are in it.
+pub fn in_front(mut line: Line<'static>, width: usize) -> Line<'static> {
+    let rest = width.saturating_sub(line.width());
+    line.push_span(" ".repeat(rest));
+    for span in &mut line.spans {
+        span.style = Style::new();
     }
-    let widths = Widths::new(&list.rows, area.width.into());
-    let height = usize::from(area.height).saturating_sub(1).max(1);
-    // The choice is kept off the edges, so that what comes next is seen.
-    let last_top = list.rows.len().saturating_sub(height);
-    let top = list.at.saturating_sub(height / 2).min(last_top);
-    let place = format!(
-        "{} of {}",
-        list.before() + list.at + 1,
-        view.overview.count(view.group)
-    );
-    let mut shown = vec![widths.head(&place)];
-    let rows = list.rows.iter().enumerate().skip(top).take(height);
-    shown.extend(rows.map(|(at, row)| widths.row(row, at == list.at, view.now, look)));
-    shown
-}
-
-/// How wide each column is; what does not fit goes, the least telling first.
-struct Widths {
-    id: usize,
-    whole: usize,
-}
-
-impl Widths {
-    fn new(rows: &[TicketRow], whole: usize) -> Self {
-        let longest = rows.iter().map(|row| row.id.as_str().len()).max();
-        Self {
-            id: longest.unwrap_or(6).clamp(6, (whole / 3).clamp(6, 28)),
-            whole,
-        }
-    }
-
-    fn is_wide(&self) -> bool {
-        self.whole >= 60
-    }
-
-    fn head(&self, place: &str) -> Line<'static> {
-        let id = self.id;
-        let text = if self.is_wide() {
-            let (stage, age, cost) = ("stage", "age", "cost");
-            format!(
-                "  {:id$}  {stage:9}  rd  {cost:>6}  {age:>7}  {place}",
-                "ticket"
-            )
-        } else {
-            format!("  {:id$}  {place}", "ticket")
-        };
-        Line::styled(text, dim())
-    }
-
-    fn row(&self, row: &TicketRow, chosen: bool, now: Time, look: &Look) -> Line<'static> {
-        let id = self.id;
-        let mark = if chosen { look.glyphs.chosen } else { " " };
-        let name = fitted(row.id.as_str(), id, &look.glyphs);
-        let mut spans = vec![
-            Span::raw(format!("{mark} ")),
-            Span::styled(format!("{name:id$}  "), bold()),
-            Span::styled(format!("{:9}", row.stage.word()), of_stage(row.stage)),
-        ];
-        if self.is_wide() {
-            let age = elapsed(now.0 - row.updated_at.0);
-            spans.push(Span::raw(format!("  {:>2}", row.round)));
-            spans.push(Span::raw(format!("  {:>6}", cost(row))));
-            spans.push(Span::styled(format!("  {age:>7}"), dim()));
-        }
-        if row.open_must_fix > 0 {
-            let text = format!("  {} must-fix", row.open_must_fix);
-            spans.push(Span::styled(text, of_mood(Mood::Bad)));
-        }
-        let title = findings::one_line(&row.title);
-        spans.push(Span::styled(format!("  {title}"), title_style(row.stage)));
-        let mut line = Line::from(spans);
-        if chosen {
-            let rest = self.whole.saturating_sub(line.width());
-            line.push_span(" ".repeat(rest));
-            line.style(Style::new().add_modifier(Modifier::REVERSED))
-        } else {
-            line
-        }
-    }
-}
-
-fn title_style(stage: Stage) -> Style {
-    if stage.is_terminal() {
-        dim()
-    } else {
-        Style::new()
-    }
-}
-
-fn cost(row: &TicketRow) -> String {
-    if row.usd_micros == 0 {
-        String::new()
-    } else {
-        dollars(row.usd_micros)
-    }
-}
-
-/// Who works on what, what waits for a worker, and what is paused.
-fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {
-    let overview = &view.overview;
-    let queues: Vec<String> = overview
-        .ready
-        .iter()
-        .map(|(queue, count)| format!("{count} {queue}"))
-        .collect();
-    let queued = if queues.is_empty() {
-        "nothing waits for a worker".to_owned()
-    } else {
-        format!("waiting for a worker: {}", queues.join(", "))
-    };
-    let mut shown = Vec::new();
-    for pause in &overview.pauses {
-        let (kind, name) = match &pause.scope {
-            Scope::Agent(name) => ("agent", name),
-            Scope::Queue(name) => ("queue", name),
-            Scope::Provider(name) => ("provider", name),
-        };
-        let until = pause
-            .until
-            .map(|until| format!(" for {}", elapsed(until.0 - view.now.0)));
-        let text = format!(
-            "  paused: {kind} {name}{}  {}",
-            until.unwrap_or_default(),
-            findings::one_line(&pause.why)
-        );
-        shown.push(Line::styled(text, of_mood(Mood::Urgent)));
-    }
-    if overview.leases.is_empty() {
-        shown.push(Line::styled("  nobody is at work", dim()));
-    }
-    shown.extend(
-        overview
-            .leases
-            .iter()
-            .map(|lease| leased(lease, width, view.now, look)),
-    );
-    shown.push(Line::styled(format!("  {queued}"), dim()));
-    let stages = overview.tally.iter();
-    let stages: Vec<String> = stages
-        .map(|(stage, count)| format!("{count} {stage}"))
-        .collect();
-    if view.screen == Screen::Work && !stages.is_empty() {
-        let text = format!("  tickets: {}", stages.join(", "));
-        shown.push(Line::styled(text, dim()));
-    }
-    shown
-}
-
-fn leased(lease: &Lease, width: usize, now: Time, look: &Look) -> Line<'static> {
-    let id = lease
-        .ticket
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let room = (width / 3).clamp(6, 28);
-    let left = lease.until.map(|until| until.0 - now.0);
-    let (style, left) = match left {
-        Some(left) if left < 0 => (of_mood(Mood::Bad), "lease lost".to_owned()),
-        Some(left) => (dim(), format!("lease {}", elapsed(left))),
-        None => (dim(), String::new()),
-    };
-    let again = if lease.attempts > 0 {
-        format!("  try {}", lease.attempts + 1)
-    } else {
-        String::new()
-    };
-    Line::from(vec![
-        Span::styled(format!("  {:7}", lease.kind), Style::new().fg(Color::Cyan)),
-        Span::styled(
-            format!(" {:room$}", fitted(&id, room, &look.glyphs)),
-            bold(),
-        ),
-        Span::raw(format!("  {}", findings::one_line(&lease.holder))),
-        Span::styled(format!("  {left}"), style),
-        Span::styled(again, of_mood(Mood::Urgent)),
-    ])
+    line.style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 fn footer(view: &View, look: &Look) -> Line<'static> {

@@ -4,10 +4,11 @@ use flow::event::Choice;
 use flow::{Actor, Role};
 use tokio::sync::mpsc::Sender;
 
+use super::model::list::PAGE;
 use super::model::settle::Decision;
-use super::model::{Asked, Happened, PAGE, Want};
+use super::model::{Asked, Happened, Want};
 use crate::failure::Failure;
-use crate::operations::{Cursor, Office, diff, escalations, history, overview};
+use crate::operations::{Office, diff, escalations, history, overview};
 
 /// How much of a ticket's story is shown.
 const STORY_MAX: u32 = 1000;
@@ -48,7 +49,7 @@ pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
             Happened::Diff(id, Box::new(changes))
         }
         Want::Log(id) => {
-            let lines = history::log(office, Some(&id), Cursor::default(), STORY_MAX).await?;
+            let lines = history::latest(office, Some(&id), STORY_MAX).await?;
             Happened::Log(id, lines)
         }
         Want::Settle(id, decision) => {

@@ -1,6 +1,7 @@
 //! What is on the screen, and how a key or a piece of news changes it. Pure: it reads no store and
 //! draws nothing; what it wants to know or to have done it says as [`Want`]s.
 
+pub mod list;
 pub mod opened;
 pub mod settle;
 
@@ -13,11 +14,9 @@ use crate::operations::escalations::Waiting;
 use crate::operations::history::Line;
 use crate::operations::overview::{Group, Overview};
 use crate::operations::{Paged, Stored, TicketRow};
+use list::List;
 use opened::Opened;
 use settle::Decision;
-
-/// How many tickets are kept at a time; the others are a page away.
-pub const PAGE: u32 = 200;
 
 #[derive(Debug, Default)]
 pub struct View {
@@ -44,29 +43,6 @@ pub enum Screen {
     Tickets,
     Work,
     Help,
-}
-
-/// One page of tickets.
-#[derive(Debug, Default)]
-pub struct List {
-    pub rows: Vec<TicketRow>,
-    /// After which ticket this page begins, and those before it.
-    pub after: Vec<i64>,
-    pub next: Option<i64>,
-    pub at: usize,
-    /// Where the choice goes when the page that was asked for is there.
-    pub land_at_end: bool,
-}
-
-impl List {
-    pub fn chosen(&self) -> Option<&TicketRow> {
-        self.rows.get(self.at)
-    }
-
-    /// How many tickets are on the pages before.
-    pub fn before(&self) -> usize {
-        self.after.len() * PAGE as usize
-    }
 }
 
 /// Something happened.
@@ -136,7 +112,7 @@ impl View {
                 self.overview = *overview;
                 self.loaded = true;
             }
-            Happened::Page(asked, page) => self.take_page(asked, page),
+            Happened::Page(asked, page) => return self.take_page(asked, page),
             Happened::Ticket(stored, waiting) => return self.take_ticket(*stored, waiting),
             Happened::Diff(id, changes) => {
                 if let Some(opened) = self.on(&id) {
@@ -160,25 +136,15 @@ impl View {
     }
 
     /// A page that nobody waits for any more is left.
-    fn take_page(&mut self, asked: Asked, page: Paged<TicketRow>) {
+    fn take_page(&mut self, asked: Asked, page: Paged<TicketRow>) -> Vec<Want> {
         if asked != self.asked() {
-            return;
+            return Vec::new();
         }
-        let chosen = self.list.chosen().map(|row| row.number);
-        self.list.rows = page.items;
-        self.list.next = page.next;
-        let last = self.list.rows.len().saturating_sub(1);
-        if std::mem::take(&mut self.list.land_at_end) {
-            self.list.at = last;
-            return;
+        self.list.take(page);
+        match self.list.chosen().map(|row| row.id.clone()) {
+            Some(id) if std::mem::take(&mut self.list.open_when_read) => self.open(id),
+            Some(_) | None => Vec::new(),
         }
-        // The choice stays on its ticket where that is still there.
-        let again = self
-            .list
-            .rows
-            .iter()
-            .position(|row| Some(row.number) == chosen);
-        self.list.at = again.unwrap_or(self.list.at).min(last);
     }
 
     fn take_ticket(&mut self, stored: Stored, waiting: Option<Waiting>) -> Vec<Want> {
@@ -221,6 +187,13 @@ impl View {
             .opened
             .as_ref()
             .is_some_and(|opened| opened.settling.is_some());
+        if !typing
+            && key
+                .modifiers
+                .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
+        {
+            return Vec::new();
+        }
         if !typing {
             self.notice = None;
         }
@@ -292,18 +265,21 @@ impl View {
             KeyCode::Char(digit @ '1'..='5') => self.show(u32::from(digit) as usize - 0x31),
             KeyCode::Tab | KeyCode::Right => self.step(1),
             KeyCode::BackTab | KeyCode::Left => self.step(Group::ALL.len() - 1),
-            KeyCode::Down | KeyCode::Char('j') => self.down(1),
-            KeyCode::Up | KeyCode::Char('k') => self.up(1),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.down(page),
-            KeyCode::PageUp => self.up(page),
-            KeyCode::Home | KeyCode::Char('g') => self.first(),
-            KeyCode::End | KeyCode::Char('G') => self.down(usize::MAX),
-            KeyCode::Enter => match self.list.chosen() {
-                Some(row) => self.open(row.id.clone()),
-                None => Vec::new(),
-            },
+            KeyCode::Down | KeyCode::Char('j') => self.go(|list| list.down(1)),
+            KeyCode::Up | KeyCode::Char('k') => self.go(|list| list.up(1)),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.go(|list| list.down(page)),
+            KeyCode::PageUp => self.go(|list| list.up(page)),
+            KeyCode::Home | KeyCode::Char('g') => self.go(List::first),
+            KeyCode::End | KeyCode::Char('G') => self.go(|list| list.down(usize::MAX)),
+            KeyCode::Enter => self.enter(),
             _ => Vec::new(),
         }
+    }
+
+    fn enter(&mut self) -> Vec<Want> {
+        let chosen = self.list.chosen().map(|row| row.id.clone());
+        self.list.open_when_read = chosen.is_none();
+        chosen.map(|id| self.open(id)).unwrap_or_default()
     }
 
     fn to(&mut self, screen: Screen) -> Vec<Want> {
@@ -323,43 +299,13 @@ impl View {
         vec![Want::Page(self.asked())]
     }
 
-    /// Past the end of the page is the next one.
-    fn down(&mut self, by: usize) -> Vec<Want> {
-        let last = self.list.rows.len().saturating_sub(1);
-        if self.list.at < last {
-            self.list.at = self.list.at.saturating_add(by).min(last);
-            return Vec::new();
+    /// Moves the choice, and asks for the page it has gone to, where it has left this one.
+    fn go(&mut self, way: impl FnOnce(&mut List) -> bool) -> Vec<Want> {
+        if way(&mut self.list) {
+            vec![Want::Page(self.asked())]
+        } else {
+            Vec::new()
         }
-        let Some(next) = self.list.next else {
-            return Vec::new();
-        };
-        self.list.after.push(next);
-        self.list.at = 0;
-        self.list.rows.clear();
-        vec![Want::Page(self.asked())]
-    }
-
-    fn up(&mut self, by: usize) -> Vec<Want> {
-        if self.list.at > 0 {
-            self.list.at = self.list.at.saturating_sub(by);
-            return Vec::new();
-        }
-        if self.list.after.pop().is_none() {
-            return Vec::new();
-        }
-        self.list.land_at_end = true;
-        self.list.rows.clear();
-        vec![Want::Page(self.asked())]
-    }
-
-    fn first(&mut self) -> Vec<Want> {
-        self.list.at = 0;
-        if self.list.after.is_empty() {
-            return Vec::new();
-        }
-        self.list.after.clear();
-        self.list.rows.clear();
-        vec![Want::Page(self.asked())]
     }
 }
 

@@ -488,7 +488,8 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
             $0.30 spent: $0.30 a ticket, $0.10 a round, nothing landed yet
 
             waiting for a person
-              greet  Greet by name  after 3 rounds, must-fix findings remain
+              greet  Greet by name
+                after 3 rounds, must-fix findings remain
                 countersign escalation show greet
         "#]],
     );
@@ -517,10 +518,10 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
               F1  high  open  greet.sh:2  An empty name is accepted
 
             evolution
-              round  new  fixed  still open  not repeated  reopened  refuted  disputed  waived
-              1      1    0      0           0             0         0        0         0
-              2      0    0      1           0             0         0        0         0
-              3      0    0      1           0             0         0        0         0
+              round  new  fixed  still open
+              1      1    0      0
+              2      0    0      1
+              3      0    0      1
 
             decide
               countersign escalation resolve greet accept --why "…"

@@ -3,11 +3,10 @@
 use flow::narrate::Mood;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Clear;
 
-use super::{Look, lines};
+use super::{Look, in_front, lines};
 use crate::cli::paint::{bold, dim, of_mood};
 use crate::cli::watch::model::View;
 use crate::cli::watch::model::settle::{Form, Settling, meaning};
@@ -23,7 +22,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
         return;
     };
     let text = match &settling.form {
-        None => choosing(settling, look),
+        None => choosing(settling, area.width.into(), look),
         Some(form) => filling(settling, form, area.width.into(), look),
     };
     let mut shown = vec![
@@ -40,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
     lines(frame, sheet, shown, look);
 }
 
-fn choosing(settling: &Settling, look: &Look) -> Vec<Line<'static>> {
+fn choosing(settling: &Settling, width: usize, look: &Look) -> Vec<Line<'static>> {
     let rows = settling.choices.iter().enumerate().map(|(at, choice)| {
         let here = at == settling.at;
         let mark = if here { look.glyphs.chosen } else { " " };
@@ -49,11 +48,7 @@ fn choosing(settling: &Settling, look: &Look) -> Vec<Line<'static>> {
             Span::styled(format!("{choice:9}"), bold()),
             Span::raw(format!("  {}", meaning(choice))),
         ]);
-        if here {
-            line.style(Style::new().add_modifier(Modifier::REVERSED))
-        } else {
-            line
-        }
+        if here { in_front(line, width) } else { line }
     });
     let mut shown: Vec<_> = rows.collect();
     shown.push(Line::styled(

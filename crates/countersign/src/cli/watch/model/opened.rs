@@ -157,34 +157,27 @@ impl Opened {
             KeyCode::Char('l') => return self.show(Tab::Log),
             KeyCode::Char('[') => return self.other_round(-1),
             KeyCode::Char(']') => return self.other_round(1),
-            _ => {}
+            code => self.scroll(code, body),
         }
+        Turned::Stays(Vec::new())
+    }
+
+    fn scroll(&mut self, code: KeyCode, body: usize) {
         let last = self.drawn.lines.len().saturating_sub(body);
-        let findings = &self.drawn.findings;
-        self.top = match key.code {
+        // A finding is shown with the lines before it.
+        let mut places = self.drawn.findings.iter().map(|at| at.saturating_sub(2));
+        let top = match code {
             KeyCode::Down | KeyCode::Char('j') => self.top + 1,
             KeyCode::Up | KeyCode::Char('k') => self.top.saturating_sub(1),
             KeyCode::PageDown | KeyCode::Char(' ') => self.top + body,
             KeyCode::PageUp => self.top.saturating_sub(body),
             KeyCode::Home | KeyCode::Char('g') => 0,
             KeyCode::End | KeyCode::Char('G') => last,
-            KeyCode::Char('n') => {
-                let next = findings.iter().copied().find(|at| *at > self.top + 2);
-                next.map_or(self.top, |at| at.saturating_sub(2))
-            }
-            KeyCode::Char('N' | 'p') => {
-                let before = findings
-                    .iter()
-                    .copied()
-                    .rfind(|at| at + 2 < self.top + 2 + 2);
-                before.map_or(self.top, |at| {
-                    at.saturating_sub(2).min(self.top.saturating_sub(1))
-                })
-            }
+            KeyCode::Char('n') => places.find(|at| *at > self.top).unwrap_or(self.top),
+            KeyCode::Char('N') => places.rfind(|at| *at < self.top).unwrap_or(self.top),
             _ => self.top,
-        }
-        .min(last);
-        Turned::Stays(Vec::new())
+        };
+        self.top = top.min(last);
     }
 
     fn settle(&mut self, person: &str) -> Turned {

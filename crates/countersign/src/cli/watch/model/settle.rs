@@ -57,7 +57,7 @@ pub enum Settled {
 /// What each choice means, in a few words.
 pub fn meaning(choice: &str) -> &'static str {
     match choice {
-        "accept" => "done despite what is open; each open must-fix is waived in your name",
+        "accept" => "done despite what is open, which is waived in your name",
         "continue" => "one more round, or the interrupted step again",
         "take-over" => "you fix it by hand and resubmit; until then it is blocked",
         "reset" => "the count of rounds starts again",

@@ -424,6 +424,25 @@ fn the_diff_has_its_findings_in_place() {
 }
 
 #[test]
+fn one_goes_from_finding_to_finding() {
+    let mut view = opened();
+    press(&mut view, "d");
+    let mut long = changes();
+    for _ in 0..6 {
+        long.files.push(long.files[0].clone());
+    }
+    view.turn(Happened::Diff(id("T-400"), Box::new(long)));
+    seen_at(&mut view, 80, 12, &PLAIN);
+    let top = |view: &View| view.opened.as_ref().unwrap().top;
+    press(&mut view, "n");
+    let first = top(&view);
+    press(&mut view, "n");
+    assert!(0 < first && first < top(&view));
+    press(&mut view, "N");
+    assert_eq!(top(&view), first);
+}
+
+#[test]
 fn all_six_choices_are_offered_and_asked_about() {
     let mut view = opened();
     press(&mut view, "s");
@@ -432,26 +451,26 @@ fn all_six_choices_are_offered_and_asked_about() {
         80,
         20,
         &expect![[r#"
-        T-400  escalated  round 1  Greet by name
-         rounds 0  findings 1  diff  log
-        ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
-          escalated, waits for a person's decision
-          commit c0ffeec0ff on countersign/T-400 (0 files)
-          after 3 rounds, must-fix findings remain
-          settle it: countersign escalation show T-400
-          spent $0.00, 0 tokens, 0 s
+            T-400  escalated  round 1  Greet by name
+             rounds 0  findings 1  diff  log
+            ────────────────────────────────────────────────────────────────────────────────
+            waits for you: after 3 rounds, must-fix findings remain; s settles it
+              escalated, waits for a person's decision
+              commit c0ffeec0ff on countersign/T-400 (0 files)
+              after 3 rounds, must-fix findings remain
+              settle it: countersign escalation show T-400
+              spent $0.00, 0 tokens, 0 s
 
-        ────────────────────────────────────────────────────────────────────────────────
-        settle T-400
-        ▸ 1 accept     done despite what is open; each open must-fix is waived in your …
-          2 continue   one more round, or the interrupted step again
-          3 take-over  you fix it by hand and resubmit; until then it is blocked
-          4 reset      the count of rounds starts again
-          5 reassign   another builder or reviewer
-          6 reject     the ticket has failed
-        a number or Enter chooses; Esc decides nothing
-    "#]],
+            ────────────────────────────────────────────────────────────────────────────────
+            settle T-400
+            ▸ 1 accept     done despite what is open, which is waived in your name
+              2 continue   one more round, or the interrupted step again
+              3 take-over  you fix it by hand and resubmit; until then it is blocked
+              4 reset      the count of rounds starts again
+              5 reassign   another builder or reviewer
+              6 reject     the ticket has failed
+            a number or Enter chooses; Esc decides nothing
+        "#]],
     );
     press(&mut view, "5");
     shows(
@@ -599,6 +618,21 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
         .collect();
     view.turn(Happened::Page(all(None), paged(rows, None)));
     assert_eq!(view.list.chosen().unwrap().number, 399);
+}
+
+#[test]
+fn enter_may_be_faster_than_the_page() {
+    let mut view = view();
+    press(&mut view, "2\n");
+    let asked = Asked {
+        group: Group::ForYou,
+        after: None,
+    };
+    let page = paged(vec![row(400, Stage::Escalated, "Greet by name")], None);
+    assert_eq!(
+        view.turn(Happened::Page(asked, page)),
+        [Want::Ticket(id("T-400"))]
+    );
 }
 
 #[test]
