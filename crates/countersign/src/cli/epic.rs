@@ -3,14 +3,17 @@
 use engine::process::Stop;
 use flow::TicketId;
 use flow::epic::{Standing, rehearsal, written};
+use flow::narrate::Mood;
 use flow::policy::Land;
+use flow::usage::dollars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::workshop::Workshop;
 
 use super::Desktop;
-use super::out::{columns, raw};
+use super::out::{Out, columns, raw};
+use super::paint::elapsed;
 use super::run::names_of_checks;
 use super::story::Telling;
 use crate::failure::{Exit, Failure};
@@ -19,6 +22,9 @@ use crate::operations::epics::{self, Looked};
 use crate::operations::plans::Plan;
 use crate::settings::epic_file::{self, EpicFile};
 use crate::settings::read_bounded;
+
+/// How wide the bar of what has landed is.
+const BAR: usize = 24;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -109,7 +115,11 @@ pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
         .out
         .answer(&serde_json::json!({"exit": exit.code(), "epic": epic}));
     if !desktop.out.json {
-        raw(&written(&epic.id, &epic.title, &epic.completion));
+        if desktop.out.terminal.moves {
+            glance(epic, &desktop.out);
+        } else {
+            raw(&written(&epic.id, &epic.title, &epic.completion));
+        }
         desktop.out.line(format!("\n{}", words(epic)));
         if let Some(signed) = &epic.signed {
             desktop
@@ -121,6 +131,37 @@ pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
         }
     }
     exit
+}
+
+/// The report for eyes: a bar and a line for each ticket. Elsewhere it is Markdown.
+fn glance(epic: &Looked, out: &Out) {
+    let (sum, glyphs) = (&epic.completion, out.glyphs());
+    let title = findings::one_line(&epic.title);
+    out.line(out.bold(&format!("epic {}: {title}", epic.id)));
+    let (full, rest) = glyphs.bar(sum.landed, sum.tickets, BAR);
+    let took = i64::try_from(sum.took_ms).unwrap_or(i64::MAX);
+    out.line(format!(
+        "{}{rest} {} of {} landed, {} rounds, {}, {}\n",
+        out.paint(Mood::Good, &full),
+        sum.landed,
+        sum.tickets,
+        sum.rounds,
+        dollars(sum.spent.usd_micros),
+        elapsed(took),
+    ));
+    let rows = sum.lines.iter().map(|line| {
+        vec![
+            format!("  {}", line.id),
+            line.stage.to_string(),
+            format!("{} rounds", line.rounds),
+            format!("{} findings", line.findings),
+            dollars(line.usd_micros),
+            findings::one_line(&line.title),
+        ]
+    });
+    for line in columns(&rows.collect::<Vec<_>>()) {
+        out.told(&line, 4);
+    }
 }
 
 /// The epic that the words mean, if they mean one.
