@@ -46,6 +46,7 @@ fn commands() -> Vec<String> {
         "config",
         "hook",
         "agent",
+        "token",
     ];
     parts
         .map(|part| part.lines().next().unwrap().to_owned())
@@ -124,6 +125,8 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         ("ticket new", &["Do another thing", "--no-edit"]),
         ("ticket resubmit", &["mine"]),
         ("ticket show", &["greet"]),
+        ("token create", &["--agent", "bea", "--role", "builder"]),
+        ("token list", &[]),
     ];
     // Told by their own stories, or refused here: a refusal has its version too.
     let elsewhere = [
@@ -136,6 +139,11 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         "insights accept",
         "insights reject",
         "insights withdraw",
+        "mcp",
+        "serve",
+        "ticket waive",
+        "token revoke",
+        "token rotate",
         "watch",
     ];
     let promised = promised();
