@@ -153,22 +153,21 @@ async fn lose_answers(proxy: TcpListener, server: String) {
 
 async fn pass_on(mut client: TcpStream, mut server: TcpStream) {
     let (mut said, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let commit = |text: &[u8]| text.windows(7).any(|w| w == b"COMMIT\0");
     let mut prepared = false;
-    let mut lost = false;
     loop {
         tokio::select! {
             read = client.read(&mut said) => {
                 let Ok(bytes @ 1..) = read else { return };
-                // The statement is prepared in one message and executed in the next; what the
-                // migration sends is plain text in one.
-                lost = prepared;
                 let text = &said[..bytes];
-                prepared = text.first() == Some(&b'P') && text.windows(7).any(|w| w == b"COMMIT\0");
+                // The store prepares its COMMIT; what the migration sends is plain text.
+                prepared |= text.first() == Some(&b'P') && commit(text);
                 server.write_all(text).await.unwrap();
             }
             read = server.read(&mut answered) => {
                 let Ok(bytes @ 1..) = read else { return };
-                if lost {
+                // It is done, and nobody hears of it.
+                if prepared && commit(&answered[..bytes]) {
                     return;
                 }
                 if client.write_all(&answered[..bytes]).await.is_err() {
