@@ -392,7 +392,43 @@ pub enum Choice {
     Reject,
 }
 
+/// What a person may say beside the word of a choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Besides {
+    pub over_red_checks: bool,
+    pub builder: Option<String>,
+    pub reviewer: Option<String>,
+}
+
 impl Choice {
+    /// Every word that a choice has.
+    pub const WORDS: [&'static str; 6] = [
+        "accept",
+        "continue",
+        "take-over",
+        "reset",
+        "reassign",
+        "reject",
+    ];
+
+    /// The choice that a word means; nothing where it is no such word.
+    pub fn of(word: &str, besides: Besides) -> Option<Self> {
+        let Besides {
+            over_red_checks,
+            builder,
+            reviewer,
+        } = besides;
+        Some(match word {
+            "accept" => Self::Accept { over_red_checks },
+            "continue" => Self::Continue,
+            "take-over" => Self::TakeOver,
+            "reset" => Self::Reset,
+            "reassign" => Self::Reassign { builder, reviewer },
+            "reject" => Self::Reject,
+            _ => return None,
+        })
+    }
+
     pub fn word(&self) -> &'static str {
         match self {
             Self::Accept { .. } => "accept",
@@ -402,5 +438,19 @@ impl Choice {
             Self::Reassign { .. } => "reassign",
             Self::Reject => "reject",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_means_the_choice_that_has_it() {
+        for word in Choice::WORDS {
+            let choice = Choice::of(word, Besides::default());
+            assert_eq!(choice.map(|choice| choice.word()), Some(word));
+        }
+        assert_eq!(Choice::of("ignore", Besides::default()), None);
     }
 }

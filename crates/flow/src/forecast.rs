@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::advance::spent_in_round;
 use crate::event::{Event, Role, What};
 use crate::policy::Policy;
 use crate::ticket::{Round, Ticket};
@@ -151,14 +152,7 @@ pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Left> {
         of: allowed.into(),
     }];
     let budget = ticket.budget.unwrap_or(policy.budget);
-    let over = ticket.rounds.last();
-    let over = over.is_some_and(|last| last.number >= ticket.round);
-    let this_round = if over {
-        Usage::default()
-    } else {
-        ticket.spent.round
-    };
-    all.extend(of_caps("round", budget.round, this_round));
+    all.extend(of_caps("round", budget.round, spent_in_round(ticket)));
     all.extend(of_caps("ticket", budget.ticket, ticket.spent.ticket));
     all.extend(of_caps("day", budget.day, spent_today));
     all

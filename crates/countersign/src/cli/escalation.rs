@@ -1,6 +1,7 @@
 //! `countersign escalation …`
 
-use flow::event::Choice;
+use clap::builder::PossibleValuesParser;
+use flow::event::{Besides, Choice};
 
 use super::{Desktop, ticket};
 use crate::failure::{Exit, Failure};
@@ -17,7 +18,8 @@ pub enum Verb {
     Resolve {
         ticket: String,
         /// accept, continue, take-over, reset, reassign or reject.
-        choice: Word,
+        #[arg(value_parser = PossibleValuesParser::new(Choice::WORDS))]
+        choice: String,
         /// Why; needed to accept and to reject.
         #[arg(long, default_value = "")]
         why: String,
@@ -41,16 +43,6 @@ reset      the count of rounds starts again
 reassign   another builder or reviewer
 reject     the ticket has failed";
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Word {
-    Accept,
-    Continue,
-    TakeOver,
-    Reset,
-    Reassign,
-    Reject,
-}
-
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::List => list(desktop).await,
@@ -63,14 +55,12 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             builder,
             reviewer,
         } => {
-            let choice = match choice {
-                Word::Accept => Choice::Accept { over_red_checks },
-                Word::Continue => Choice::Continue,
-                Word::TakeOver => Choice::TakeOver,
-                Word::Reset => Choice::Reset,
-                Word::Reassign => Choice::Reassign { builder, reviewer },
-                Word::Reject => Choice::Reject,
+            let besides = Besides {
+                over_red_checks,
+                builder,
+                reviewer,
             };
+            let choice = escalations::choice(&choice, besides)?;
             resolve(&ticket, choice, &why, desktop).await
         }
     }

@@ -1,6 +1,6 @@
 //! Tickets that wait for a person, and the person's answer.
 
-use flow::event::Choice;
+use flow::event::{Besides, Choice};
 use flow::narrate::reason;
 use flow::{Stage, Ticket, TicketId, What};
 use serde::Serialize;
@@ -47,6 +47,14 @@ pub async fn waiting(office: &Office, stored: &store::Stored) -> Result<Waiting,
         title: ticket.spec.title.clone(),
         reason: why,
         choices,
+    })
+}
+
+/// The choice that a person names.
+pub fn choice(word: &str, besides: Besides) -> Result<Choice, Failure> {
+    Choice::of(word, besides).ok_or_else(|| {
+        Failure::usage(format!("{word:?} is no choice"))
+            .hint(format!("choices are {}", Choice::WORDS.join(", ")))
     })
 }
 

@@ -65,7 +65,8 @@ fn round_is_over(ticket: &Ticket) -> bool {
         .is_some_and(|last| last.number >= ticket.round)
 }
 
-fn spent_in_round(ticket: &Ticket) -> Usage {
+/// What the round at work has used; nothing of one that is over.
+pub fn spent_in_round(ticket: &Ticket) -> Usage {
     if round_is_over(ticket) {
         Usage::default()
     } else {

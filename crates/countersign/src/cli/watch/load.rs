@@ -1,6 +1,6 @@
 //! Gets what the view wants from `operations`, and says what came of it.
 
-use flow::event::Choice;
+use flow::event::Besides;
 use flow::{Actor, Role};
 use tokio::sync::mpsc::Sender;
 
@@ -71,15 +71,12 @@ async fn settle(office: &Office, id: &str, decision: Decision) -> Result<flow::T
         builder,
         reviewer,
     } = decision;
-    let choice = match choice {
-        "accept" => Choice::Accept { over_red_checks },
-        "continue" => Choice::Continue,
-        "take-over" => Choice::TakeOver,
-        "reset" => Choice::Reset,
-        "reassign" => Choice::Reassign { builder, reviewer },
-        "reject" => Choice::Reject,
-        other => return Err(Failure::usage(format!("{other:?} is no choice"))),
+    let besides = Besides {
+        over_red_checks,
+        builder,
+        reviewer,
     };
+    let choice = escalations::choice(choice, besides)?;
     let office = office.speaking_as(Actor::new(&who, Role::Human));
     escalations::resolve(&office, id, choice, &why).await
 }

@@ -1,6 +1,6 @@
 //! Tickets, their findings and their story.
 
-use flow::event::Choice;
+use flow::event::Besides;
 use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
 use flow::usage::Caps;
 use flow::{Policy, Stage, TicketId};
@@ -178,7 +178,8 @@ enum ScopeWord {
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Decision {
-    choice: ChoiceWord,
+    /// accept, continue, take-over, reset, reassign or reject.
+    choice: String,
     #[serde(default)]
     why: String,
     /// With accept: although checks are not green.
@@ -190,17 +191,6 @@ struct Decision {
     /// With reassign.
     #[serde(default)]
     reviewer: Option<String>,
-}
-
-#[derive(Debug, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum ChoiceWord {
-    Accept,
-    Continue,
-    TakeOver,
-    Reset,
-    Reassign,
-    Reject,
 }
 
 async fn list(call: Call) -> Result<Answer, Problem> {
@@ -333,19 +323,12 @@ async fn waiting(call: Call) -> Result<Answer, Problem> {
 async fn settle(call: Call) -> Result<Answer, Problem> {
     let decision: Decision = call.body()?;
     let id = call.ticket().await?.ticket.id;
-    let choice = match decision.choice {
-        ChoiceWord::Accept => Choice::Accept {
-            over_red_checks: decision.over_red_checks,
-        },
-        ChoiceWord::Continue => Choice::Continue,
-        ChoiceWord::TakeOver => Choice::TakeOver,
-        ChoiceWord::Reset => Choice::Reset,
-        ChoiceWord::Reassign => Choice::Reassign {
-            builder: decision.builder,
-            reviewer: decision.reviewer,
-        },
-        ChoiceWord::Reject => Choice::Reject,
+    let besides = Besides {
+        over_red_checks: decision.over_red_checks,
+        builder: decision.builder,
+        reviewer: decision.reviewer,
     };
+    let choice = escalations::choice(&decision.choice.replace('_', "-"), besides)?;
     let ticket = escalations::resolve(&call.office, id.as_str(), choice, &decision.why).await?;
     changed(&ticket)
 }
