@@ -81,6 +81,13 @@ pub enum Error {
         dir: PathBuf,
         detail: String,
     },
+    /// It did not come to its end, and so has said nothing about what it was asked.
+    #[error("`git {verb}` in {} was ended before it was done: {how}", dir.display())]
+    CutOff {
+        verb: String,
+        dir: PathBuf,
+        how: String,
+    },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -92,7 +99,11 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Locked(_) | Self::Failed { .. } | Self::File { .. } | Self::Process(_)
+            Self::Locked(_)
+                | Self::Failed { .. }
+                | Self::CutOff { .. }
+                | Self::File { .. }
+                | Self::Process(_)
         )
     }
 

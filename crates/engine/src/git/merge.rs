@@ -141,13 +141,17 @@ impl Repository {
     async fn bring_along(&self, places: Vec<Place>, old: &Oid, new: &Oid) -> Result<Landed, Error> {
         let mut forwarded = Vec::new();
         for place in places {
-            if let Err(error) = self.forward(&place, old, new, false).await {
-                return Ok(Landed::LeftBehind {
-                    work_tree: place.path,
-                    why: error.to_string(),
-                });
+            match self.forward(&place, old, new, false).await {
+                Ok(()) => forwarded.push(place.path),
+                // The note of the landing stays: whoever comes next finishes it.
+                Err(error) if is_no_word_on_the_tree(&error) => return Err(error),
+                Err(error) => {
+                    return Ok(Landed::LeftBehind {
+                        work_tree: place.path,
+                        why: error.to_string(),
+                    });
+                }
             }
-            forwarded.push(place.path);
         }
         Ok(Landed::Done { forwarded })
     }
@@ -172,8 +176,11 @@ impl Repository {
         if let Some(path) = self.covered(place, old, new).await? {
             return Ok(Some(format!("{path} there would be overwritten")));
         }
-        let rehearsal = self.forward(place, old, new, true).await;
-        Ok(rehearsal.err().map(|error| error.to_string()))
+        match self.forward(place, old, new, true).await {
+            Ok(()) => Ok(None),
+            Err(error) if is_no_word_on_the_tree(&error) => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
     }
 
     /// A file, ignored or not, where the new commit adds one. Git would replace
@@ -278,5 +285,15 @@ fn conflicts(fields: &[String]) -> Combined {
     Combined::Conflicts {
         files,
         messages: messages.trim_end().to_owned(),
+    }
+}
+
+/// Git was ended, or somebody had the index in this instant: it has not said that anything is in the
+/// way, and may be asked again.
+fn is_no_word_on_the_tree(error: &Error) -> bool {
+    match error {
+        Error::CutOff { .. } => true,
+        Error::Failed { detail, .. } => detail.contains("index.lock"),
+        _ => false,
     }
 }

@@ -191,26 +191,27 @@ impl<'a> Run<'a> {
         let answers = self.answers;
         let dir = self.cwd.clone();
         let output = output(&self.call()).await?;
-        let failed = |detail: String| Error::Failed {
-            verb: verb.clone(),
-            dir,
-            detail,
-        };
         match output.exit {
             Exit::Code(code) if code == 0 || answers.contains(&code) => Ok(Said {
                 code,
                 out: output.stdout,
                 cut: output.cut,
             }),
-            Exit::Code(_) => Err(failed(
-                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            )),
+            Exit::Code(_) => Err(Error::Failed {
+                verb,
+                dir,
+                detail: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            }),
             Exit::Signal(_)
             | Exit::WallLimit
             | Exit::IdleLimit
             | Exit::DiskLimit { .. }
             | Exit::Cancelled
-            | Exit::Dismissed => Err(failed(output.exit.to_string())),
+            | Exit::Dismissed => Err(Error::CutOff {
+                verb,
+                dir,
+                how: output.exit.to_string(),
+            }),
         }
     }
 

@@ -68,10 +68,16 @@ fn child_killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
         tally.blows += 1;
     }
     // A step that fails is tried again; where the program itself cannot go on, it says so.
-    let code = running.wait(PATIENCE).code;
-    if code != 0 {
+    let ran = running.wait(PATIENCE);
+    if ran.code != 0 {
         tally.gave_up += 1;
-        play.run_to_the_end().ends_with(0);
+        let again = play.run_to_the_end();
+        let first = format!("{}\n{}", ran.out, ran.err);
+        assert_eq!(
+            again.code, 0,
+            "after\n{first}\n{}\n{}",
+            again.out, again.err
+        );
     }
 }
 

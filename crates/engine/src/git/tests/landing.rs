@@ -156,6 +156,25 @@ async fn the_branch_is_not_moved_under_a_dirty_work_tree() {
 }
 
 #[tokio::test]
+async fn somebody_who_has_the_index_for_an_instant_is_waited_for_and_nobodys_fault() {
+    let ground = Ground::new().await;
+    let head = ground.change("t1", "x", "x").await;
+    let base = ground.main().await;
+    let lock = ground.repo().join(".git/index.lock");
+    write(&lock, "");
+    let refused = ground
+        .repository
+        .land("main", &head, &base)
+        .await
+        .unwrap_err();
+    assert!(refused.is_transient(), "{refused}");
+    assert_eq!(ground.main().await, base);
+    fs::remove_file(&lock).unwrap();
+    let landed = ground.repository.land("main", &head, &base).await.unwrap();
+    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+}
+
+#[tokio::test]
 async fn an_ignored_file_in_the_way_is_not_overwritten() {
     let ground = Ground::new().await;
     let tree = ground.worktree("t1").await;
