@@ -4,9 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Network, Proof, Room, Rung, Ward, bubblewrap};
+use super::{NOT_CONFINED, Network, Proof, Room, Rung, Ward, bubblewrap};
 use crate::process::{self, Call, Exit, Identity};
 
+/// How often a try that was cut off is made again.
+const TRIES_MAX: u32 = 3;
 const WALL: Duration = Duration::from_secs(20);
 
 /// What came of trying one rung.
@@ -19,9 +21,32 @@ pub struct Probed {
 /// Confines a program that does nothing on the rung of `ward`. `exe` has the hidden verbs; `dir`
 /// is ours to write in.
 pub async fn probe(exe: &Path, dir: &Path, ward: &Ward) -> Probed {
-    let found = stand(exe, dir, ward).await;
+    let mut found = stand(exe, dir, ward).await;
+    for _ in 1..TRIES_MAX {
+        let Err(Missed { cut_off: true, .. }) = found else {
+            break;
+        };
+        found = stand(exe, dir, ward).await;
+    }
     let rung = ward.rung;
+    let found = found.map_err(|missed| missed.why);
     Probed { rung, found }
+}
+
+/// Why a rung was not stood on. One whose try was cut off may hold: nobody shall be put on a weaker
+/// one for that.
+struct Missed {
+    why: String,
+    cut_off: bool,
+}
+
+impl<E: std::fmt::Display> From<E> for Missed {
+    fn from(why: E) -> Self {
+        Self {
+            why: why.to_string(),
+            cut_off: false,
+        }
+    }
 }
 
 /// Removes what those left who were killed in the middle of a probe.
@@ -37,15 +62,15 @@ fn clear(probes: &Path) {
     }
 }
 
-async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, String> {
+async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
     if ward.rung == Rung::Bubblewrap && bubblewrap::find().is_none() {
-        return Err("bubblewrap is not installed".to_owned());
+        return Err("bubblewrap is not installed".into());
     }
     let all = dir.join("probes");
     clear(&all);
     let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
     let own = dir.join("own");
-    std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&own)?;
     let confinement = ward.confine(Room {
         read: vec![exe.to_owned()],
         write: vec![own.clone()],
@@ -56,7 +81,7 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, String> {
         metadata: false,
         proof: dir.join("proof/proof.json"),
     });
-    let file = confinement.write().map_err(|error| error.to_string())?;
+    let file = confinement.write()?;
     let us = std::process::id().to_string();
     let call = Call {
         program: exe.to_owned(),
@@ -78,14 +103,17 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, String> {
     let ran = process::output(&call).await;
     let proven = confinement.proven();
     drop(std::fs::remove_dir_all(&dir));
-    let ran = ran.map_err(|error| error.to_string())?;
+    let ran = ran?;
     if ran.exit != Exit::Code(0) {
         let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-        return Err(if said.is_empty() {
+        let why = if said.is_empty() {
             ran.exit.to_string()
         } else {
             said
-        });
+        };
+        // Where it could not confine itself it says so by this code.
+        let cut_off = ran.exit != Exit::Code(NOT_CONFINED.into());
+        return Err(Missed { why, cut_off });
     }
-    proven.map_err(|error| error.to_string())
+    Ok(proven?)
 }
