@@ -5,6 +5,7 @@
 //! one command away from a reviewer who must not know them.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
@@ -26,7 +27,11 @@ impl Repository {
         if known.iter().any(|oid| oid == base.as_str()) {
             return Ok(());
         }
-        self.init(dir, &["--bare"]).await?;
+        if known.is_empty() {
+            // Nobody borrows from it yet; a git that was killed may have left it half made.
+            start_anew(dir)?;
+            self.init(dir, &["--bare"]).await?;
+        }
         let haves = self.still_here(&known).await?;
         self.transfer(base, &haves, dir).await?;
         known.insert(0, base.to_string());
@@ -85,6 +90,13 @@ impl Repository {
             .lines()
             .filter_map(|line| line.strip_suffix(" commit"));
         Ok(commits.filter_map(Oid::parse).collect())
+    }
+}
+
+fn start_anew(dir: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(dir)(error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

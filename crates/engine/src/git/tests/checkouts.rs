@@ -62,6 +62,15 @@ async fn a_checkout_is_one_commit_with_the_exact_tree_on_the_base() {
 }
 
 #[tokio::test]
+async fn a_mirror_that_was_left_half_made_is_made_anew() {
+    let ground = Ground::new().await;
+    let head = ground.change("t1", "x", "x").await;
+    write(&ground.dir.path().join("data/mirror/config.lock"), "");
+    let checkout = ground.review(&head, Purpose::Check).await;
+    assert!(checkout.dir.join("x").is_file());
+}
+
+#[tokio::test]
 async fn the_mirror_grows_with_the_base_and_a_second_checkout_is_the_same() {
     let ground = Ground::new().await;
     let head = ground.change("t1", "x", "x").await;
