@@ -2,7 +2,7 @@
 //! it; the store lets one of them win.
 
 use flow::event::Lease;
-use flow::{Actor, Role, What};
+use flow::{Actor, Policy, Role, TicketId, What};
 use store::{Leased, Work};
 
 use crate::desk::{Desk, Error, Report};
@@ -35,11 +35,19 @@ async fn lost(desk: &Desk, job: &Leased) -> Result<bool, Error> {
         serial,
         fence: job.fence,
     };
-    let report = Report::new(
-        Actor::new("countersign", Role::Service),
-        What::LeaseLost { lease },
-    );
-    match desk.decide(id, &policy, report).await {
+    report_lost(desk, id, &policy, lease).await
+}
+
+/// The ticket hears that a lease on one of its jobs is lost; false where that was not so any more.
+pub async fn report_lost(
+    desk: &Desk,
+    id: &TicketId,
+    policy: &Policy,
+    lease: Lease,
+) -> Result<bool, Error> {
+    let house = Actor::new("countersign", Role::Service);
+    let report = Report::new(house, What::LeaseLost { lease });
+    match desk.decide(id, policy, report).await {
         Ok(_) => Ok(true),
         // Another node was faster, or the lease was prolonged in this instant.
         Err(Error::Refused(_) | Error::Store(store::Error::Conflict { .. })) => Ok(false),

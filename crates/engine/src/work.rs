@@ -17,6 +17,7 @@ use crate::desk::{Error, Report};
 use crate::news;
 use crate::perform;
 use crate::process::{Identity, Stop};
+use crate::watchdog::report_lost;
 use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
@@ -156,19 +157,11 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         if matches!(job.work, Work::Task(Task::Tell { .. })) {
             continue;
         }
-        let what = What::LeaseLost {
-            lease: Lease {
-                serial,
-                fence: job.fence,
-            },
+        let lease = Lease {
+            serial,
+            fence: job.fence,
         };
-        let report = Report::new(shop.house(), what);
-        match shop.desk.decide(id, &shop.project.policy, report).await {
-            // Somebody else took it back first, or it ended or was prolonged in time.
-            Ok(_) | Err(Error::Refused(_) | Error::Store(store::Error::Conflict { .. })) => {}
-            Err(error) if error.is_stale() => {}
-            Err(error) => return Err(error),
-        }
+        report_lost(&shop.desk, id, &shop.project.policy, lease).await?;
     }
     Ok(())
 }

@@ -46,6 +46,15 @@ pub enum Who {
     Administrators,
 }
 
+impl Who {
+    pub fn admits(self, role: Role) -> bool {
+        match self {
+            Self::People => matches!(role, Role::Human | Role::Service | Role::Admin),
+            Self::Administrators => role == Role::Admin,
+        }
+    }
+}
+
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
 
 #[derive(Clone, Copy, Debug)]
@@ -227,11 +236,7 @@ async fn answer(
 
 fn must_be_allowed(route: &Route, speaker: &Speaker) -> Result<(), Problem> {
     let role = speaker.actor.role;
-    let allowed = match route.who {
-        Who::People => matches!(role, Role::Human | Role::Service | Role::Admin),
-        Who::Administrators => role == Role::Admin,
-    };
-    if allowed {
+    if route.who.admits(role) {
         return Ok(());
     }
     let why = format!("the role {} may not do this", role.word());

@@ -9,13 +9,13 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flow::Role;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::House;
+use super::api::Who;
 use super::problem::Problem;
 use crate::operations::identity::Speaker;
 use crate::operations::{Cursor, StoredEvent, history};
@@ -41,10 +41,7 @@ pub async fn stream(
 ) -> Result<Response, Problem> {
     let bad = |why: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, why);
     let Query(From { after }) = query.map_err(|error| bad(&error))?;
-    if !matches!(
-        speaker.actor.role,
-        Role::Human | Role::Service | Role::Admin
-    ) {
+    if !Who::People.admits(speaker.actor.role) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the event stream is not for agents",
