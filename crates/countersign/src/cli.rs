@@ -135,14 +135,6 @@ enum Verb {
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
-    Hold(hidden::HoldArgs),
-    #[command(hide = true)]
-    Confine(hidden::HoldArgs),
-    #[command(hide = true)]
-    Confined(hidden::HoldArgs),
-    #[command(hide = true)]
-    Play(hidden::PlayArgs),
-    #[command(hide = true)]
     Reference,
 }
 
@@ -175,19 +167,23 @@ impl Desktop {
 }
 
 pub fn main(words: Vec<OsString>) -> Exit {
+    if let Some(done) = hidden::perform(&words) {
+        return ended(done, &Out::new(false));
+    }
     let json = words.iter().any(|word| word == "--json");
     let args = match parse(words) {
         Ok(args) => args,
         Err(error) => return out::usage(&error, json),
     };
     let out = Out::new(args.json);
-    match start(args, &out) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            out.failure(&failure);
-            failure.exit
-        }
-    }
+    ended(start(args, &out), &out)
+}
+
+fn ended(done: Result<Exit, Failure>, out: &Out) -> Exit {
+    done.unwrap_or_else(|failure| {
+        out.failure(&failure);
+        failure.exit
+    })
 }
 
 fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
@@ -196,12 +192,7 @@ fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
-    // The hidden verbs become another program, or play one: no store, no threads.
     match args.verb {
-        Verb::Hold(words) => hidden::hold(&words),
-        Verb::Confine(words) => hidden::confine(&words),
-        Verb::Confined(words) => hidden::confined(&words),
-        Verb::Play(words) => hidden::play(&words),
         // These tell about the program itself: no store, and no home is needed.
         Verb::Completions(args) => Ok(manual::completions(&args)),
         Verb::Man(args) => manual::man(&args, out),
@@ -248,12 +239,6 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Mcp => serve::over_stdio(desktop).await,
         Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Hold(_)
-        | Verb::Confine(_)
-        | Verb::Confined(_)
-        | Verb::Play(_)
-        | Verb::Completions(_)
-        | Verb::Man(_)
-        | Verb::Reference => Ok(Exit::Usage),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(Exit::Usage),
     }
 }
