@@ -118,7 +118,7 @@ impl Office {
     }
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
-    pub async fn bring_news(&self) -> Result<(), Failure> {
+    pub async fn bring_news(&self) -> Result<bool, Failure> {
         let worker = engine::work::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
     }

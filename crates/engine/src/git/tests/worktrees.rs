@@ -291,3 +291,40 @@ async fn a_directory_that_became_a_link_is_committed_as_one() {
     ]);
     assert_eq!(files, ".gitignore\nREADME\nsource/lib.rs\nsrc");
 }
+
+#[tokio::test]
+async fn a_lock_that_a_killed_git_left_at_a_ref_of_ours_is_in_nobodys_way() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    let git_dir = ground.repo().join(".git");
+    write(&git_dir.join("refs/heads/countersign/t1.lock"), "");
+    let again = ground.worktree("t1").await;
+    assert_eq!(again.path, tree.path);
+    git(&again.path, &["commit", "--allow-empty", "-qm", "on it"]);
+    let name = "refs/countersign/t1/round-1";
+    fs::create_dir_all(git_dir.join("refs/countersign/t1")).unwrap();
+    write(&git_dir.join(format!("{name}.lock")), "");
+    let head = ground.main().await;
+    assert!(ground.repository.keep_ref(name, &head, None).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_change_in_the_very_instant_of_the_checkout_is_seen() {
+    let ground = Ground::new().await;
+    // So that the file's times are all that git goes by.
+    ground.git(&["config", "core.trustctime", "false"]);
+    ground.git(&["config", "core.checkStat", "minimal"]);
+    let tree = ground.worktree("t1").await;
+    let file = tree.path.join("src/lib.rs");
+    let text = fs::read_to_string(&file).unwrap();
+    let instant = fs::metadata(&file).unwrap().modified().unwrap();
+    let stamp = |path: &Path| {
+        let opened = fs::File::options().write(true).open(path).unwrap();
+        opened.set_modified(instant).unwrap();
+    };
+    write(&file, &"x".repeat(text.len()));
+    stamp(&file);
+    stamp(&tree.git_dir.join("index"));
+    let made = ground.repository.commit_all(&tree, &builder(), "x").await;
+    assert!(made.unwrap().commit.is_some());
+}
