@@ -274,7 +274,7 @@ fn is_there(root: &Path, path: &Path) -> bool {
 
 /// With its time: git reads again whatever was written in the instant of the index itself, and a
 /// younger copy would have it believe the old sizes and times.
-fn copy_index(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(super) fn copy_index(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to)?;
     let written = fs::metadata(from)?.modified()?;
     fs::File::options()
