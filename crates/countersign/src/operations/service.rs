@@ -1,7 +1,7 @@
 //! The server's own life: how others find it, and what it does beside answering.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub struct Sign {
     pub url: String,
     pub token: String,
     pub pid: u32,
+    /// The SHA-256 of its certificate, where it has one.
+    #[serde(default)]
+    pub certificate: Option<String>,
 }
 
 /// A sign that is taken down when the server ends.
@@ -37,22 +40,32 @@ pub struct Sign {
 pub struct Posted {
     path: PathBuf,
     token: String,
+    sign: Sign,
+}
+
+impl Posted {
+    /// The server shows another certificate from now on.
+    pub fn renew(&mut self, certificate: String) -> Result<(), Failure> {
+        self.sign.certificate = Some(certificate);
+        put_up(&self.path, &self.sign)
+    }
 }
 
 /// Where a listener may be without more ado, and what it needs elsewhere.
 pub async fn must_be_safe(
     office: &Office,
     address: SocketAddr,
-    behind_tls: bool,
+    encrypted: bool,
 ) -> Result<(), Failure> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    if !behind_tls {
+    if !encrypted {
         return Err(Failure::usage(format!(
             "{address} can be reached by others, and this is not encrypted"
         ))
-        .hint("put a server with TLS in front and say --behind-tls, or listen on 127.0.0.1"));
+        .hint("give it a certificate: --tls-cert FILE --tls-key FILE")
+        .hint("or put a server with TLS in front and say --behind-tls, or listen on 127.0.0.1"));
     }
     if identity::list(office)
         .await?
@@ -66,7 +79,11 @@ pub async fn must_be_safe(
 }
 
 /// Leaves the address and a token of its own for the person's command line, readable by nobody else.
-pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failure> {
+pub async fn post(
+    office: &Office,
+    address: SocketAddr,
+    certificate: Option<String>,
+) -> Result<Posted, Failure> {
     let wanted = Wanted {
         agent: office.surroundings.person.clone(),
         principal: None,
@@ -79,18 +96,35 @@ pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failur
     forget_the_dead(office, &path).await?;
     let Minted { secret, token } = identity::create(office, wanted).await?;
     let sign = Sign {
-        url: format!("http://{address}"),
+        url: url(address, certificate.is_some()),
         token: secret,
         pid: std::process::id(),
+        certificate,
     };
-    let text = serde_json::to_vec(&sign).map_err(Failure::error)?;
-    write_privately(&path, &text).map_err(|error| {
-        Failure::error(format!("{} cannot be written: {error}", path.display()))
-    })?;
+    put_up(&path, &sign)?;
     Ok(Posted {
         path,
         token: token.id,
+        sign,
     })
+}
+
+/// How to call it from this machine: who listens everywhere listens at home too.
+pub fn url(mut address: SocketAddr, encrypted: bool) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let scheme = if encrypted { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+fn put_up(path: &Path, sign: &Sign) -> Result<(), Failure> {
+    let text = serde_json::to_vec(sign).map_err(Failure::error)?;
+    write_privately(path, &text)
+        .map_err(|error| Failure::error(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// A server that was killed has left its sign; the token on it ends here.
