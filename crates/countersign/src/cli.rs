@@ -60,6 +60,9 @@ struct Args {
     /// A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data directory.
     #[arg(long, value_name = "URL|FILE", global = true)]
     database: Option<String>,
+    /// A server (https://name:port) to ask instead of this machine's own store; `none` for that.
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     /// Answer in JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -127,7 +130,8 @@ enum Verb {
     Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
-    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`.
+    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`:
+    /// a bridge to the server that runs, or alone where none does.
     Mcp,
     /// Who may speak: tokens for agents, people and programs.
     #[command(subcommand)]
@@ -207,7 +211,7 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
         Verb::Man(args) => manual::man(&args, out),
         Verb::Reference => Ok(manual::reference()),
         verb => {
-            let surroundings = Surroundings::read(args.data_dir, args.database)?;
+            let surroundings = Surroundings::read(args.data_dir, args.database, args.server)?;
             let desktop = Desktop {
                 directory: args.directory,
                 out: out.clone(),

@@ -11,9 +11,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::mcp::Counter;
+use crate::mcp::{Counter, bridge};
 use crate::operations::identity;
 use crate::operations::service::{self, Posted};
+use crate::remote::Server;
+use crate::settings::Surroundings;
+use crate::settings::server::{Found, Place};
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
@@ -153,11 +156,34 @@ impl Signals {
 
 /// MCP on the standard input and output, for one agent: who it is, its token says.
 pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let secret = desktop.surroundings.token.as_deref().ok_or_else(|| {
+    let surroundings = &desktop.surroundings;
+    let secret = surroundings.server.token.clone().ok_or_else(|| {
         Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
             .hint("`countersign token create --agent NAME --role ROLE` makes one")
     })?;
+    if place(surroundings).is_none() {
+        return alone(&secret, desktop).await;
+    }
+    let surroundings = surroundings.clone();
+    let find = move || {
+        let gone = || Failure::new(Exit::Store, "no server runs here any more");
+        Server::new(place(&surroundings).ok_or_else(gone)?, &secret)
+    };
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    bridge::run(Arc::new(find), input, tokio::io::stdout()).await?;
+    Ok(Exit::Done)
+}
+
+/// The server that was named, else the one that runs here; where none is wanted, none.
+fn place(surroundings: &Surroundings) -> Option<Place> {
+    let Found { place, by_flag, .. } = surroundings.server.clone();
+    let running = || service::running(surroundings).filter(|_| !by_flag);
+    place.or_else(running)
+}
+
+/// Without a server we are one ourselves, for this agent.
+async fn alone(secret: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
     let speaker = identity::recognise(&office, secret)
         .await?
         .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;

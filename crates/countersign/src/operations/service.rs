@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::process::Stop;
+use engine::process::{Identity, Stop};
 use engine::shift::{self, Shift};
 use flow::Role;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ use super::identity::{self, Minted, Wanted};
 use super::project::Asked;
 use super::shops::Furnisher;
 use crate::failure::Failure;
+use crate::settings::Surroundings;
+use crate::settings::server::{Place, Trust};
 
 /// How often leases are looked after, and news is brought that nobody else has.
 const ROUND: Duration = Duration::from_secs(5);
@@ -29,7 +31,8 @@ const FILE: &str = "server.json";
 pub struct Sign {
     pub url: String,
     pub token: String,
-    pub pid: u32,
+    #[serde(flatten)]
+    pub process: Identity,
     /// The SHA-256 of its certificate, where it has one.
     #[serde(default)]
     pub certificate: Option<String>,
@@ -98,7 +101,8 @@ pub async fn post(
     let sign = Sign {
         url: url(address, certificate.is_some()),
         token: secret,
-        pid: std::process::id(),
+        process: Identity::ourselves()
+            .ok_or_else(|| Failure::error("our own process cannot be found in /proc"))?,
         certificate,
     };
     put_up(&path, &sign)?;
@@ -121,6 +125,21 @@ pub fn url(mut address: SocketAddr, encrypted: bool) -> String {
     format!("{scheme}://{address}")
 }
 
+/// The server that runs on this data directory, if one does.
+pub fn running(surroundings: &Surroundings) -> Option<Place> {
+    let sign = read(&surroundings.data_dir.join(FILE))?;
+    let trust = match sign.certificate {
+        Some(fingerprint) => Trust::Only(fingerprint),
+        None => Trust::Authorities(None),
+    };
+    let url = sign.url;
+    sign.process.is_alive().then_some(Place { url, trust })
+}
+
+fn read(path: &Path) -> Option<Sign> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
 fn put_up(path: &Path, sign: &Sign) -> Result<(), Failure> {
     let text = serde_json::to_vec(sign).map_err(Failure::error)?;
     write_privately(path, &text)
@@ -129,14 +148,9 @@ fn put_up(path: &Path, sign: &Sign) -> Result<(), Failure> {
 
 /// A server that was killed has left its sign; the token on it ends here.
 async fn forget_the_dead(office: &Office, path: &Path) -> Result<(), Failure> {
-    let left = std::fs::read(path).ok();
-    let Some(sign) = left.and_then(|text| serde_json::from_slice::<Sign>(&text).ok()) else {
+    let Some(sign) = read(path).filter(|sign| !sign.process.is_alive()) else {
         return Ok(());
     };
-    let alive = Path::new("/proc").join(sign.pid.to_string()).exists();
-    if alive && sign.pid != std::process::id() {
-        return Ok(());
-    }
     let hash = engine::secret::hash(&sign.token);
     if let Some(token) = office.desk.store.token(&hash).await?
         && token.revoked_at.is_none()
@@ -164,9 +178,7 @@ fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
 pub async fn take_down(office: &Office, posted: Posted) {
     let _ = identity::revoke(office, &posted.token).await;
     // Another server may have put up its own meanwhile.
-    let up = std::fs::read(&posted.path).ok();
-    let sign = up.and_then(|text| serde_json::from_slice::<Sign>(&text).ok());
-    if sign.is_some_and(|sign| sign.pid == std::process::id()) {
+    if read(&posted.path).is_some_and(|sign| sign.process == posted.sign.process) {
         let _ = std::fs::remove_file(&posted.path);
     }
 }

@@ -1,6 +1,7 @@
 //! Stories told to a running server: by agents over MCP, by programs over REST, and by strangers.
 
 mod agents;
+mod bridge;
 mod door;
 mod rest;
 mod tls;
