@@ -38,10 +38,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use tokio::sync::OnceCell;
 
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
+use crate::operations::questions::Question;
+use crate::remote::Server;
 use crate::settings::Surroundings;
+use crate::settings::server::Place;
 use out::Out;
 
 /// No agent's change lands on one signature.
@@ -150,15 +154,54 @@ enum Verb {
     Reference,
 }
 
+impl Verb {
+    /// Whether it has questions that a server answers.
+    fn may_ask(&self) -> bool {
+        matches!(
+            self,
+            Self::Ticket(_)
+                | Self::Epic(_)
+                | Self::Status
+                | Self::Log(_)
+                | Self::Escalation(_)
+                | Self::Export(_)
+                | Self::Insights { .. }
+                | Self::Import(_)
+                | Self::Mcp
+                | Self::Token(_)
+        )
+    }
+}
+
+fn only_here(url: &str) -> Failure {
+    Failure::usage(format!(
+        "this is done on a machine itself, and {url} is to be asked"
+    ))
+    .hint("run it there, or say `--server none` for this machine's own store")
+}
+
 /// Where a verb works: the directory, the form of its answer, and how to get at the store.
 #[derive(Debug)]
 struct Desktop {
     directory: PathBuf,
     out: Out,
     surroundings: Surroundings,
+    /// Opened when it is first needed.
+    office: OnceCell<Office>,
+    server: OnceCell<Server>,
 }
 
 impl Desktop {
+    fn new(directory: PathBuf, out: Out, surroundings: Surroundings) -> Self {
+        Self {
+            directory,
+            out,
+            surroundings,
+            office: OnceCell::new(),
+            server: OnceCell::new(),
+        }
+    }
+
     /// The same desktop, whose answers are JSON where that is asked for in another way.
     fn answering(&self, json: bool) -> Self {
         let out = if json {
@@ -166,15 +209,37 @@ impl Desktop {
         } else {
             self.out.clone()
         };
-        Self {
-            directory: self.directory.clone(),
-            out,
-            surroundings: self.surroundings.clone(),
+        Self::new(self.directory.clone(), out, self.surroundings.clone())
+    }
+
+    /// This machine's own store; not where a server was named to be asked instead.
+    async fn office(&self) -> Result<Office, Failure> {
+        if let Some(place) = &self.surroundings.server.place {
+            return Err(only_here(&place.url));
+        }
+        let open = || Office::open(self.surroundings.clone());
+        self.office.get_or_try_init(open).await.cloned()
+    }
+
+    /// Asks the server that was named, or this machine's own store.
+    async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Failure> {
+        match &self.surroundings.server.place {
+            Some(place) => {
+                let open = async || self.open(place);
+                let server = self.server.get_or_try_init(open).await?;
+                server.ask(&question).await
+            }
+            None => question.answer(&self.office().await?).await,
         }
     }
 
-    async fn office(&self) -> Result<Office, Failure> {
-        Office::open(self.surroundings.clone()).await
+    fn open(&self, place: &Place) -> Result<Server, Failure> {
+        let token = self.surroundings.server.token.as_deref().ok_or_else(|| {
+            Failure::usage(format!("{} does not know you: no token is set", place.url))
+                .hint("put it into COUNTERSIGN_TOKEN, or into server.toml beside your config.toml")
+                .hint("an administrator makes one: `countersign token create --agent NAME --role human`")
+        })?;
+        Server::new(place.clone(), token)
     }
 }
 
@@ -212,11 +277,11 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
         Verb::Reference => Ok(manual::reference()),
         verb => {
             let surroundings = Surroundings::read(args.data_dir, args.database, args.server)?;
-            let desktop = Desktop {
-                directory: args.directory,
-                out: out.clone(),
-                surroundings,
-            };
+            let desktop = Desktop::new(args.directory, out.clone(), surroundings);
+            let server = &desktop.surroundings.server;
+            if let (true, Some(place), false) = (server.by_flag, &server.place, verb.may_ask()) {
+                return Err(only_here(&place.url));
+            }
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .worker_threads(2)

@@ -1,6 +1,7 @@
 //! The other end of `web`: a server somewhere, called over HTTP. It sends a caller's own token to the
 //! server that was named and to nobody else, and waits for nothing without an end.
 
+mod ask;
 mod trust;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Stories told to a running server: by agents over MCP, by programs over REST, and by strangers.
 
+mod afar;
 mod agents;
 mod bridge;
 mod door;

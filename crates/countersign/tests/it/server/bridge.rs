@@ -90,7 +90,7 @@ fn where_a_server_runs_it_is_a_bridge_and_the_state_is_shared() {
     agent.leave();
     // Without that server there would have been nobody to ask.
     let away = World::new();
-    let mut elsewhere = Agent::new(&away, &token, &["--server", &server.url()]);
+    let mut elsewhere = Agent::new(&away, &token, &["--server", &server.url]);
     assert_eq!(elsewhere.assignment()["id"], mine["id"]);
     elsewhere.leave();
 }
@@ -165,7 +165,7 @@ fn a_server_with_a_certificate_of_its_own_making_is_known_by_its_sign() {
     agent.leave();
     // Elsewhere it is one of many that nobody knows.
     let away = World::new();
-    let mut stranger = Agent::new(&away, token, &["--server", &server.url()]);
+    let mut stranger = Agent::new(&away, token, &["--server", &server.url]);
     let refused = stranger.tool("get_my_assignment")["error"].take();
     let why = refused["message"].as_str().unwrap();
     assert!(why.contains("certificate"), "{why}");

@@ -12,7 +12,7 @@ use super::{Running, World, until};
 pub struct Server<'a> {
     world: &'a World,
     running: Running,
-    url: String,
+    pub url: String,
     /// `127.0.0.1:PORT`.
     pub address: String,
     /// The person's own, of an administrator.
@@ -64,10 +64,6 @@ impl<'a> Server<'a> {
             address: text("url").split("://").nth(1).unwrap().to_owned(),
             token: text("token"),
         }
-    }
-
-    pub fn url(&self) -> String {
-        self.url.clone()
     }
 
     pub fn pid(&self) -> i32 {
