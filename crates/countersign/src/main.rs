@@ -5,6 +5,7 @@ mod cli;
 mod failure;
 mod mcp;
 mod operations;
+mod remote;
 mod settings;
 mod web;
 

@@ -27,6 +27,7 @@ pub mod overview;
 pub mod pauses;
 pub mod plans;
 pub mod project;
+pub mod questions;
 pub mod queue;
 pub mod review;
 pub mod run;
@@ -65,6 +66,8 @@ pub struct Call {
     pub once: Option<Once>,
     /// The version that the caller had seen.
     pub expects: Option<u64>,
+    /// The only ticket that the caller may speak of.
+    pub only: Option<TicketId>,
 }
 
 impl Office {
@@ -100,7 +103,7 @@ impl Office {
 
     /// What happens, in the speaker's name and as it was asked for.
     pub fn report(&self, what: What) -> Report {
-        let Call { once, expects } = self.call.clone();
+        let Call { once, expects, .. } = self.call.clone();
         Report {
             once,
             expects,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use sha2::{Digest, Sha256};
+use crate::hash::{self, hex};
 
 /// Every secret begins with it, so that scanners for leaked ones know ours.
 pub const PREFIX: &str = "cs_";
@@ -19,13 +19,7 @@ pub fn mint() -> io::Result<String> {
 /// What is kept of a secret. With that many random bits there is nothing to guess, so a plain
 /// hash serves, and the store finds a token by it.
 pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
+    hash::whole(secret.as_bytes())
 }
 
 #[cfg(test)]

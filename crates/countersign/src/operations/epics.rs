@@ -40,7 +40,7 @@ pub struct Signature {
 }
 
 /// An epic and how it stands.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Looked {
     pub id: String,
     pub title: String,
@@ -118,7 +118,7 @@ async fn find(office: &Office, id: &str) -> Result<Option<Epic>, Failure> {
 
 async fn known(office: &Office, id: &str) -> Result<Epic, Failure> {
     find(office, id).await?.ok_or_else(|| {
-        Failure::usage(format!("there is no epic {id:?}"))
+        Failure::missing(format!("there is no epic {id:?}"))
             .hint("`countersign epic list` shows those there are")
     })
 }

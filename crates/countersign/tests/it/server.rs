@@ -1,8 +1,11 @@
 //! Stories told to a running server: by agents over MCP, by programs over REST, and by strangers.
 
+mod afar;
 mod agents;
+mod bridge;
 mod door;
 mod rest;
+mod tls;
 
 use std::fs;
 use std::path::PathBuf;
