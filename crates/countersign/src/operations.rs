@@ -35,6 +35,7 @@ mod shops;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
+pub mod workers;
 
 use std::sync::Arc;
 
@@ -119,7 +120,7 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<(), Failure> {
-        let worker = engine::work::worker_name();
+        let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
     }
 

@@ -63,13 +63,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 /// Ctrl-C, and what service managers send.
-struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let hear = |kind: SignalKind| {
             signal(kind)
                 .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
@@ -80,7 +80,7 @@ impl Signals {
         })
     }
 
-    async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

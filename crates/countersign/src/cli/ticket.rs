@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use flow::ledger::Evolution;
 use flow::narrate::{approved_by, reason, short};
 use flow::usage::{Caps, dollars};
-use flow::{Policy, Stage, Ticket};
+use flow::{Stage, Ticket};
 
 use super::out::columns;
 use super::{Desktop, editor};
 use crate::failure::{Exit, Failure};
 use crate::operations::tickets::BudgetScope;
-use crate::operations::{Page, Stored, forecasts, run, tickets};
+use crate::operations::{Page, Stored, forecasts, project, run, tickets};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
@@ -237,9 +237,10 @@ async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
     add_wanted(wanted, desktop).await
 }
 
-pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn add_wanted(mut wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
-    let added = tickets::add(&office, wanted, &Policy::default()).await?;
+    let policy = project::settle_here(&office, &desktop.directory, &mut wanted).await?;
+    let added = tickets::add(&office, wanted, &policy).await?;
     for ticket in &added {
         desktop.out.line(format!(
             "added {} ({}): {}",

@@ -1,7 +1,7 @@
 //! Tickets, their findings and their story.
 
 use flow::event::Besides;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
+use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
 use flow::usage::Caps;
 use flow::{Policy, Stage, TicketId};
 use serde::Deserialize;
@@ -145,6 +145,9 @@ struct NewTicket {
     base_branch: Option<String>,
     #[serde(default)]
     epic: Option<String>,
+    /// Labels (`KEY=VALUE`) that a worker must have to take it up.
+    #[serde(default)]
+    needs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -227,6 +230,7 @@ async fn add(call: Call) -> Result<Answer, Problem> {
         .iter()
         .map(|id| TicketId::new(id))
         .collect();
+    let needs: Result<_, _> = wanted.needs.iter().map(|text| label(text)).collect();
     let mut spec = Spec {
         title: wanted.title,
         description: wanted.description,
@@ -239,6 +243,7 @@ async fn add(call: Call) -> Result<Answer, Problem> {
         context: Context {
             epic: wanted.epic,
             base_branch: wanted.base_branch,
+            needs: needs.map_err(crate::failure::Failure::usage)?,
             ..Context::default()
         },
     };
