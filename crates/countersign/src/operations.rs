@@ -36,6 +36,7 @@ mod shops;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
+pub mod workers;
 
 use std::sync::Arc;
 
@@ -122,7 +123,7 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<bool, Failure> {
-        let worker = engine::work::worker_name();
+        let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
     }
 

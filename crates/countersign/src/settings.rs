@@ -122,6 +122,17 @@ impl Surroundings {
     }
 }
 
+/// What this machine is called.
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name: String = name.chars().filter(|c| sound(*c)).collect();
+    if name.is_empty() {
+        return "worker".to_owned();
+    }
+    name
+}
+
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))

@@ -87,7 +87,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
     desktop.out.answer(&serde_json::json!({ "url": url }));
-    told.stop(tls.as_deref(), &mut posted, desktop).await;
+    told.stop_fresh(tls.as_deref(), &mut posted, desktop).await;
     desktop
         .out
         .line("stopping: what is being answered is answered first");
@@ -115,14 +115,14 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
 }
 
 /// Ctrl-C, and what service managers send.
-struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let hear = |kind: SignalKind| {
             signal(kind)
                 .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
@@ -135,7 +135,7 @@ impl Signals {
     }
 
     /// Returns when we are told to stop; until then the certificate is kept fresh.
-    async fn stop(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
+    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
         loop {
             let asked = tokio::select! {
                 _ = self.interrupt.recv() => return,
@@ -150,6 +150,13 @@ impl Signals {
             if let Some(tls) = tls {
                 renew(tls, asked, posted, desktop);
             }
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }
