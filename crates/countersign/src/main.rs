@@ -6,6 +6,7 @@ mod failure;
 mod mcp;
 mod operations;
 mod settings;
+mod spool;
 mod web;
 
 use std::process::ExitCode;

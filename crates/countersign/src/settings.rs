@@ -6,6 +6,7 @@ pub mod epic_file;
 pub mod file;
 mod keys;
 pub mod layers;
+pub mod notify;
 pub mod schema;
 pub mod terminal;
 pub mod ticket_file;

@@ -1,6 +1,7 @@
 //! `countersign serve` and `countersign mcp`
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use engine::process::Stop;
 use rmcp::ServiceExt;
@@ -9,8 +10,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::Desktop;
 use crate::failure::{Exit, Failure};
 use crate::mcp::Counter;
+use crate::operations::config;
 use crate::operations::identity;
 use crate::operations::service;
+use crate::spool;
 use crate::web::{self, House};
 
 #[derive(Debug, clap::Args)]
@@ -24,6 +27,10 @@ pub struct Args {
     /// A server with TLS stands in front; needed to listen where others can reach it.
     #[arg(long)]
     behind_tls: bool,
+    /// A directory for task files and what becomes of them [default: `spool.directory` of your own
+    /// configuration, else none].
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
 }
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
@@ -32,6 +39,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
+    let own = config::own(&desktop.surroundings)?;
+    let spool = args.spool.or(own.spool.directory.map(PathBuf::from));
+    let logs = own.spool.logs.map(PathBuf::from);
+    let at = |path: PathBuf| desktop.directory.join(path);
+    let spool = spool
+        .map(|path| spool::open(&office, &at(path), logs.map(at).as_deref()))
+        .transpose()?;
     let posted = service::post(&office, address).await?;
     let (stopper, stop) = Stop::pair();
     let watch = tokio::spawn({
@@ -42,6 +56,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
+    let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
     let house = House::new(office.clone(), args.host);
     let server = tokio::spawn(web::serve(listener, house, stop));
     desktop.out.line(format!(
@@ -58,6 +73,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = server.await;
     let _ = watch.await;
     let _ = keeper.await;
+    if let Some(spool) = spool {
+        let _ = spool.await;
+    }
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }

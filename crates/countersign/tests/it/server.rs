@@ -3,6 +3,7 @@
 mod agents;
 mod door;
 mod rest;
+mod spool;
 
 use std::fs;
 use std::path::PathBuf;

@@ -303,6 +303,13 @@ impl World {
         events.iter().filter(|name| *name == event).count()
     }
 
+    /// How often this was noted beside the tickets' own events.
+    pub fn count_of(&self, event: &str) -> usize {
+        let log = self.json(&["log", "--limit", "10000"]);
+        let events = log["events"].as_array().cloned().unwrap_or_default();
+        events.iter().filter(|one| one["event"] == event).count()
+    }
+
     /// What holds whatever has happened: the log gives what is stored, git's objects are whole.
     pub fn must_be_sound(&self) {
         let audit = self.call(&["doctor", "--verify-log"]);

@@ -42,7 +42,12 @@ impl Reply {
 
 impl<'a> Server<'a> {
     pub fn start(world: &'a World) -> Self {
-        let running = world.start(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_with(world, &[])
+    }
+
+    pub fn start_with(world: &'a World, more: &[&str]) -> Self {
+        let words = ["serve", "--listen", "127.0.0.1:0"];
+        let running = world.start(&[&words, more].concat());
         let path = world.data.join("server.json");
         let mut sign = Value::Null;
         until("the server has put up its sign", || {
