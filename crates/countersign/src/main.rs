@@ -4,6 +4,7 @@
 mod cli;
 mod failure;
 mod mcp;
+mod notify;
 mod operations;
 mod settings;
 mod spool;

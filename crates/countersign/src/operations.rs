@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+pub mod bulletin;
 pub mod config;
 mod confinement;
 mod crew;

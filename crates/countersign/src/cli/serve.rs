@@ -2,19 +2,27 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use engine::process::Stop;
+use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Desktop;
+use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::Counter;
-use crate::operations::config;
-use crate::operations::identity;
-use crate::operations::service;
+use crate::notify;
+use crate::operations::history::Follower;
+use crate::operations::{Office, config, identity, overview, service};
+use crate::settings::notify::{Notify, Target};
 use crate::spool;
 use crate::web::{self, House};
+
+/// How much of the log is read at a time, and the net under its wake-ups.
+const LOG_CHUNK: u32 = 100;
+const LOG_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -40,6 +48,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
     let own = config::own(&desktop.surroundings)?;
+    let targets = own.notify.iter().map(Notify::target);
+    let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
     let spool = args.spool.or(own.spool.directory.map(PathBuf::from));
     let logs = own.spool.logs.map(PathBuf::from);
     let at = |path: PathBuf| desktop.directory.join(path);
@@ -56,6 +66,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
+    let carriers = notify::start(&office, targets, &stop).await?;
+    let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
     let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
     let house = House::new(office.clone(), args.host);
     let server = tokio::spawn(web::serve(listener, house, stop));
@@ -73,11 +85,34 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = server.await;
     let _ = watch.await;
     let _ = keeper.await;
+    let _ = log.await;
+    carriers.finish().await;
     if let Some(spool) = spool {
         let _ = spool.await;
     }
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
+}
+
+/// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
+async fn write_log(office: Office, out: Out, mut stop: Stop) {
+    let mut follower = Follower::default();
+    let mut after = overview::newest(&office).await.unwrap_or_default();
+    loop {
+        let read = follower.read(&office, None, after, LOG_CHUNK).await;
+        // A store that is away now is back at another look.
+        let told = read.ok().and_then(|told| Some((told.end?, told.lines)));
+        if let Some((end, lines)) = told {
+            let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
+            worth.for_each(|line| out.line(super::log::told(line, &out)));
+            after = end;
+            continue;
+        }
+        tokio::select! {
+            () = overview::changed(&office, after, LOG_LOOK) => {}
+            () = stop.asked() => return,
+        }
+    }
 }
 
 /// Ctrl-C, and what service managers send.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod door;
+mod notify;
 mod rest;
 mod spool;
 
