@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+pub mod bulletin;
 pub mod config;
 mod confinement;
 mod crew;
@@ -26,6 +27,7 @@ pub mod messages;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
+pub mod presence;
 pub mod project;
 pub mod questions;
 pub mod queue;
@@ -125,6 +127,18 @@ impl Office {
     pub async fn bring_news(&self) -> Result<bool, Failure> {
         let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
+    }
+
+    /// Notes what changed no ticket.
+    pub async fn note(&self, name: &str, body: serde_json::Value) -> Result<(), Failure> {
+        let noted = store::Noted {
+            at: (self.desk.clock)(),
+            ticket: None,
+            name: name.to_owned(),
+            by: self.speaker.agent.clone(),
+            body,
+        };
+        Ok(self.desk.store.note(noted).await?)
     }
 
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {

@@ -6,22 +6,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::Stop;
+use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Desktop;
+use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::{Counter, bridge};
-use crate::operations::identity;
+use crate::notify;
+use crate::operations::history::Follower;
 use crate::operations::service::{self, Posted};
+use crate::operations::{Office, config, identity, overview};
 use crate::remote::Server;
 use crate::settings::Surroundings;
+use crate::settings::notify::{Notify, Target};
 use crate::settings::server::{Found, Place};
+use crate::spool;
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
 /// How often the certificate's files are looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How much of the log is read at a time, and the net under its wake-ups.
+const LOG_CHUNK: u32 = 100;
+const LOG_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -40,6 +49,10 @@ pub struct Args {
     /// A server with TLS stands in front. Where others can reach us, it or a certificate is needed.
     #[arg(long)]
     behind_tls: bool,
+    /// A directory for task files and what becomes of them [default: `spool.directory` of your own
+    /// configuration, else none].
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
 }
 
 impl Args {
@@ -69,6 +82,18 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
+    let own = config::own(&desktop.surroundings)?;
+    let targets = own.notify.iter().map(Notify::target);
+    let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+    let spool = args
+        .spool
+        .clone()
+        .or(own.spool.directory.map(PathBuf::from));
+    let logs = own.spool.logs.map(PathBuf::from);
+    let at = |path: PathBuf| desktop.directory.join(path);
+    let spool = spool
+        .map(|path| spool::open(&office, &at(path), logs.map(at).as_deref()))
+        .transpose()?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     let mut posted = service::post(&office, address, fingerprint).await?;
     let (stopper, stop) = Stop::pair();
@@ -80,6 +105,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
+    let carriers = notify::start(&office, targets, &stop).await?;
+    let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
+    let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
     let house = House::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
     let url = service::url(address, tls.is_some());
@@ -95,6 +123,11 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = server.await;
     let _ = watch.await;
     let _ = keeper.await;
+    let _ = log.await;
+    carriers.finish().await;
+    if let Some(spool) = spool {
+        let _ = spool.await;
+    }
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }
@@ -111,6 +144,27 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
     if let Err(failure) = renewed {
         let why = "the certificate is not renewed, the old one goes on";
         desktop.out.remark(format!("{why}: {failure}"));
+    }
+}
+
+/// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
+async fn write_log(office: Office, out: Out, mut stop: Stop) {
+    let mut follower = Follower::default();
+    let mut after = overview::newest(&office).await.unwrap_or_default();
+    loop {
+        let read = follower.read(&office, None, after, LOG_CHUNK).await;
+        // A store that is away now is back at another look.
+        let told = read.ok().and_then(|told| Some((told.end?, told.lines)));
+        if let Some((end, lines)) = told {
+            let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
+            worth.for_each(|line| out.line(super::log::told(line, &out)));
+            after = end;
+            continue;
+        }
+        tokio::select! {
+            () = overview::changed(&office, after, LOG_LOOK) => {}
+            () = stop.asked() => return,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! in them as a person would, with nothing of the machine's own environment.
 
 pub mod crew;
+pub mod listener;
 pub mod mask;
 mod mount;
 pub mod processes;
@@ -316,6 +317,13 @@ impl World {
     pub fn count(&self, id: &str, event: &str) -> usize {
         let events = self.events(id);
         events.iter().filter(|name| *name == event).count()
+    }
+
+    /// How often this was noted beside the tickets' own events.
+    pub fn count_of(&self, event: &str) -> usize {
+        let log = self.json(&["log", "--limit", "10000"]);
+        let events = log["events"].as_array().cloned().unwrap_or_default();
+        events.iter().filter(|one| one["event"] == event).count()
     }
 
     /// What holds whatever has happened: the log gives what is stored, git's objects are whole.
