@@ -262,7 +262,7 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         stop: own_stop,
     };
     let brought = tokio::select! {
-        brought = Box::pin(do_task(&held, task)) => brought,
+        brought = Box::pin(do_and_send(&held, task)) => brought,
         () = keep_alive(&shop, job, &stopper, stop.clone()) => unreachable_end(),
     };
     tokio::select! {
@@ -313,6 +313,17 @@ fn unreachable_end() -> Result<Brought, Trouble> {
     Err(Trouble::transient(
         "the worker's heartbeat ended before its work",
     ))
+}
+
+/// What others will need is with them before they hear of it.
+async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+    let brought = do_task(held, task).await?;
+    if let Some(carrier) = &held.shop.carrier {
+        carrier
+            .send(&held.shop.git, held.ticket, &brought.what)
+            .await?;
+    }
+    Ok(brought)
 }
 
 async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::job::OpenJob;
+pub use crate::label::{BadLabel, label};
 use crate::ledger::Ledger;
 use crate::policy::{DependantsStart, Policy};
-pub use crate::label::{BadLabel, label};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;

@@ -213,6 +213,11 @@ impl World {
         )
     }
 
+    /// The same with no data directory but the one that the words name.
+    pub fn start_elsewhere(&self, words: &[&str]) -> Running {
+        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
+    }
+
     /// With the data directory and the database of this world.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let data = self.data.to_str().unwrap().to_owned();
@@ -226,8 +231,7 @@ impl World {
 
     /// Runs Countersign with no data directory but the one that the words name.
     pub fn without_data(&self, words: &[&str]) -> Ran {
-        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
-            .wait(DEADLINE)
+        self.start_elsewhere(words).wait(DEADLINE)
     }
 
     /// Starts Countersign with its words going into a pipe.

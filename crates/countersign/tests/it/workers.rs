@@ -2,6 +2,7 @@
 
 mod hands;
 mod race;
+mod remotes;
 
 use serde_json::{Value, json};
 
