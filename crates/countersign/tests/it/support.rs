@@ -218,6 +218,11 @@ impl World {
         self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
     }
 
+    /// Starts any program in the work tree.
+    pub fn start_program(&self, program: &str, words: &[&str]) -> Running {
+        self.spawn(program.as_ref(), words)
+    }
+
     /// With the data directory and the database of this world.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let data = self.data.to_str().unwrap().to_owned();

@@ -1,5 +1,7 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
+mod database;
+mod fleet;
 mod hands;
 mod outage;
 mod race;

@@ -5,52 +5,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::database::Database;
 use super::{PLAIN, add, begun, until_stage, waits_for_a_sign, worker};
+use crate::support::World;
 use crate::support::server::Server;
-use crate::support::{World, told};
-
-/// A server of this test's own, which it may stop.
-struct Database<'a>(&'a World);
-
-impl<'a> Database<'a> {
-    fn start(world: &'a mut World) -> Self {
-        let state = world.root().display().to_string();
-        world.variables.push(("CARGO_TARGET_DIR".to_owned(), state));
-        let ran = call(world, "start").ends_with(0);
-        let (_, address) = ran.out.trim().split_once('=').unwrap();
-        world.database = Some(address.to_owned());
-        Self(world)
-    }
-
-    fn halt(&self) {
-        call(self.0, "halt").ends_with(0);
-    }
-
-    fn again(&self) {
-        call(self.0, "again").ends_with(0);
-    }
-}
-
-impl Drop for Database<'_> {
-    fn drop(&mut self) {
-        call(self.0, "stop");
-    }
-}
-
-fn call(world: &World, verb: &str) -> crate::support::Ran {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
-    world.shell("bash", &format!("exec bash {script} {verb}"))
-}
 
 #[test]
 fn workers_and_servers_outlive_a_database_that_goes_away() {
-    if told("COUNTERSIGN_TEST_POSTGRES").is_none() {
-        crate::support::say("skipped: COUNTERSIGN_TEST_POSTGRES names no server");
-        return;
-    }
     let mut world = World::with_settings(PLAIN);
-    let database = Database::start(&mut world);
-    let world = database.0;
+    let Some(database) = Database::start(&mut world) else {
+        return;
+    };
+    let world = database.world;
     let crew = world.crew(&waits_for_a_sign(world));
     let ids: Vec<String> = (1..=6).map(|number| format!("t{number}")).collect();
     for id in &ids {
