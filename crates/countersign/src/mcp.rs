@@ -2,6 +2,7 @@
 //! in an argument; each role sees its own tools and can call no others. It keeps no state: what an
 //! agent has in hand is a lease in the store, so any server can answer any call.
 
+pub mod bridge;
 mod prompts;
 mod resources;
 mod tools;
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::operations::Office;
 use crate::operations::identity::{self, Speaker};
+use crate::operations::presence::Presence;
 
 /// One for all agents.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub struct Counter {
     tools: Arc<Vec<Tool>>,
     /// Who speaks where the connection does not say: on stdio, whoever started us.
     alone: Option<Speaker>,
+    presence: Arc<Presence>,
 }
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. Call get_my_assignment \
@@ -51,6 +54,7 @@ impl Counter {
             router,
             tools: Arc::new(shown),
             alone,
+            presence: Arc::default(),
         }
     }
 
@@ -157,6 +161,7 @@ impl ServerHandler for Counter {
         if !mine(speaker.actor.role, tool) {
             return Ok(self.refuse(&speaker, &request.name).await);
         }
+        self.presence.sign(&self.office, &speaker);
         context.extensions.insert(speaker);
         let call = ToolCallContext::new(self, request, context);
         self.router.call(call).await

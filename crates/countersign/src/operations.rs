@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+pub mod bulletin;
 pub mod config;
 mod confinement;
 mod crew;
@@ -26,7 +27,9 @@ pub mod messages;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
+pub mod presence;
 pub mod project;
+pub mod questions;
 pub mod queue;
 pub mod review;
 pub mod run;
@@ -66,6 +69,8 @@ pub struct Call {
     pub once: Option<Once>,
     /// The version that the caller had seen.
     pub expects: Option<u64>,
+    /// The only ticket that the caller may speak of.
+    pub only: Option<TicketId>,
 }
 
 impl Office {
@@ -101,7 +106,7 @@ impl Office {
 
     /// What happens, in the speaker's name and as it was asked for.
     pub fn report(&self, what: What) -> Report {
-        let Call { once, expects } = self.call.clone();
+        let Call { once, expects, .. } = self.call.clone();
         Report {
             once,
             expects,
@@ -119,9 +124,21 @@ impl Office {
     }
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
-    pub async fn bring_news(&self) -> Result<(), Failure> {
+    pub async fn bring_news(&self) -> Result<bool, Failure> {
         let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
+    }
+
+    /// Notes what changed no ticket.
+    pub async fn note(&self, name: &str, body: serde_json::Value) -> Result<(), Failure> {
+        let noted = store::Noted {
+            at: (self.desk.clock)(),
+            ticket: None,
+            name: name.to_owned(),
+            by: self.speaker.agent.clone(),
+            body,
+        };
+        Ok(self.desk.store.note(noted).await?)
     }
 
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {

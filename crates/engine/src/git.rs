@@ -34,6 +34,7 @@ mod remote;
 mod restore;
 mod run;
 mod secrets;
+mod stale;
 mod state;
 mod worktree;
 

@@ -135,7 +135,9 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         most: 100,
     };
     let now = shop.desk.store.now().await?;
-    for job in shop.desk.store.jobs(&query, &page).await?.items {
+    let jobs = shop.desk.store.jobs(&query, &page).await?.items.into_iter();
+    // News are nobody's in particular, and are looked after by whoever brings some.
+    for job in jobs.filter(|job| !matches!(job.work, Work::Task(Task::Tell { .. }))) {
         let dead = job.holder.as_deref().is_some_and(worker_is_dead);
         let expired = job.lease_until.is_some_and(|until| until <= now);
         let (Some(serial), true) = (job.serial, dead || expired) else {
@@ -152,9 +154,6 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
                 Ok(_) | Err(store::Error::StaleFence { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
-        }
-        if matches!(job.work, Work::Task(Task::Tell { .. })) {
-            continue;
         }
         let lease = Lease {
             serial,

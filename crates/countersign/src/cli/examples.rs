@@ -85,7 +85,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "serve",
         &[
             "countersign serve",
-            "countersign serve --listen 0.0.0.0:7420 --behind-tls --host agents.example",
+            "countersign serve --listen 0.0.0.0:7420 --host agents.example --tls-cert cert.pem --tls-key key.pem",
         ],
     ),
     ("mcp", &["COUNTERSIGN_TOKEN=$(cat token) countersign mcp"]),

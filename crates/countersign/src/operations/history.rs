@@ -1,21 +1,23 @@
 //! The log: told as a story, and held against what is stored.
 
+mod context;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flow::narrate::{Mood, Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
 
-use super::Office;
+use super::{Office, overview};
 use crate::failure::Failure;
 
 /// How many events are read at a time.
 const CHUNK: u32 = 500;
 
 /// One line of the log.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     pub cursor: Cursor,
     pub at: Time,
@@ -24,24 +26,40 @@ pub struct Line {
     pub event: String,
     pub activity: String,
     pub text: String,
-    #[serde(skip)]
+    /// What goes with it, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<serde_json::Value>,
     pub mood: Mood,
 }
+
+/// Notes that somebody should look at.
+const TROUBLES: [&str; 4] = [
+    "notification_given_up",
+    "refused",
+    "spool_troubled",
+    "task_refused",
+];
 
 /// Up to this many tickets are followed at a time; others are read from their beginning again.
 const FOLLOWED_MAX: usize = 256;
 
-/// A ticket's story, or everybody's, since a place in the log.
-pub async fn log(
+/// A ticket's story, or everybody's, since a place in the log; where nothing has happened since, what
+/// happens before `wait` is over.
+pub async fn read_on(
     office: &Office,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
-) -> Result<Vec<Line>, Failure> {
-    let told = Follower::default()
-        .read(office, ticket, after, most)
-        .await?;
-    Ok(told.lines)
+    wait: Duration,
+) -> Result<Told, Failure> {
+    let seen = overview::newest(office).await?;
+    let read = async || Follower::default().read(office, ticket, after, most).await;
+    let told = read().await?;
+    if told.end.is_some() || wait.is_zero() {
+        return Ok(told);
+    }
+    overview::changed(office, seen.max(after), wait).await;
+    read().await
 }
 
 /// The newest part of the story.
@@ -217,7 +235,12 @@ async fn tell(
         event: stored.name.clone(),
         activity: activity.to_owned(),
         text,
-        mood: Mood::Plain,
+        context: None,
+        mood: if TROUBLES.contains(&stored.name.as_str()) {
+            Mood::Bad
+        } else {
+            Mood::Plain
+        },
     };
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
@@ -236,14 +259,14 @@ async fn tell(
         tellers.insert(id.clone(), teller);
     }
     let policy = policy(office, stored).await?;
-    let story = tellers
-        .get_mut(id)
-        .map(|teller| teller.step(id, event, &policy))
-        .unwrap_or_default();
+    let teller = tellers.entry(id.clone()).or_default();
+    let story = teller.step(id, event, &policy);
+    let with = |activity: &str| context::of(activity, teller.ticket.as_ref()?, &policy);
     Ok(story
         .into_iter()
         .map(|sentence| Line {
             mood: sentence.mood,
+            context: with(sentence.activity),
             ..line(sentence.activity, sentence.text)
         })
         .collect())

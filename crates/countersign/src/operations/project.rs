@@ -219,7 +219,10 @@ async fn project(
     base_branch: String,
     written: Written,
 ) -> Result<Project, Failure> {
-    let commands = written.checks.iter().map(|check| check.command.clone());
+    let commands = written.checks.iter().map(|check| match check.coverage_min {
+        Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
+        None => check.command.clone(),
+    });
     Ok(Project {
         base_branch,
         house: House {
@@ -339,6 +342,7 @@ pub fn flag_check(at: usize, words: &str) -> file::Check {
         command,
         timeout_secs: file::CHECK_SECS_DEFAULT,
         parallel: false,
+        coverage_min: None,
     }
 }
 
@@ -348,6 +352,7 @@ fn check(written: file::Check) -> Check {
         command: written.command,
         time_limit: std::time::Duration::from_secs(written.timeout_secs),
         parallel: written.parallel,
+        coverage_min: written.coverage_min,
     }
 }
 

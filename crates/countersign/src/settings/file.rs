@@ -1,10 +1,11 @@
 //! `countersign.toml`: how a project wants its changes built, checked and judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow::Policy;
 use serde::{Deserialize, Serialize};
 
+use super::notify::{Notify, TARGETS_MAX};
 use super::trouble;
 use crate::failure::Failure;
 
@@ -26,7 +27,17 @@ struct Written {
     setup: WrittenSetup,
     worker: Worker,
     preset: Option<String>,
+    notify: Vec<Notify>,
+    spool: Spool,
     policy: Policy,
+}
+
+/// 001's directory, for `serve`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spool {
+    pub directory: Option<String>,
+    pub logs: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -51,7 +62,7 @@ impl OneOrMore {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true }"
+    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true, coverage_min = 80 }"
 )]
 enum WrittenCheck {
     Command(String),
@@ -60,7 +71,25 @@ enum WrittenCheck {
         timeout_secs: Option<u64>,
         #[serde(default)]
         parallel: bool,
+        coverage_min: Option<Percent>,
     },
+}
+
+/// From 0 to 100.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "u8")]
+struct Percent(u8);
+
+impl TryFrom<u8> for Percent {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        if number <= 100 {
+            Ok(Self(number))
+        } else {
+            Err("a percentage is from 0 to 100")
+        }
+    }
 }
 
 /// How a fresh checkout becomes usable.
@@ -106,6 +135,8 @@ pub struct Check {
     pub timeout_secs: u64,
     /// It may run beside others.
     pub parallel: bool,
+    /// The percentage of lines that its output must show as covered.
+    pub coverage_min: Option<u8>,
 }
 
 /// What a project says, with every default filled in.
@@ -123,6 +154,9 @@ pub struct Project {
     pub checks: Vec<Check>,
     pub setup: Setup,
     pub worker: Worker,
+    /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
+    pub notify: Vec<Notify>,
+    pub spool: Spool,
     pub policy: Policy,
 }
 
@@ -178,12 +212,16 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         }
     };
     sound(name, &policy)?;
+    if let Some(problem) = targets(&written.notify).into_iter().next() {
+        return Err(Failure::usage(format!("{name}: {problem}")));
+    }
     let setup = written.setup;
     let command = setup.run.map(|run| {
         let full = WrittenCheck::Full {
             run,
             timeout_secs: setup.timeout_secs,
             parallel: false,
+            coverage_min: None,
         };
         check_of("setup".to_owned(), full)
     });
@@ -202,8 +240,34 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
             caches: setup.caches,
         },
         worker: written.worker,
+        notify: written.notify,
+        spool: written.spool,
         policy,
     })
+}
+
+/// All that is wrong with the targets of notifications.
+pub(super) fn targets(all: &[Notify]) -> Vec<String> {
+    let mut found: Vec<String> = all.iter().flat_map(Notify::problems).collect();
+    let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    if names.len() < all.len() {
+        found.push("two targets of [[notify]] have the same name".to_owned());
+    }
+    if all.len() > TARGETS_MAX {
+        found.push(format!("[[notify]] has at most {TARGETS_MAX} targets"));
+    }
+    found
+}
+
+impl Project {
+    /// Of what it says, what only the user's own file may: it would let a repository reach out in
+    /// the person's name.
+    pub fn says_what_is_the_users(&self) -> Option<&'static str> {
+        if !self.notify.is_empty() {
+            return Some("[[notify]]");
+        }
+        (self.spool != Spool::default()).then_some("[spool]")
+    }
 }
 
 /// Refuses a policy with impossible numbers, all of them at once.
@@ -218,19 +282,21 @@ pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
 }
 
 fn check_of(name: String, check: WrittenCheck) -> Check {
-    let (command, timeout_secs, parallel) = match check {
-        WrittenCheck::Command(command) => (command, None, false),
+    let (command, timeout_secs, parallel, coverage_min) = match check {
+        WrittenCheck::Command(command) => (command, None, false, None),
         WrittenCheck::Full {
             run,
             timeout_secs,
             parallel,
-        } => (run, timeout_secs, parallel),
+            coverage_min,
+        } => (run, timeout_secs, parallel, coverage_min),
     };
     Check {
         name,
         command,
         timeout_secs: timeout_secs.unwrap_or(CHECK_SECS_DEFAULT),
         parallel,
+        coverage_min: coverage_min.map(|percent| percent.0),
     }
 }
 
@@ -270,11 +336,18 @@ mod tests {
 
     #[test]
     fn checks_are_commands_or_tables() {
-        let text =
-            "[checks]\ntest = \"make test\"\nlint = { run = \"make lint\", timeout_secs = 5 }\n";
+        let text = "[checks]\ntest = \"make test\"\nlint = { run = \"make lint\", timeout_secs = 5, coverage_min = 80 }\n";
         let project = read("f", text).unwrap();
         assert_eq!(project.checks.len(), 2);
         assert_eq!(project.checks[0].timeout_secs, 5);
+        assert_eq!(project.checks[0].coverage_min, Some(80));
+        assert!(
+            read(
+                "c.toml",
+                "[checks]\ncover = { run = \"make\", coverage_min = 101 }\n"
+            )
+            .is_err()
+        );
         assert_eq!(project.checks[1].command, "make test");
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::file::{self, Project};
+use super::notify::Notify;
 use crate::failure::Failure;
 
 /// A configuration file that was found.
@@ -104,6 +105,8 @@ impl Layered {
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),
+            "notify": project.notify.iter().map(Notify::shown).collect::<Vec<_>>(),
+            "spool": project.spool,
             "policy": project.policy,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use flow::TicketId;
 use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::trouble::meant;
 use crate::failure::Failure;
@@ -15,7 +15,8 @@ pub const BYTES_MAX: usize = 1024 * 1024;
 const TITLE_CHARS_MAX: usize = 200;
 
 /// What a file or a sentence asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// The user's own id, where given.
     pub id: Option<TicketId>,

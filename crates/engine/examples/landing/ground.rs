@@ -319,6 +319,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
                 command: format!("{check}\n{CHECK}"),
                 time_limit: Duration::from_secs(60),
                 parallel: false,
+                coverage_min: None,
             }],
             setup: Setup::default(),
         },

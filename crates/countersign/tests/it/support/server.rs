@@ -12,6 +12,7 @@ use super::{Running, World, until};
 pub struct Server<'a> {
     world: &'a World,
     running: Running,
+    pub url: String,
     /// `127.0.0.1:PORT`.
     pub address: String,
     /// The person's own, of an administrator.
@@ -42,7 +43,12 @@ impl Reply {
 
 impl<'a> Server<'a> {
     pub fn start(world: &'a World) -> Self {
-        let running = world.start(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_with(world, &[])
+    }
+
+    pub fn start_with(world: &'a World, more: &[&str]) -> Self {
+        let words = ["serve", "--listen", "127.0.0.1:0"];
+        let running = world.start(&[&words, more].concat());
         let path = world.data.join("server.json");
         let mut sign = Value::Null;
         until("the server has put up its sign", || {
@@ -54,9 +60,15 @@ impl<'a> Server<'a> {
         Self {
             world,
             running,
-            address: text("url").replace("http://", ""),
+            url: text("url"),
+            address: text("url").split("://").nth(1).unwrap().to_owned(),
             token: text("token"),
         }
+    }
+
+    /// What it has printed until now.
+    pub fn output(&self) -> String {
+        fs::read_to_string(&self.running.said.out).unwrap()
     }
 
     pub fn pid(&self) -> i32 {

@@ -1,0 +1,134 @@
+//! One POST, and what became of it. Redirects are not followed, answers are read to a bound, and a
+//! server that says nothing is waited for no longer than it was said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::courier::Outcome;
+use crate::failure::Failure;
+
+/// What is read of an answer.
+const ANSWER_BYTES_MAX: usize = 4 * 1024;
+/// A connection that nobody used for so long is made anew.
+const IDLE: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Debug)]
+pub struct Client {
+    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    url: String,
+    within: Duration,
+}
+
+impl Client {
+    pub fn new(name: &str, url: &str, within: Duration) -> Result<Self, Failure> {
+        let sound = url
+            .parse::<hyper::Uri>()
+            .ok()
+            .filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+        if sound.and_then(|uri| uri.host().map(drop)).is_none() {
+            // The address itself may be a secret.
+            return Err(Failure::usage(format!(
+                "notify {name:?}: its address is no http:// or https:// address"
+            )));
+        }
+        let mut http = HttpConnector::new();
+        http.set_connect_timeout(Some(within));
+        http.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector);
+        Ok(Self {
+            pool,
+            url: url.to_owned(),
+            within,
+        })
+    }
+
+    pub async fn post(&self, headers: &[(&str, String)], body: String) -> Outcome {
+        let mut request = Request::post(&self.url)
+            .header("content-type", "application/json")
+            .header(
+                "user-agent",
+                concat!("countersign/", env!("CARGO_PKG_VERSION")),
+            );
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let Ok(request) = request.body(Full::from(body)) else {
+            return Outcome::Never("the request cannot be written".to_owned());
+        };
+        let answered = async {
+            let response = self
+                .pool
+                .request(request)
+                .await
+                .map_err(|error| format!("it cannot be reached: {}", innermost(&error)))?;
+            Ok::<Outcome, String>(judged(response).await)
+        };
+        match tokio::time::timeout(self.within, answered).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(why)) => Outcome::Again(why),
+            Err(_) => Outcome::Again(format!("no answer in {} s", self.within.as_secs())),
+        }
+    }
+}
+
+/// What a machine trusts, with the cryptography that the rest of the program has.
+fn tls() -> Result<ClientConfig, Failure> {
+    let mut roots = RootCertStore::empty();
+    // A machine that trusts nobody can still be told over http on its own network.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(Failure::error)?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+async fn judged(response: Response<Incoming>) -> Outcome {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    // A longer answer is no better one.
+    let body = body.collect().await.map(|all| all.to_bytes());
+    let body = findings::one_line(&String::from_utf8_lossy(&body.unwrap_or_default()));
+    let said = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
+    let said = said.trim_end().to_owned();
+    let later = [
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_EARLY,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    if status.is_success() {
+        Outcome::Delivered(said)
+    } else if status.is_redirection() {
+        Outcome::Never(format!("{said} (redirects are not followed)"))
+    } else if status.is_client_error() && !later.contains(&status) {
+        Outcome::Never(said)
+    } else {
+        Outcome::Again(said)
+    }
+}
+
+/// What it all came from: the outer errors only say that there was one.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
