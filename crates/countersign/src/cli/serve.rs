@@ -20,8 +20,9 @@ use crate::settings::notify::{Notify, Target};
 use crate::spool;
 use crate::web::{self, House};
 
-/// How much of the log is read at a time, and the net under its wake-ups.
-const LOG_CHUNK: u32 = 100;
+/// How much of the log is written at a time, how long it rests then, and the net under its wake-ups.
+const LOG_CHUNK: u32 = 500;
+const LOG_REST: Duration = Duration::from_millis(100);
 const LOG_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
@@ -53,11 +54,14 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let spool = args.spool.or(own.spool.directory.map(PathBuf::from));
     let logs = own.spool.logs.map(PathBuf::from);
     let at = |path: PathBuf| desktop.directory.join(path);
-    let spool = spool
-        .map(|path| spool::open(&office, &at(path), logs.map(at).as_deref()))
+    let (files, logs) = (spool.map(at), logs.map(at));
+    let spool = files
+        .as_ref()
+        .map(|path| spool::open(&office, path, logs.as_deref()))
         .transpose()?;
-    let posted = service::post(&office, address).await?;
     let (stopper, stop) = Stop::pair();
+    let carriers = notify::start(&office, targets, &stop).await?;
+    let posted = service::post(&office, address).await?;
     let watch = tokio::spawn({
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::look_after(&office, stop).await }
@@ -66,7 +70,6 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
-    let carriers = notify::start(&office, targets, &stop).await?;
     let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
     let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
     let house = House::new(office.clone(), args.host);
@@ -74,6 +77,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     desktop.out.line(format!(
         "listening on http://{address}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
+    if let Some(place) = &files {
+        desktop.out.line(format!("task files: {}", place.display()));
+    }
     desktop
         .out
         .answer(&serde_json::json!({"url": format!("http://{address}")}));
@@ -106,10 +112,14 @@ async fn write_log(office: Office, out: Out, mut stop: Stop) {
             let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
             worth.for_each(|line| out.line(super::log::told(line, &out)));
             after = end;
-            continue;
         }
+        let quiet = async {
+            // It goes on beside the work, not before it.
+            tokio::time::sleep(LOG_REST).await;
+            overview::changed(&office, after, LOG_LOOK).await;
+        };
         tokio::select! {
-            () = overview::changed(&office, after, LOG_LOOK) => {}
+            () = quiet => {}
             () = stop.asked() => return,
         }
     }

@@ -1,10 +1,11 @@
 //! One POST, and what became of it. Redirects are not followed, answers are read to a bound, and a
 //! server that says nothing is waited for no longer than it was said.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -22,11 +23,18 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024;
 /// A connection that nobody used for so long is made anew.
 const IDLE: Duration = Duration::from_secs(20);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: String,
     within: Duration,
+}
+
+/// Without the address, which may be a secret.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
 }
 
 impl Client {
@@ -104,7 +112,7 @@ async fn judged(response: Response<Incoming>) -> Outcome {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     // A longer answer is no better one.
-    let body = body.collect().await.map(|all| all.to_bytes());
+    let body = body.collect().await.map(Collected::to_bytes);
     let body = findings::one_line(&String::from_utf8_lossy(&body.unwrap_or_default()));
     let said = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
     let said = said.trim_end().to_owned();
