@@ -33,15 +33,20 @@ mod ticket;
 mod token;
 mod transcript;
 mod watch;
+mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use tokio::sync::OnceCell;
 
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
+use crate::operations::questions::Question;
+use crate::remote::Server;
 use crate::settings::Surroundings;
+use crate::settings::server::Place;
 use out::Out;
 
 /// No agent's change lands on one signature.
@@ -60,6 +65,9 @@ struct Args {
     /// A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data directory.
     #[arg(long, value_name = "URL|FILE", global = true)]
     database: Option<String>,
+    /// A server (https://name:port) to ask instead of this machine's own store; `none` for that.
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     /// Answer in JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -127,7 +135,10 @@ enum Verb {
     Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
-    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`.
+    /// Take up jobs from the queues, on any machine that reaches the database.
+    Worker(worker::Args),
+    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`:
+    /// a bridge to the server that runs, or alone where none does.
     Mcp,
     /// Who may speak: tokens for agents, people and programs.
     #[command(subcommand)]
@@ -135,15 +146,33 @@ enum Verb {
     /// Is everything in order here?
     Doctor(doctor::Args),
     #[command(hide = true)]
-    Hold(hidden::HoldArgs),
-    #[command(hide = true)]
-    Confine(hidden::HoldArgs),
-    #[command(hide = true)]
-    Confined(hidden::HoldArgs),
-    #[command(hide = true)]
-    Play(hidden::PlayArgs),
-    #[command(hide = true)]
     Reference,
+}
+
+impl Verb {
+    /// Whether it has questions that a server answers.
+    fn may_ask(&self) -> bool {
+        matches!(
+            self,
+            Self::Ticket(_)
+                | Self::Epic(_)
+                | Self::Status
+                | Self::Log(_)
+                | Self::Escalation(_)
+                | Self::Export(_)
+                | Self::Insights { .. }
+                | Self::Import(_)
+                | Self::Mcp
+                | Self::Token(_)
+        )
+    }
+}
+
+fn only_here(url: &str) -> Failure {
+    Failure::usage(format!(
+        "this is done on a machine itself, and {url} is to be asked"
+    ))
+    .hint("run it there, or say `--server none` for this machine's own store")
 }
 
 /// Where a verb works: the directory, the form of its answer, and how to get at the store.
@@ -152,9 +181,22 @@ struct Desktop {
     directory: PathBuf,
     out: Out,
     surroundings: Surroundings,
+    /// Opened when it is first needed.
+    office: OnceCell<Office>,
+    server: OnceCell<Server>,
 }
 
 impl Desktop {
+    fn new(directory: PathBuf, out: Out, surroundings: Surroundings) -> Self {
+        Self {
+            directory,
+            out,
+            surroundings,
+            office: OnceCell::new(),
+            server: OnceCell::new(),
+        }
+    }
+
     /// The same desktop, whose answers are JSON where that is asked for in another way.
     fn answering(&self, json: bool) -> Self {
         let out = if json {
@@ -162,32 +204,58 @@ impl Desktop {
         } else {
             self.out.clone()
         };
-        Self {
-            directory: self.directory.clone(),
-            out,
-            surroundings: self.surroundings.clone(),
+        Self::new(self.directory.clone(), out, self.surroundings.clone())
+    }
+
+    /// This machine's own store; not where a server was named to be asked instead.
+    async fn office(&self) -> Result<Office, Failure> {
+        if let Some(place) = &self.surroundings.server.place {
+            return Err(only_here(&place.url));
+        }
+        let open = || Office::open(self.surroundings.clone());
+        self.office.get_or_try_init(open).await.cloned()
+    }
+
+    /// Asks the server that was named, or this machine's own store.
+    async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Failure> {
+        match &self.surroundings.server.place {
+            Some(place) => {
+                let open = async || self.open(place);
+                let server = self.server.get_or_try_init(open).await?;
+                server.ask(&question).await
+            }
+            None => question.answer(&self.office().await?).await,
         }
     }
 
-    async fn office(&self) -> Result<Office, Failure> {
-        Office::open(self.surroundings.clone()).await
+    fn open(&self, place: &Place) -> Result<Server, Failure> {
+        let token = self.surroundings.server.token.as_deref().ok_or_else(|| {
+            Failure::usage(format!("{} does not know you: no token is set", place.url))
+                .hint("put it into COUNTERSIGN_TOKEN, or into server.toml beside your config.toml")
+                .hint("an administrator makes one: `countersign token create --agent NAME --role human`")
+        })?;
+        Server::new(place.clone(), token)
     }
 }
 
 pub fn main(words: Vec<OsString>) -> Exit {
+    if let Some(done) = hidden::perform(&words) {
+        return ended(done, &Out::new(false));
+    }
     let json = words.iter().any(|word| word == "--json");
     let args = match parse(words) {
         Ok(args) => args,
         Err(error) => return out::usage(&error, json),
     };
     let out = Out::new(args.json);
-    match start(args, &out) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            out.failure(&failure);
-            failure.exit
-        }
-    }
+    ended(start(args, &out), &out)
+}
+
+fn ended(done: Result<Exit, Failure>, out: &Out) -> Exit {
+    done.unwrap_or_else(|failure| {
+        out.failure(&failure);
+        failure.exit
+    })
 }
 
 fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
@@ -196,23 +264,18 @@ fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
-    // The hidden verbs become another program, or play one: no store, no threads.
     match args.verb {
-        Verb::Hold(words) => hidden::hold(&words),
-        Verb::Confine(words) => hidden::confine(&words),
-        Verb::Confined(words) => hidden::confined(&words),
-        Verb::Play(words) => hidden::play(&words),
         // These tell about the program itself: no store, and no home is needed.
         Verb::Completions(args) => Ok(manual::completions(&args)),
         Verb::Man(args) => manual::man(&args, out),
         Verb::Reference => Ok(manual::reference()),
         verb => {
-            let surroundings = Surroundings::read(args.data_dir, args.database)?;
-            let desktop = Desktop {
-                directory: args.directory,
-                out: out.clone(),
-                surroundings,
-            };
+            let surroundings = Surroundings::read(args.data_dir, args.database, args.server)?;
+            let desktop = Desktop::new(args.directory, out.clone(), surroundings);
+            let server = &desktop.surroundings.server;
+            if let (true, Some(place), false) = (server.by_flag, &server.place, verb.may_ask()) {
+                return Err(only_here(&place.url));
+            }
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .worker_threads(2)
@@ -245,15 +308,10 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Agent(verb) => agent::perform(verb, desktop).await,
         Verb::Hook(verb) => hook::perform(verb, desktop).await,
         Verb::Serve(args) => serve::perform(args, desktop).await,
+        Verb::Worker(args) => Box::pin(worker::perform(args, desktop)).await,
         Verb::Mcp => serve::over_stdio(desktop).await,
         Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Hold(_)
-        | Verb::Confine(_)
-        | Verb::Confined(_)
-        | Verb::Play(_)
-        | Verb::Completions(_)
-        | Verb::Man(_)
-        | Verb::Reference => Ok(Exit::Usage),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(Exit::Usage),
     }
 }

@@ -48,6 +48,24 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The end that has this code, of those that a call may come to.
+    pub fn of(code: u8) -> Option<Self> {
+        [
+            Self::Error,
+            Self::Usage,
+            Self::ChangesRequested,
+            Self::Escalated,
+            Self::Failed,
+            Self::Refused,
+            Self::Store,
+            Self::Waiting,
+        ]
+        .into_iter()
+        .find(|exit| exit.code() == code)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
@@ -60,6 +78,8 @@ pub struct Failure {
     pub exit: Exit,
     pub message: String,
     pub hints: Vec<String>,
+    /// It was asked for something that there is not.
+    pub missing: bool,
 }
 
 impl Failure {
@@ -68,6 +88,15 @@ impl Failure {
             exit,
             message: message.to_string(),
             hints: Vec::new(),
+            missing: false,
+        }
+    }
+
+    /// There is no such thing.
+    pub fn missing(message: impl fmt::Display) -> Self {
+        Self {
+            missing: true,
+            ..Self::usage(message)
         }
     }
 
@@ -143,9 +172,8 @@ impl From<engine::desk::Error> for Failure {
                 Self::new(Exit::Refused, error).hint(hint)
             }
             engine::desk::Error::Store(error) => error.into(),
-            engine::desk::Error::NoSuchTicket(_) | engine::desk::Error::NoSuchDependency { .. } => {
-                Self::usage(error)
-            }
+            engine::desk::Error::NoSuchTicket(_) => Self::missing(error),
+            engine::desk::Error::NoSuchDependency { .. } => Self::usage(error),
             engine::desk::Error::Unusable(_) => Self::new(Exit::Refused, error),
             engine::desk::Error::TooBusy(_) => Self::new(Exit::Store, error),
             engine::desk::Error::Broken(_) => Self::error(error),

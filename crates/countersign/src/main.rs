@@ -6,6 +6,7 @@ mod failure;
 mod mcp;
 mod notify;
 mod operations;
+mod remote;
 mod settings;
 mod spool;
 mod web;

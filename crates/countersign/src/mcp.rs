@@ -2,6 +2,7 @@
 //! in an argument; each role sees its own tools and can call no others. It keeps no state: what an
 //! agent has in hand is a lease in the store, so any server can answer any call.
 
+pub mod bridge;
 mod prompts;
 mod resources;
 mod tools;

@@ -29,6 +29,7 @@ pub mod pauses;
 pub mod plans;
 pub mod presence;
 pub mod project;
+pub mod questions;
 pub mod queue;
 pub mod review;
 pub mod run;
@@ -37,6 +38,7 @@ mod shops;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
+pub mod workers;
 
 use std::sync::Arc;
 
@@ -67,6 +69,8 @@ pub struct Call {
     pub once: Option<Once>,
     /// The version that the caller had seen.
     pub expects: Option<u64>,
+    /// The only ticket that the caller may speak of.
+    pub only: Option<TicketId>,
 }
 
 impl Office {
@@ -102,7 +106,7 @@ impl Office {
 
     /// What happens, in the speaker's name and as it was asked for.
     pub fn report(&self, what: What) -> Report {
-        let Call { once, expects } = self.call.clone();
+        let Call { once, expects, .. } = self.call.clone();
         Report {
             once,
             expects,
@@ -120,8 +124,8 @@ impl Office {
     }
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
-    pub async fn bring_news(&self) -> Result<(), Failure> {
-        let worker = engine::work::worker_name();
+    pub async fn bring_news(&self) -> Result<bool, Failure> {
+        let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
     }
 

@@ -8,6 +8,7 @@ mod keys;
 pub mod layers;
 pub mod notify;
 pub mod schema;
+pub mod server;
 pub mod terminal;
 pub mod ticket_file;
 pub mod trouble;
@@ -30,8 +31,8 @@ pub struct Surroundings {
     pub database: Option<String>,
     /// The person at the terminal, as recorded in decisions.
     pub person: String,
-    /// Whom we speak as, where we are an agent's.
-    pub token: Option<String>,
+    /// Where we are spoken for by a server, and as whom we speak to it.
+    pub server: server::Found,
     pub path: OsString,
     /// Our own program, to start agents through.
     pub program: PathBuf,
@@ -60,7 +61,11 @@ impl Surroundings {
         clippy::disallowed_methods,
         reason = "this is the place that the others are sent to"
     )]
-    pub fn read(data_dir: Option<PathBuf>, database: Option<String>) -> Result<Self, Failure> {
+    pub fn read(
+        data_dir: Option<PathBuf>,
+        database: Option<String>,
+        server: Option<String>,
+    ) -> Result<Self, Failure> {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let home = text("HOME").map(PathBuf::from);
         let below = |name: &str, fallback: &str| {
@@ -83,17 +88,23 @@ impl Surroundings {
             })?;
         let program = std::env::current_exe()
             .map_err(|error| Failure::error(format!("our own program cannot be found: {error}")))?;
+        let user_file =
+            below("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("countersign/config.toml"));
+        let told = server::Told {
+            url: text("COUNTERSIGN_SERVER"),
+            token: text("COUNTERSIGN_TOKEN"),
+            certificate: text("COUNTERSIGN_CERTIFICATE"),
+        };
         Ok(Self {
             data_dir: absolute(&data_dir)?,
             home: home.clone(),
-            user_file: below("XDG_CONFIG_HOME", ".config")
-                .map(|dir| dir.join("countersign/config.toml")),
+            server: server::find(server, told, user_file.as_deref())?,
+            user_file,
             database: database.or_else(|| text("COUNTERSIGN_DATABASE")),
             person: text("COUNTERSIGN_PERSON")
                 .or_else(|| text("USER"))
                 .or_else(|| text("LOGNAME"))
                 .unwrap_or_else(|| "somebody".to_owned()),
-            token: text("COUNTERSIGN_TOKEN"),
             path: std::env::var_os("PATH").unwrap_or_default(),
             program,
             origins,
@@ -110,6 +121,17 @@ impl Surroundings {
         };
         self.database.clone().unwrap_or_else(inside)
     }
+}
+
+/// What this machine is called.
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name: String = name.chars().filter(|c| sound(*c)).collect();
+    if name.is_empty() {
+        return "worker".to_owned();
+    }
+    name
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

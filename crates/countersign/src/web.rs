@@ -9,6 +9,7 @@ mod metrics;
 mod openapi;
 mod problem;
 mod rate;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,25 +20,32 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any_service, get};
 use engine::process::Stop;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
 use crate::operations::Office;
 use rate::Rates;
+use tls::Tls;
 
 /// A larger body is refused before it is read.
 pub const BODY_MAX: usize = 4 * 1024 * 1024;
 /// More connections wait at the operating system's door.
 const CONNECTIONS_MAX: usize = 4096;
-/// Who connects and says nothing is let go.
+/// Who connects and says nothing is let go: the handshake of TLS, and then the first question.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// How often a caller who holds a connection open and is silent is asked whether it is still there.
+const STILL_THERE: Duration = Duration::from_secs(30);
+/// Questions at once on one connection.
+const STREAMS_MAX: u32 = 256;
 /// How long what is being answered may take once we are told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -72,7 +80,7 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fa
 }
 
 /// Answers until it is told to stop; what is being answered then is answered to its end.
-pub async fn serve(listener: TcpListener, house: House, mut stop: Stop) {
+pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, house: House, mut stop: Stop) {
     let router = router(house);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -84,9 +92,10 @@ pub async fn serve(listener: TcpListener, house: House, mut stop: Stop) {
             accepted = listener.accept() => {
                 // A connection that fails at once is its caller's trouble.
                 if let Ok((stream, _)) = accepted {
-                    let served = connection(stream, router.clone(), &graceful);
+                    let (router, watcher) = (router.clone(), graceful.watcher());
+                    let tls = tls.clone();
                     tokio::spawn(async move {
-                        served.await;
+                        connection(stream, tls, router, watcher).await;
                         drop(place);
                     });
                 }
@@ -99,22 +108,63 @@ pub async fn serve(listener: TcpListener, house: House, mut stop: Stop) {
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-fn connection(
-    stream: TcpStream,
-    router: Router,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + use<> {
+async fn connection(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router, watcher: Watcher) {
     // Answers are small and awaited: none waits for the next.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return http1(stream, router, watcher).await;
+    };
+    let handshake = tls.acceptor().accept(stream);
+    // Who cannot agree with us on a secret in time is let go.
+    let Ok(Ok(stream)) = tokio::time::timeout(HEADERS_WITHIN, handshake).await else {
+        return;
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
+        http2(stream, router, watcher).await;
+    } else {
+        http1(stream, router, watcher).await;
+    }
+}
+
+async fn http1(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    watcher: Watcher,
+) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN);
     let service = TowerToHyperService::new(router);
-    let watched = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
-    async move {
-        // What a caller breaks off is broken off.
-        let _ = watched.await;
+    // What a caller breaks off is broken off.
+    let _ = watcher
+        .watch(http.serve_connection(TokioIo::new(stream), service))
+        .await;
+}
+
+async fn http2(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    watcher: Watcher,
+) {
+    let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .keep_alive_interval(STILL_THERE)
+        .keep_alive_timeout(HEADERS_WITHIN)
+        .max_concurrent_streams(STREAMS_MAX);
+    let (asked, inner) = (Arc::new(Notify::new()), TowerToHyperService::new(router));
+    let first = Arc::clone(&asked);
+    let service = service_fn(move |request| {
+        asked.notify_one();
+        inner.call(request)
+    });
+    let watched = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+    tokio::pin!(watched);
+    tokio::select! {
+        _ = &mut watched => return,
+        () = first.notified() => {}
+        () = tokio::time::sleep(HEADERS_WITHIN) => return,
     }
+    let _ = watched.await;
 }
 
 fn router(house: House) -> Router {

@@ -5,11 +5,14 @@
 //! end is what a builder needs. It decides nothing: what a red check means is
 //! the policy's matter.
 
+mod coverage;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::coverage::{Coverage, Share};
 use crate::process::{self, Allotment, Exit, Host, Limits, RunId, Spec, Stop};
 use crate::sandbox::Confinement;
 
@@ -26,6 +29,8 @@ pub struct Check {
     pub time_limit: Duration,
     /// It may run beside others, in a checkout of its own.
     pub parallel: bool,
+    /// The percentage of lines that its output must show as covered.
+    pub coverage_min: Option<u8>,
 }
 
 /// Where and with what a check runs.
@@ -97,22 +102,56 @@ pub async fn run(
         confinement: ground.confinement,
     };
     let mut tail = Tail::default();
-    let ended = match host.run(spec, |line| tail.push(line.text), stop).await {
+    let mut coverage = Coverage::default();
+    let mut hear = |text: String| {
+        if check.coverage_min.is_some() {
+            coverage.read(&text);
+        }
+        tail.push(text);
+    };
+    let ended = match host.run(spec, |line| hear(line.text), stop).await {
         Ok(ended) => ended,
         Err(error @ (process::Error::NotInstalled { .. } | process::Error::NoDirectory { .. })) => {
             return Ok(not_started(check, ground.output, &error));
         }
         Err(error) => return Err(error),
     };
+    let mut outcome = outcome(ended.exit);
+    if let (Outcome::Passed, Some(least)) = (outcome, check.coverage_min) {
+        let (enough, said) = judge(coverage.share(), Share::percent(least));
+        tail.push(said);
+        if !enough {
+            outcome = Outcome::Failed;
+        }
+    }
     Ok(Checked {
         name: check.name.clone(),
-        outcome: outcome(ended.exit),
+        outcome,
         detail: ended.exit.to_string(),
         duration: ended.wall,
         output: ground.output.to_owned(),
         cut: ended.cut,
         tail: tail.text(),
     })
+}
+
+/// Whether that is enough, and the words for whoever reads the end of the output.
+fn judge(share: Option<Share>, least: Share) -> (bool, String) {
+    match share {
+        Some(share) if share >= least => (true, format!("coverage: {share}, {least} asked for")),
+        Some(share) => {
+            let said =
+                format!("coverage: {share} is less than the {least} asked for (coverage_min)");
+            (false, said)
+        }
+        None => {
+            let said = format!(
+                "coverage: the output names none, and {least} is asked for (coverage_min); \
+                 let the command print a line such as \"Lines: 85.0%\""
+            );
+            (false, said)
+        }
+    }
 }
 
 /// 126 and 127 are the shell's words for "not runnable" and "not found".
@@ -175,6 +214,10 @@ mod tests {
     use super::*;
 
     async fn check(command: &str, limit_ms: u64) -> Checked {
+        check_with(command, limit_ms, None).await
+    }
+
+    async fn check_with(command: &str, limit_ms: u64, coverage_min: Option<u8>) -> Checked {
         let dir = TempDir::new().unwrap();
         let host = Host {
             data_dir: dir.path().join("data"),
@@ -186,6 +229,7 @@ mod tests {
             command: command.to_owned(),
             time_limit: Duration::from_millis(limit_ms),
             parallel: false,
+            coverage_min,
         };
         let ground = Ground {
             run_id: RunId::new("check").unwrap(),
@@ -213,6 +257,19 @@ mod tests {
         let missing = check("no-such-linter --all", 20_000).await;
         assert_eq!(missing.outcome, Outcome::CouldNotStart);
         assert!(missing.tail.contains("no-such-linter"), "{}", missing.tail);
+    }
+
+    #[tokio::test]
+    async fn a_green_check_with_too_little_coverage_is_red() {
+        let said = "for i in $(seq 1000); do echo line; done; echo 'TOTAL 10 2 79.99%'";
+        let red = check_with(said, 20_000, Some(80)).await;
+        assert_eq!(red.outcome, Outcome::Failed);
+        assert!(red.tail.contains("79.99 % is less"), "{}", red.tail);
+        let green = check_with(said, 20_000, Some(79)).await;
+        assert_eq!(green.outcome, Outcome::Passed);
+        let silent = check_with("true", 20_000, Some(1)).await;
+        assert_eq!(silent.outcome, Outcome::Failed);
+        assert!(silent.tail.contains("names none"), "{}", silent.tail);
     }
 
     #[tokio::test]

@@ -32,6 +32,7 @@ mod open;
 mod restore;
 mod run;
 mod secrets;
+mod stale;
 mod state;
 mod worktree;
 

@@ -1,11 +1,19 @@
-//! Short names for content.
+//! Names for content.
 
 use sha2::{Digest, Sha256};
 
 /// The first sixteen hex digits of the content's SHA-256.
 pub fn short(content: &[u8]) -> String {
-    Sha256::digest(content)
+    hex(&Sha256::digest(content)[..8])
+}
+
+/// All of the content's SHA-256.
+pub fn whole(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes
         .iter()
-        .take(8)
         .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
 }

@@ -12,6 +12,7 @@ pub mod manifest;
 pub mod news;
 mod own_home;
 pub mod perform;
+pub mod post;
 pub mod process;
 pub mod runs;
 pub mod sandbox;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use flow::job::News;
 use flow::{Actor, Refused, Role, Task, TicketId, What};
-use store::{Ask, Ended, Leased, Outcome, Work};
+use store::{Ask, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
+use crate::post::worker_is_dead;
 
 const QUEUE: &str = "tell";
 /// Telling takes milliseconds; news in dead hands is free again soon.
@@ -16,8 +17,10 @@ const AT_ONCE: u32 = 32;
 /// News makes news where a dependant has dependants; they are fewer than this deep.
 const PASSES_MAX: u32 = 1000;
 
-/// Brings all news that nobody has brought yet, of whichever ticket.
-pub async fn bring(desk: &Desk, worker: &str) -> Result<(), Error> {
+/// Brings all news that nobody has brought yet, of whichever ticket. True if some are still in the
+/// hands of another, who brings them or lets go of them soon.
+pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
+    let elsewhere = in_other_hands(desk).await?;
     let ask = Ask {
         queues: vec![QUEUE.to_owned()],
         agent: house().agent,
@@ -37,7 +40,33 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<(), Error> {
             deliver(desk, job).await?;
         }
     }
-    Ok(())
+    Ok(elsewhere)
+}
+
+/// Whether somebody else is about to bring some. Dead hands are opened.
+async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
+    let query = JobQuery {
+        ticket: None,
+        state: Some(JobState::Leased),
+        queue: Some(QUEUE.to_owned()),
+        urgent_first: false,
+    };
+    let page = Page {
+        after: None,
+        most: AT_ONCE,
+    };
+    let mut alive = false;
+    for job in desk.store.jobs(&query, &page).await?.items {
+        if !job.holder.as_deref().is_some_and(worker_is_dead) {
+            alive = true;
+            continue;
+        }
+        match desk.store.renew(job.id, job.fence, Duration::ZERO).await {
+            Ok(_) | Err(store::Error::StaleFence { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(alive)
 }
 
 fn house() -> Actor {

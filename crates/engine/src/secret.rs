@@ -5,7 +5,9 @@ use std::io::{self, Read};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
+
+use crate::hash::{self, hex};
 
 /// Every secret begins with it, so that scanners for leaked ones know ours.
 pub const PREFIX: &str = "cs_";
@@ -21,7 +23,7 @@ pub fn mint() -> io::Result<String> {
 /// What is kept of a secret. With that many random bits there is nothing to guess, so a plain
 /// hash serves, and the store finds a token by it.
 pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
+    hash::whole(secret.as_bytes())
 }
 
 /// The base64 of the HMAC-SHA256 of a message.
@@ -36,12 +38,6 @@ pub fn sign(key: &[u8], message: &[u8]) -> String {
 
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
 }
 
 #[cfg(test)]

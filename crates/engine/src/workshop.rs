@@ -13,6 +13,7 @@ use crate::agent::Adapter;
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
+use crate::post::Post;
 use crate::process::Host;
 use crate::sandbox::Ward;
 use crate::supplies::Setup;
@@ -24,8 +25,8 @@ pub struct Workshop {
     pub git: Repository,
     pub crew: Crew,
     pub project: Project,
-    /// Our name on leases.
-    pub worker: String,
+    /// From where it is manned.
+    pub post: Post,
     /// `PATH` for agents and checks.
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ledger::Status;
 use crate::ticket::{Stage, Ticket, TicketId};
@@ -19,7 +19,7 @@ pub enum Gate {
 }
 
 /// How an epic stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "standing")]
 pub enum Standing {
     /// These can be worked on now, the more urgent first.
@@ -72,20 +72,20 @@ fn has_failed(ticket: &Ticket) -> bool {
 }
 
 /// What came of an epic.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
     pub tickets: usize,
     pub landed: usize,
     pub rounds: usize,
     /// Findings by what became of them.
-    pub findings: BTreeMap<&'static str, usize>,
+    pub findings: BTreeMap<String, usize>,
     pub spent: Usage,
     /// From the first ticket's beginning to the last event of any.
     pub took_ms: u64,
     pub lines: Vec<Line>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub id: TicketId,
     pub title: String,
@@ -106,7 +106,9 @@ pub fn completion(tickets: &[Ticket]) -> Completion {
         sum.rounds += ticket.rounds.len();
         sum.spent = sum.spent.plus(ticket.spent.ticket);
         for entry in &ticket.ledger.entries {
-            *sum.findings.entry(fate(entry.status)).or_default() += 1;
+            *sum.findings
+                .entry(fate(entry.status).to_owned())
+                .or_default() += 1;
         }
         sum.lines.push(line(ticket));
     }

@@ -1,9 +1,10 @@
 //! What a round may cost, said before it begins, and what is left of every cap. A guess from what
 //! was: by the ticket's own rounds, else by what its crew has cost in this project, else none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::advance::spent_in_round;
 use crate::event::{Event, Role, What};
@@ -12,7 +13,7 @@ use crate::ticket::{Round, Ticket};
 use crate::usage::{Caps, Usage, dollars};
 
 /// A round's cost as it may be, and what there is to spend.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
     pub round: u32,
     /// None where nobody can know.
@@ -22,7 +23,7 @@ pub struct Forecast {
 }
 
 /// What a guess rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Basis {
     OwnRounds {
@@ -39,16 +40,16 @@ pub enum Basis {
 }
 
 /// What is left of one cap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// round, ticket or day.
-    pub scope: &'static str,
+    pub scope: Cow<'static, str>,
     pub what: Kind,
     pub left: u64,
     pub of: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Rounds,
@@ -146,7 +147,7 @@ pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Left> {
     let allowed = policy.rounds_allowed(ticket.counts.granted);
     let rounds = allowed.saturating_sub(ticket.counts.verdicts);
     let mut all = vec![Left {
-        scope: "ticket",
+        scope: "ticket".into(),
         what: Kind::Rounds,
         left: rounds.into(),
         of: allowed.into(),
@@ -166,7 +167,7 @@ fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item =
     ];
     all.into_iter().filter_map(move |(what, cap, used)| {
         cap.map(|of| Left {
-            scope,
+            scope: scope.into(),
             what,
             left: of.saturating_sub(used),
             of,

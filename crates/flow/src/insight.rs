@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use findings::Category;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ledger::{Entry, Status};
 use crate::ticket::{Stage, Ticket};
@@ -15,7 +15,7 @@ const RULE_MIN: u32 = 3;
 /// How many paths are named.
 const PATHS_MAX: usize = 10;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insights {
     pub tickets: u32,
     pub accepted: u32,
@@ -32,7 +32,7 @@ pub struct Insights {
 }
 
 /// What the tickets cost together, and in parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     pub spent: Usage,
     /// Rounds that had a verdict.
@@ -79,7 +79,7 @@ impl Costs {
 }
 
 /// What became of findings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fates {
     pub found: u32,
     pub fixed: u32,
@@ -113,7 +113,7 @@ impl Fates {
 }
 
 /// A sentence for the build brief, and what speaks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     pub text: String,
     pub because: String,

@@ -1,5 +1,7 @@
 //! A ticket's story in sentences: what an event came to, for people who watch or read the log.
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{AnswerOutcome, Event, What};
 use crate::forecast::{left, left_text};
 use crate::ledger::Evolution;
@@ -17,7 +19,8 @@ pub struct Sentence {
 }
 
 /// How the sentence feels to whoever waits for the ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mood {
     Plain,
     Good,

@@ -11,7 +11,8 @@ use super::out::size;
 use super::paint::{Glyphs, bold, dim, linked, of_mood, printed};
 use super::syntax::{Family, coloured};
 use crate::failure::{Exit, Failure};
-use crate::operations::diff::{self, Changes, File, Hunk, Kind, Row};
+use crate::operations::diff::{Changes, File, Hunk, Kind, Row};
+use crate::operations::questions::tickets::Diff;
 
 /// A line, and what it leads to.
 #[derive(Clone, Debug)]
@@ -24,8 +25,8 @@ pub struct Shown {
 }
 
 pub async fn perform(id: &str, round: Option<u32>, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let changes = diff::of(&office, id, round).await?;
+    let ticket = id.to_owned();
+    let changes = desktop.ask(Diff { ticket, round }).await?;
     let out = &desktop.out;
     out.answer(&changes);
     if out.json {

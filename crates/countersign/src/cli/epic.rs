@@ -20,6 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::epics::{self, Looked};
 use crate::operations::plans::Plan;
+use crate::operations::questions::work::{Epic, Epics, SignEpic};
 use crate::settings::epic_file::{self, EpicFile};
 use crate::settings::read_bounded;
 
@@ -42,19 +43,18 @@ pub enum Verb {
 }
 
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
     match verb {
-        Verb::List => list(&office, desktop).await,
-        Verb::Show { epic } => Ok(show(&epics::look(&office, &epic).await?, desktop)),
+        Verb::List => list(desktop).await,
+        Verb::Show { epic } => Ok(show(&desktop.ask(Epic { epic }).await?, desktop)),
         Verb::Accept { epic, why } => {
-            let looked = epics::sign(&office, &epic, &why).await?;
+            let looked = desktop.ask(SignEpic { epic, why }).await?;
             Ok(show(&looked, desktop))
         }
     }
 }
 
-async fn list(office: &Office, desktop: &Desktop) -> Result<Exit, Failure> {
-    let all = epics::list(office).await?;
+async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
+    let all = desktop.ask(Epics {}).await?.items;
     desktop.out.answer(&serde_json::json!({"epics": all}));
     if all.is_empty() {
         desktop

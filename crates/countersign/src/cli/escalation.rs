@@ -1,11 +1,12 @@
 //! `countersign escalation …`
 
 use clap::builder::PossibleValuesParser;
-use flow::event::{Besides, Choice};
+use flow::event::Choice;
 
 use super::{Desktop, ticket};
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, escalations};
+use crate::operations::escalations;
+use crate::operations::questions::decisions::{Escalation, Escalations, Settle, Settled};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -55,20 +56,21 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             builder,
             reviewer,
         } => {
-            let besides = Besides {
+            let decision = Settle {
+                ticket,
+                choice,
+                why,
                 over_red_checks,
                 builder,
                 reviewer,
             };
-            let choice = escalations::choice(&choice, besides)?;
-            resolve(&ticket, choice, &why, desktop).await
+            resolve(decision, desktop).await
         }
     }
 }
 
 async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let waiting = escalations::list(&office, &Page::default()).await?;
+    let waiting = desktop.ask(Escalations::default()).await?;
     desktop
         .out
         .answer(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
@@ -87,8 +89,7 @@ async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let stored = office.ticket(id).await?;
+    let stored = desktop.ask(ticket::of(id)).await?;
     let Some(escalation) = &stored.ticket.escalation else {
         return Err(Failure::usage(format!(
             "{id} is {} and waits for no decision",
@@ -96,7 +97,8 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
         ))
         .hint(format!("countersign ticket show {id}")));
     };
-    let waiting = escalations::waiting(&office, &stored).await?;
+    let ticket = id.to_owned();
+    let waiting = desktop.ask(Escalation { ticket }).await?;
     let evolution = ticket::evolution_lines(&stored.ticket);
     desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "evolution": evolution}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
@@ -135,18 +137,17 @@ pub fn explain(
     lines
 }
 
-async fn resolve(id: &str, choice: Choice, why: &str, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let word = choice.word();
-    let ticket = escalations::resolve(&office, id, choice, why).await?;
+async fn resolve(decision: Settle, desktop: &Desktop) -> Result<Exit, Failure> {
+    let (id, word) = (decision.ticket.clone(), decision.choice.clone());
+    let Settled { standing, by } = desktop.ask(decision).await?;
+    let stage = standing.stage;
     desktop
         .out
-        .answer(&serde_json::json!({"id": id, "choice": word, "stage": ticket.stage}));
-    desktop.out.line(format!(
-        "{id} is {} ({word}, by {})",
-        ticket.stage, office.surroundings.person
-    ));
-    if !ticket.stage.is_terminal() && !ticket.needs_person() {
+        .answer(&serde_json::json!({"id": id, "choice": word, "stage": stage}));
+    desktop
+        .out
+        .line(format!("{id} is {stage} ({word}, by {by})"));
+    if !stage.is_terminal() && !standing.needs_person {
         desktop.out.line(format!("next: countersign run {id}"));
     }
     Ok(Exit::Done)

@@ -75,10 +75,17 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],
     ),
     (
+        "worker",
+        &[
+            "countersign worker --builder claude --reviewer codex",
+            "countersign worker --queue check --replicas 4 --label gpu=yes",
+        ],
+    ),
+    (
         "serve",
         &[
             "countersign serve",
-            "countersign serve --listen 0.0.0.0:7420 --behind-tls --host agents.example",
+            "countersign serve --listen 0.0.0.0:7420 --host agents.example --tls-cert cert.pem --tls-key key.pem",
         ],
     ),
     ("mcp", &["COUNTERSIGN_TOKEN=$(cat token) countersign mcp"]),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::Desktop;
 use super::out::raw;
 use crate::failure::{Exit, Failure};
-use crate::operations::export::{Form, export, text};
+use crate::operations::export::{Form, text};
+use crate::operations::questions::tickets::Export;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,8 +25,12 @@ pub struct Args {
 }
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let documents = export(&office, args.form, &args.tickets, args.round).await?;
+    let wanted = Export {
+        tickets: args.tickets.join(","),
+        form: args.form,
+        round: args.round,
+    };
+    let documents = desktop.ask(wanted).await?.documents;
     let Some(path) = args.output.map(|path| desktop.directory.join(path)) else {
         if desktop.out.json {
             let answer = serde_json::json!({"documents": documents});

@@ -2,40 +2,35 @@
 //! of scripted agents.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::failure::{Exit, Failure};
 use crate::settings;
 
-#[derive(Debug, clap::Args)]
-pub struct HoldArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct PlayArgs {
-    script: PathBuf,
+/// Does what such a verb says, or nothing if these words begin with another one. They stand in
+/// front of every agent and check, so they do without the parser, which takes longer than they do.
+pub fn perform(words: &[OsString]) -> Option<Result<Exit, Failure>> {
+    let [_, verb, words @ ..] = words else {
+        return None;
+    };
+    match verb.to_str()? {
+        "hold" => Some(hold(words)),
+        "confine" => Some(ended(engine::sandbox::confine(words))),
+        // The half of `confine` that is inside.
+        "confined" => Some(ended(engine::sandbox::confined(words))),
+        "play" => Some(play(words)),
+        _ => None,
+    }
 }
 
 /// Ties the program that follows to our life, and becomes it.
-pub fn hold(args: &HoldArgs) -> Result<Exit, Failure> {
-    match engine::process::hold(&args.words) {
+fn hold(words: &[OsString]) -> Result<Exit, Failure> {
+    match engine::process::hold(words) {
         Err(error) => Err(Failure::error(format!(
             "the program could not be started: {error}"
         ))),
         Ok(never) => match never {},
     }
-}
-
-/// Locks the program that follows in, and watches over it or becomes it.
-pub fn confine(args: &HoldArgs) -> Result<Exit, Failure> {
-    ended(engine::sandbox::confine(&args.words))
-}
-
-/// The half of [`confine`] that is inside.
-pub fn confined(args: &HoldArgs) -> Result<Exit, Failure> {
-    ended(engine::sandbox::confined(&args.words))
 }
 
 fn ended(done: std::io::Result<u8>) -> Result<Exit, Failure> {
@@ -49,7 +44,10 @@ fn ended(done: std::io::Result<u8>) -> Result<Exit, Failure> {
 }
 
 /// Plays the part that the environment names.
-pub fn play(args: &PlayArgs) -> Result<Exit, Failure> {
+fn play(words: &[OsString]) -> Result<Exit, Failure> {
+    let [script] = words else {
+        return Err(Failure::error("use: play SCRIPT"));
+    };
     let here = std::env::current_dir().map_err(Failure::error)?;
     let part = settings::agent_variables();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,7 +57,7 @@ pub fn play(args: &PlayArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout();
     let code = runtime
         .block_on(engine::agent::scripted::play(
-            &args.script,
+            Path::new(script),
             &part,
             &here,
             &mut out,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::epics;
+use crate::operations::questions::tickets::Import;
 use crate::settings::epic_file::{BYTES_MAX, read_any};
 use crate::settings::read_bounded;
 
@@ -26,24 +26,25 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let mut files = Vec::new();
     for path in &args.files {
         let bytes = read_bounded(&desktop.directory.join(path), "the file", BYTES_MAX)?;
-        files.push(read_any(&path.to_string_lossy(), &bytes)?);
+        let name = path.to_string_lossy().into_owned();
+        // All are read before the first is taken over.
+        let read = read_any(&name, &bytes)?;
+        files.push((name, String::from_utf8_lossy(&bytes).into_owned(), read));
     }
     let mut all = Vec::new();
     if args.dry_run {
-        for (id, spec) in files.iter().flat_map(|file| &file.tickets) {
+        for (id, spec) in files.iter().flat_map(|(_, _, file)| &file.tickets) {
             desktop
                 .out
                 .line(format!("[DRY-RUN] Would add {id}: {}", spec.title));
             all.push(serde_json::json!({"id": id, "title": spec.title}));
         }
     } else {
-        let office = desktop.office().await?;
-        for file in &files {
+        for (name, text, file) in files {
             for remark in &file.remarks {
                 desktop.out.line(format!("note: {remark}"));
             }
-            let policy = flow::Policy::default();
-            for added in epics::enter(&office, file, None, &policy).await? {
+            for added in desktop.ask(Import { name, text }).await?.tickets {
                 desktop.out.line(format!(
                     "added {} ({}): {}",
                     added.id, added.stage, added.title

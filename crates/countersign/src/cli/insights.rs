@@ -8,10 +8,10 @@ use flow::insight::{Fates, Insights};
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
-use crate::operations::Office;
 use crate::operations::house_rules::{self, Answer, HouseRule};
 use crate::operations::insights::gather;
 use crate::operations::project::open;
+use crate::operations::questions::work::Learned;
 
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
 pub enum Verb {
@@ -33,12 +33,11 @@ pub enum Verb {
 }
 
 pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let git = open(&office.surroundings, &desktop.directory).await;
+    let git = open(&desktop.surroundings, &desktop.directory).await;
     let Some(verb) = verb else {
-        return show(&office, git.ok().as_ref(), desktop).await;
+        return show(git.ok().as_ref(), desktop).await;
     };
-    let git = git?;
+    let (git, office) = (git?, desktop.office().await?);
     let proposed = gather(&office).await?.rules;
     let (word, text) = match verb {
         Verb::Accept { number } => {
@@ -62,17 +61,15 @@ pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Outside of a repository nothing is accepted, and all proposals are shown.
-async fn show(
-    office: &Office,
-    git: Option<&Repository>,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
-    let mut all = gather(office).await?;
+/// Outside of a repository, and from afar, nothing is accepted, and all proposals are shown.
+async fn show(git: Option<&Repository>, desktop: &Desktop) -> Result<Exit, Failure> {
+    let mut all = desktop.ask(Learned {}).await?;
     let mut accepted = Vec::new();
-    if let Some(git) = git {
-        accepted = house_rules::accepted(office, git).await?;
-        all.rules = house_rules::unanswered(office, git, all.rules).await?;
+    let from_afar = desktop.surroundings.server.place.is_some();
+    if let Some(git) = git.filter(|_| !from_afar) {
+        let office = desktop.office().await?;
+        accepted = house_rules::accepted(&office, git).await?;
+        all.rules = house_rules::unanswered(&office, git, all.rules).await?;
     }
     let mut answer = serde_json::to_value(&all).unwrap_or_default();
     answer["accepted_rules"] = serde_json::json!(accepted);

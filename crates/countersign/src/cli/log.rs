@@ -8,7 +8,9 @@ use flow::narrate::Mood;
 use super::out::Out;
 use super::{Desktop, transcript};
 use crate::failure::{Exit, Failure};
-use crate::operations::history::{self, Follower, Line};
+use crate::operations::history::{Follower, Line};
+use crate::operations::questions::work::Log;
+use crate::operations::questions::{cursor, cursor_text};
 use crate::operations::{Cursor, Office, overview, ticket_id};
 
 /// How long it may take to see that nobody reads any more.
@@ -41,32 +43,15 @@ pub struct Args {
     raw: bool,
 }
 
-fn cursor(text: &str) -> Result<Cursor, String> {
-    let parse = |part: &str| part.parse::<u64>().map_err(|error| error.to_string());
-    let (transaction, sequence) = text.split_once('.').ok_or("a cursor looks like 12.345")?;
-    Ok(Cursor {
-        transaction: parse(transaction)?,
-        sequence: parse(sequence)?,
-    })
-}
-
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if args.transcript {
         let ticket = args.ticket.as_deref();
         return transcript::perform(ticket, args.round, args.role, args.raw, desktop).await;
     }
-    let office = desktop.office().await?;
-    let ticket = args.ticket.as_deref().map(ticket_id).transpose()?;
-    if let Some(id) = &ticket {
-        office.desk.ticket(id).await?;
-    }
     if args.follow {
-        return follow(&office, ticket.as_ref(), args.after, args.limit, desktop).await;
+        return follow(args, desktop).await;
     }
-    let lines = match args.after {
-        Some(after) => history::log(&office, ticket.as_ref(), after, args.limit).await?,
-        None => history::latest(&office, ticket.as_ref(), args.limit).await?,
-    };
+    let lines = desktop.ask(asked(&args)).await?.items;
     desktop.out.answer(&serde_json::json!({"events": lines}));
     if lines.is_empty() {
         desktop.out.line("nothing has happened yet");
@@ -88,45 +73,80 @@ pub fn told(line: &Line, out: &Out) -> String {
     format!("{time}  {}  {text}", name.unwrap_or_default())
 }
 
+fn asked(args: &Args) -> Log {
+    Log {
+        ticket: args.ticket.clone(),
+        after: args.after.map(cursor_text),
+        limit: Some(args.limit),
+        wait_secs: None,
+    }
+}
+
+fn tell(lines: &[Line], out: &Out) {
+    for line in lines {
+        out.answer(line);
+        out.line(told(line, out));
+    }
+}
+
 /// The newest, then whatever comes: one line, or one JSON object, for each.
-async fn follow(
-    office: &Office,
-    ticket: Option<&TicketId>,
-    after: Option<Cursor>,
-    most: u32,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+async fn follow(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let out = &desktop.out;
-    let tell = |lines: &[Line]| {
-        for line in lines {
-            out.answer(line);
-            out.line(told(line, out));
-        }
-    };
-    let mut seen = overview::newest(office).await?;
-    let mut after = if let Some(after) = after {
-        after
-    } else {
-        let lines = history::latest(office, ticket, most).await?;
-        tell(&lines);
-        lines.last().map_or(seen, |line| line.cursor)
-    };
-    let mut follower = Follower::default();
+    let first = desktop.ask(asked(&args)).await?;
+    tell(&first.items, out);
+    let mut after = first.end;
+    let mut reader = Reader::new(&args, desktop).await?;
     while out.is_heard() {
-        let read = follower.read(office, ticket, after, most).await?;
-        tell(&read.lines);
-        if let Some(end) = read.end {
-            after = end;
-            continue;
-        }
-        tokio::select! {
-            () = overview::changed(office, seen, LOOK) => {}
+        let read = tokio::select! {
+            read = reader.next(after) => read?,
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
                 return Ok(Exit::Interrupted);
             }
-        }
-        seen = overview::newest(office).await?;
+        };
+        tell(&read.0, out);
+        after = read.1;
     }
     Ok(Exit::Done)
+}
+
+/// Reads on in the log; what it has told of is remembered where the log is at hand.
+enum Reader<'a> {
+    Here(Box<Office>, Option<TicketId>, Follower, u32),
+    Afar(&'a Desktop, Log),
+}
+
+impl<'a> Reader<'a> {
+    async fn new(args: &Args, desktop: &'a Desktop) -> Result<Self, Failure> {
+        if desktop.surroundings.server.place.is_some() {
+            let wait_secs = Some(LOOK.as_secs());
+            let question = Log {
+                wait_secs,
+                ..asked(args)
+            };
+            return Ok(Self::Afar(desktop, question));
+        }
+        let ticket = args.ticket.as_deref().map(ticket_id).transpose()?;
+        let office = Box::new(desktop.office().await?);
+        Ok(Self::Here(office, ticket, Follower::default(), args.limit))
+    }
+
+    /// What came after this place, as soon as anything did, or nothing after a while.
+    async fn next(&mut self, after: Cursor) -> Result<(Vec<Line>, Cursor), Failure> {
+        match self {
+            Self::Afar(desktop, question) => {
+                question.after = Some(cursor_text(after));
+                let lines = desktop.ask(question.clone()).await?;
+                Ok((lines.items, lines.end))
+            }
+            Self::Here(office, ticket, follower, most) => {
+                let seen = overview::newest(office).await?;
+                let read = follower.read(office, ticket.as_ref(), after, *most).await?;
+                if read.end.is_none() {
+                    overview::changed(office, seen.max(after), LOOK).await;
+                }
+                Ok((read.lines, read.end.unwrap_or(after)))
+            }
+        }
+    }
 }

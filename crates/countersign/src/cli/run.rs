@@ -186,7 +186,7 @@ fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
             Landing::Merge => Land::Merge,
             Landing::Queue => Land::Queue,
         }),
-        house_only: false,
+        roles: None,
     }
 }
 

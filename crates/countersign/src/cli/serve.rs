@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::Stop;
@@ -12,14 +13,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::Desktop;
 use super::out::Out;
 use crate::failure::{Exit, Failure};
-use crate::mcp::Counter;
+use crate::mcp::{Counter, bridge};
 use crate::notify;
 use crate::operations::history::Follower;
-use crate::operations::{Office, config, identity, overview, service};
+use crate::operations::service::{self, Posted};
+use crate::operations::{Office, config, identity, overview};
+use crate::remote::Server;
+use crate::settings::Surroundings;
 use crate::settings::notify::{Notify, Target};
+use crate::settings::server::{Found, Place};
 use crate::spool;
+use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
+/// How often the certificate's files are looked at.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// How much of the log is written at a time, how long it rests then, and the net under its wake-ups.
 const LOG_CHUNK: u32 = 500;
 const LOG_REST: Duration = Duration::from_millis(100);
@@ -33,7 +41,13 @@ pub struct Args {
     /// Another name that this server answers to; may be given several times.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// A server with TLS stands in front; needed to listen where others can reach it.
+    /// Speak TLS with this certificate (PEM, its own first). Read again on SIGHUP, and when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM), closed to others.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// A server with TLS stands in front. Where others can reach us, it or a certificate is needed.
     #[arg(long)]
     behind_tls: bool,
     /// A directory for task files and what becomes of them [default: `spool.directory` of your own
@@ -42,16 +56,40 @@ pub struct Args {
     spool: Option<PathBuf>,
 }
 
+impl Args {
+    fn tls(&self, desktop: &Desktop) -> Result<Option<Arc<Tls>>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let files = Files {
+            certificate: desktop.directory.join(certificate),
+            key: desktop.directory.join(key),
+        };
+        Tls::read(files).map(Arc::new).map(Some)
+    }
+
+    /// The names that it answers to; an address that it was told to listen on is one.
+    fn names(&self) -> Vec<String> {
+        let own = self.listen.ip();
+        let own = (!own.is_unspecified()).then(|| own.to_string());
+        self.host.iter().cloned().chain(own).collect()
+    }
+}
+
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let tls = args.tls(desktop)?;
     let office = desktop.office().await?;
-    service::must_be_safe(&office, args.listen, args.behind_tls).await?;
+    service::must_be_safe(&office, args.listen, tls.is_some() || args.behind_tls).await?;
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
     let own = config::own(&desktop.surroundings)?;
     let targets = own.notify.iter().map(Notify::target);
     let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
-    let spool = args.spool.or(own.spool.directory.map(PathBuf::from));
+    let spool = args
+        .spool
+        .clone()
+        .or(own.spool.directory.map(PathBuf::from));
     let logs = own.spool.logs.map(PathBuf::from);
     let at = |path: PathBuf| desktop.directory.join(path);
     let (files, logs) = (spool.map(at), logs.map(at));
@@ -61,7 +99,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         .transpose()?;
     let (stopper, stop) = Stop::pair();
     let carriers = notify::start(&office, targets, &stop).await?;
-    let posted = service::post(&office, address).await?;
+    let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
+    let mut posted = service::post(&office, address, fingerprint).await?;
     let watch = tokio::spawn({
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::look_after(&office, stop).await }
@@ -72,18 +111,17 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     });
     let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
     let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
-    let house = House::new(office.clone(), args.host);
-    let server = tokio::spawn(web::serve(listener, house, stop));
+    let house = House::new(office.clone(), args.names());
+    let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
+    let url = service::url(address, tls.is_some());
     desktop.out.line(format!(
-        "listening on http://{address}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
+        "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
     if let Some(place) = &files {
         desktop.out.line(format!("task files: {}", place.display()));
     }
-    desktop
-        .out
-        .answer(&serde_json::json!({"url": format!("http://{address}")}));
-    told.stop().await;
+    desktop.out.answer(&serde_json::json!({ "url": url }));
+    told.stop_fresh(tls.as_deref(), &mut posted, desktop).await;
     desktop
         .out
         .line("stopping: what is being answered is answered first");
@@ -98,6 +136,21 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     }
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
+}
+
+/// Reads a renewed certificate; one that cannot be used is told of, and the old one goes on.
+fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
+    let renewed = tls.renew(asked).and_then(|is_new| {
+        if is_new {
+            posted.renew(tls.fingerprint())?;
+            desktop.out.line("the certificate is renewed");
+        }
+        Ok(())
+    });
+    if let Err(failure) = renewed {
+        let why = "the certificate is not renewed, the old one goes on";
+        desktop.out.remark(format!("{why}: {failure}"));
+    }
 }
 
 /// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
@@ -126,13 +179,14 @@ async fn write_log(office: Office, out: Out, mut stop: Stop) {
 }
 
 /// Ctrl-C, and what service managers send.
-struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let hear = |kind: SignalKind| {
             signal(kind)
                 .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
@@ -140,10 +194,30 @@ impl Signals {
         Ok(Self {
             interrupt: hear(SignalKind::interrupt())?,
             terminate: hear(SignalKind::terminate())?,
+            hangup: hear(SignalKind::hangup())?,
         })
     }
 
-    async fn stop(&mut self) {
+    /// Returns when we are told to stop; until then the certificate is kept fresh.
+    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
+        loop {
+            let asked = tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                // Without files to read again it means that the terminal has gone.
+                _ = self.hangup.recv() => match tls {
+                    Some(_) => true,
+                    None => return,
+                },
+                () = tokio::time::sleep(RENEWAL), if tls.is_some() => false,
+            };
+            if let Some(tls) = tls {
+                renew(tls, asked, posted, desktop);
+            }
+        }
+    }
+
+    pub async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -153,11 +227,34 @@ impl Signals {
 
 /// MCP on the standard input and output, for one agent: who it is, its token says.
 pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let secret = desktop.surroundings.token.as_deref().ok_or_else(|| {
+    let surroundings = &desktop.surroundings;
+    let secret = surroundings.server.token.clone().ok_or_else(|| {
         Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
             .hint("`countersign token create --agent NAME --role ROLE` makes one")
     })?;
+    if place(surroundings).is_none() {
+        return alone(&secret, desktop).await;
+    }
+    let surroundings = surroundings.clone();
+    let find = move || {
+        let gone = || Failure::new(Exit::Store, "no server runs here any more");
+        Server::new(place(&surroundings).ok_or_else(gone)?, &secret)
+    };
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    bridge::run(Arc::new(find), input, tokio::io::stdout()).await?;
+    Ok(Exit::Done)
+}
+
+/// The server that was named, else the one that runs here; where none is wanted, none.
+fn place(surroundings: &Surroundings) -> Option<Place> {
+    let Found { place, by_flag, .. } = surroundings.server.clone();
+    let running = || service::running(surroundings).filter(|_| !by_flag);
+    place.or_else(running)
+}
+
+/// Without a server we are one ourselves, for this agent.
+async fn alone(secret: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let office = desktop.office().await?;
     let speaker = identity::recognise(&office, secret)
         .await?
         .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;

@@ -9,19 +9,22 @@ use super::Desktop;
 use super::out::{Out, columns};
 use super::paint::{of_stage, printed};
 use crate::failure::{Exit, Failure};
-use crate::operations::{Page, Scope, TicketRow, escalations, insights, tickets};
+use crate::operations::questions::decisions::Escalations;
+use crate::operations::questions::tickets::List;
+use crate::operations::questions::work::{Spending, Standings, Status};
+use crate::operations::{Scope, TicketRow};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;
 
 pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let tally = tickets::tally(&office).await?;
-    let page = Page {
+    let Standings { tally, pauses } = desktop.ask(Status {}).await?;
+    let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
+    let first = Escalations {
         after: None,
-        most: SHOWN_MAX,
+        limit: Some(SHOWN_MAX),
     };
-    let waiting = escalations::list(&office, &page).await?;
+    let waiting = desktop.ask(first).await?;
     let at_work: Vec<Stage> = tally
         .iter()
         .map(|(stage, _)| *stage)
@@ -30,10 +33,14 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
     let working = if at_work.is_empty() {
         Vec::new()
     } else {
-        tickets::list(&office, at_work, &page).await?.items
+        let first = List {
+            stage: List::of(&at_work),
+            after: None,
+            limit: Some(SHOWN_MAX),
+        };
+        desktop.ask(first).await?.items
     };
-    let pauses = tickets::pauses(&office).await?;
-    let costs = insights::costs(&office).await?;
+    let costs = desktop.ask(Spending {}).await?;
     desktop.out.answer(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.word(), count)).collect::<std::collections::BTreeMap<_, _>>(),
         "waiting": waiting.items,

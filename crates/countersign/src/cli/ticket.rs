@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use flow::ledger::Evolution;
 use flow::narrate::{approved_by, reason, short};
-use flow::usage::{Caps, dollars};
-use flow::{Policy, Stage, Ticket};
+use flow::usage::dollars;
+use flow::{Stage, Ticket};
 
 use super::out::columns;
 use super::{Desktop, editor};
 use crate::failure::{Exit, Failure};
+use crate::operations::questions::decisions::{Budget, Cancel, Waive};
+use crate::operations::questions::tickets::{AddMany, Artefacts, Forecasted, Kept, List, Show};
 use crate::operations::tickets::BudgetScope;
-use crate::operations::{Page, Stored, forecasts, run, tickets};
+use crate::operations::{Stored, run};
 use crate::settings::read_bounded;
 use crate::settings::ticket_file::{self, Wanted};
 
@@ -141,7 +143,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             stage,
             after,
             limit,
-        } => list(stage, &Page { after, most: limit }, desktop).await,
+        } => list(stage, after, limit, desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
         Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, desktop).await,
         Verb::Resubmit { ticket } => {
@@ -164,13 +166,16 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             wall_secs,
             why,
         } => {
-            let office = desktop.office().await?;
-            let caps = Caps {
+            let wanted = Budget {
+                ticket: ticket.clone(),
+                scope,
                 usd_micros: usd,
                 tokens,
                 wall_secs,
+                why,
             };
-            let raised = tickets::raise(&office, &ticket, scope, caps, &why).await?;
+            desktop.ask(wanted).await?;
+            let raised = desktop.ask(of(&ticket)).await?.ticket;
             desktop.out.line(format!("{ticket} is {}", raised.stage));
             if raised.escalation.is_some() {
                 desktop.out.line(format!(
@@ -187,8 +192,12 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             finding,
             why,
         } => {
-            let office = desktop.office().await?;
-            let waived = tickets::waive(&office, &ticket, &finding, &why).await?;
+            let stands = Waive {
+                ticket: ticket.clone(),
+                finding: finding.clone(),
+                why,
+            };
+            let waived = desktop.ask(stands).await?;
             desktop
                 .out
                 .line(format!("{finding} of {ticket} stands, as you say"));
@@ -198,8 +207,11 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Verb::Cancel { ticket, why } => {
-            let office = desktop.office().await?;
-            let stage = tickets::cancel(&office, &ticket, &why).await?;
+            let stop = Cancel {
+                ticket: ticket.clone(),
+                why,
+            };
+            let stage = desktop.ask(stop).await?.stage;
             desktop.out.line(format!("{ticket} is {stage}"));
             desktop
                 .out
@@ -238,8 +250,13 @@ async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let added = tickets::add(&office, wanted, &Policy::default()).await?;
+    // A server has repositories of its own.
+    let here = desktop.surroundings.server.place.is_none();
+    let question = AddMany {
+        tickets: wanted,
+        repository: here.then(|| desktop.directory.to_string_lossy().into_owned()),
+    };
+    let added = desktop.ask(question).await?.tickets;
     for ticket in &added {
         desktop.out.line(format!(
             "added {} ({}): {}",
@@ -255,9 +272,24 @@ pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-async fn list(stages: Vec<Stage>, page: &Page, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let rows = tickets::list(&office, stages, page).await?;
+/// One ticket, whole.
+pub fn of(ticket: &str) -> Show {
+    let ticket = ticket.to_owned();
+    Show { ticket }
+}
+
+async fn list(
+    stages: Vec<Stage>,
+    after: Option<i64>,
+    limit: u32,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
+    let which = List {
+        stage: List::of(&stages),
+        after,
+        limit: Some(limit),
+    };
+    let rows = desktop.ask(which).await?;
     desktop
         .out
         .answer(&serde_json::json!({"tickets": rows.items, "next": rows.next}));
@@ -291,26 +323,27 @@ async fn list(stages: Vec<Stage>, page: &Page, desktop: &Desktop) -> Result<Exit
 }
 
 async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
-    let stored = office.ticket(id).await?;
+    let stored = desktop.ask(of(id)).await?;
     let mut answer = serde_json::to_value(&stored).unwrap_or_default();
     answer["evolution"] = serde_json::json!(evolution_lines(&stored.ticket));
-    let forecast = forecasts::of_ticket(&office, &stored).await?;
+    let ticket = id.to_owned();
+    let forecast = desktop.ask(Forecasted { ticket }).await?;
     answer["forecast"] = serde_json::json!(forecast);
     desktop.out.answer(&answer);
     if !desktop.out.json {
-        let artefacts = office.desk.store.artefacts(&stored.ticket.id).await?;
+        let ticket = id.to_owned();
+        let Kept { data_dir, items } = desktop.ask(Artefacts { ticket }).await?;
         for line in describe(&stored) {
             desktop.out.told(&line, 4);
         }
         if !stored.ticket.stage.is_terminal() {
             desktop.out.line(format!("\n{}", forecast.text()));
         }
-        if !artefacts.is_empty() {
+        if !items.is_empty() {
             desktop.out.line("\nartefacts");
         }
-        for artefact in artefacts {
-            let path = office.surroundings.data_dir.join(&artefact.path);
+        for artefact in items {
+            let path = data_dir.join(&artefact.path);
             desktop.out.line(format!(
                 "  round {} {} {}  {}",
                 artefact.round,

@@ -3,8 +3,8 @@
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
-use crate::operations::identity::{self, Minted, Wanted};
-use crate::operations::ticket_id;
+use crate::operations::identity::Minted;
+use crate::operations::questions::people::{CreateToken, RevokeToken, RotateToken, Tokens};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -37,7 +37,7 @@ pub enum Verb {
     Rotate { token: String },
 }
 
-/// `8h` in milliseconds.
+/// `8h` in seconds.
 fn duration(word: &str) -> Result<u64, String> {
     let bad = || format!("{word:?} is no time; write 90s, 30m, 8h or 7d");
     let unit = word.chars().last().ok_or_else(bad)?;
@@ -49,11 +49,10 @@ fn duration(word: &str) -> Result<u64, String> {
         _ => return Err(bad()),
     };
     let number: u64 = word[..word.len() - 1].parse().map_err(|_| bad())?;
-    number.checked_mul(secs * 1000).ok_or_else(bad)
+    number.checked_mul(secs).ok_or_else(bad)
 }
 
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
-    let office = desktop.office().await?;
     match verb {
         Verb::Create {
             agent,
@@ -63,19 +62,19 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             ticket,
             ttl,
         } => {
-            let wanted = Wanted {
+            let wanted = CreateToken {
                 agent,
+                role,
                 principal,
-                role: identity::role(&role)?,
                 family,
-                ticket: ticket.as_deref().map(ticket_id).transpose()?,
-                ttl_ms: ttl,
+                ticket,
+                ttl_secs: ttl,
             };
-            shown(&identity::create(&office, wanted).await?, desktop);
+            shown(&desktop.ask(wanted).await?, desktop);
         }
-        Verb::Rotate { token } => shown(&identity::rotate(&office, &token).await?, desktop),
+        Verb::Rotate { token } => shown(&desktop.ask(RotateToken { token }).await?, desktop),
         Verb::Revoke { token } => {
-            let revoked = identity::revoke(&office, &token).await?;
+            let revoked = desktop.ask(RevokeToken { token }).await?;
             desktop
                 .out
                 .line(format!("{} of {} is revoked", revoked.id, revoked.agent));
@@ -84,8 +83,8 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
                 .answer(&serde_json::json!({ "revoked": revoked }));
         }
         Verb::List => {
-            let tokens = identity::list(&office).await?;
-            let now = (office.desk.clock)();
+            let tokens = desktop.ask(Tokens {}).await?.items;
+            let now = engine::clock::now();
             let rows: Vec<Vec<String>> = tokens
                 .iter()
                 .map(|token| {

@@ -12,14 +12,14 @@ use engine::workshop::Files;
 use flow::ledger::Entry;
 use flow::ticket::Submission;
 use flow::{Ticket, TicketId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::project::git_tool;
 use super::{Office, history};
 use crate::failure::Failure;
 
 /// A round's change, read.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changes {
     pub ticket: TicketId,
     pub round: u32,

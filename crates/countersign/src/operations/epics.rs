@@ -19,6 +19,8 @@ use crate::settings::ticket_file::Wanted;
 
 /// How many tickets of an epic are looked at.
 const TICKETS_MAX: u32 = 1000;
+/// How soon we look again for news that are in another's hands; they are in a dead one's for 10 s at most.
+const NEWS_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// What is kept of an epic beside its tickets.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ pub struct Signature {
 }
 
 /// An epic and how it stands.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Looked {
     pub id: String,
     pub title: String,
@@ -116,7 +118,7 @@ async fn find(office: &Office, id: &str) -> Result<Option<Epic>, Failure> {
 
 async fn known(office: &Office, id: &str) -> Result<Epic, Failure> {
     find(office, id).await?.ok_or_else(|| {
-        Failure::usage(format!("there is no epic {id:?}"))
+        Failure::missing(format!("there is no epic {id:?}"))
             .hint("`countersign epic list` shows those there are")
     })
 }
@@ -211,7 +213,7 @@ pub async fn work(
     let mut stopping = false;
     loop {
         // News of what ended lets others begin.
-        office.bring_news().await?;
+        let news_underway = office.bring_news().await?;
         let looked = look(office, id).await?;
         match &looked.standing {
             Standing::Goes { ready } if !stopping => {
@@ -229,10 +231,11 @@ pub async fn work(
             | Standing::Complete
             | Standing::Incomplete { .. } => {}
         }
-        if running.is_empty() {
+        if running.is_empty() && (stopping || !news_underway) {
             return Ok(looked);
         }
         tokio::select! {
+            () = tokio::time::sleep(NEWS_PATIENCE), if running.is_empty() => {}
             Some(ended) = running.join_next() => {
                 let (one, ended) = ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))?;
                 at_work.retain(|known| *known != one);

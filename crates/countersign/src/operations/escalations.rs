@@ -3,18 +3,26 @@
 use flow::event::{Besides, Choice};
 use flow::narrate::reason;
 use flow::{Stage, Ticket, TicketId, What};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use store::{Page, Paged};
 
 use super::{Office, tickets};
 use crate::failure::Failure;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Waiting {
     pub id: TicketId,
     pub title: String,
     pub reason: String,
+    #[serde(deserialize_with = "known")]
     pub choices: Vec<&'static str>,
+}
+
+/// Words that we know; another server's newer ones are not offered.
+fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
+    let words = Vec::<String>::deserialize(from)?;
+    let known = |word: &String| Choice::WORDS.into_iter().find(|known| known == word);
+    Ok(words.iter().filter_map(known).collect())
 }
 
 pub async fn list(office: &Office, page: &Page) -> Result<Paged<Waiting>, Failure> {

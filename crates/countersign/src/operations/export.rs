@@ -2,12 +2,14 @@
 
 use flow::Ticket;
 use flow::export::{epic_state, findings_document, report, task};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Office;
 use crate::failure::Failure;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// 002's epic-state.json, all tickets in one document.
     EpicState,

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use flow::narrate::{Mood, Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
 
-use super::Office;
+use super::{Office, overview};
 use crate::failure::Failure;
 
 /// How many events are read at a time.
 const CHUNK: u32 = 500;
 
 /// One line of the log.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     pub cursor: Cursor,
     pub at: Time,
@@ -27,9 +27,8 @@ pub struct Line {
     pub activity: String,
     pub text: String,
     /// What goes with it, for programs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<serde_json::Value>,
-    #[serde(skip)]
     pub mood: Mood,
 }
 
@@ -44,17 +43,23 @@ const TROUBLES: [&str; 4] = [
 /// Up to this many tickets are followed at a time; others are read from their beginning again.
 const FOLLOWED_MAX: usize = 256;
 
-/// A ticket's story, or everybody's, since a place in the log.
-pub async fn log(
+/// A ticket's story, or everybody's, since a place in the log; where nothing has happened since, what
+/// happens before `wait` is over.
+pub async fn read_on(
     office: &Office,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
-) -> Result<Vec<Line>, Failure> {
-    let told = Follower::default()
-        .read(office, ticket, after, most)
-        .await?;
-    Ok(told.lines)
+    wait: Duration,
+) -> Result<Told, Failure> {
+    let seen = overview::newest(office).await?;
+    let read = async || Follower::default().read(office, ticket, after, most).await;
+    let told = read().await?;
+    if told.end.is_some() || wait.is_zero() {
+        return Ok(told);
+    }
+    overview::changed(office, seen.max(after), wait).await;
+    read().await
 }
 
 /// The newest part of the story.

@@ -2,7 +2,7 @@
 //! what is kept is its hash.
 
 use flow::{Actor, Role, TicketId, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Noted, Token};
 
@@ -27,7 +27,7 @@ pub struct Wanted {
 }
 
 /// A new token, with the secret that nobody will see again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Minted {
     pub secret: String,
     pub token: Token,
@@ -118,7 +118,7 @@ async fn find(office: &Office, id: &str) -> Result<Token, Failure> {
     let mut known = list(office).await?;
     known.retain(|token| token.id == id);
     known.pop().ok_or_else(|| {
-        Failure::usage(format!("there is no token {id}"))
+        Failure::missing(format!("there is no token {id}"))
             .hint("`countersign token list` shows those there are")
     })
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use engine::check::Check;
 use engine::git::{Repository, Tool};
+use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
-use engine::work::worker_name;
 use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
-use flow::{Policy, Ticket};
+use flow::{Policy, Role, Ticket};
 
 use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
 use crate::settings::layers;
+use crate::settings::ticket_file::Wanted;
 
 /// What the command line says; it goes before every file.
 #[derive(Clone, Debug, Default)]
@@ -32,15 +33,15 @@ pub struct Asked {
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
     pub land: Option<Land>,
-    /// Checks and merges alone; agents come by themselves.
-    pub house_only: bool,
+    /// Who of the crew is ours to find; everybody where it is not said.
+    pub roles: Option<Vec<Role>>,
 }
 
 impl Asked {
     /// Nobody of ours builds or judges.
     pub fn of_the_house() -> Self {
         Self {
-            house_only: true,
+            roles: Some(Vec::new()),
             ..Self::default()
         }
     }
@@ -58,18 +59,37 @@ pub async fn furnish(
     directory: &Path,
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
+    furnish_for(office, directory, asked, Post::for_everything()).await
+}
+
+/// The same for a worker who does part of it.
+pub async fn furnish_for(
+    office: &Office,
+    directory: &Path,
+    asked: &Asked,
+    post: Post,
+) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, mut written, mut remarks) =
         settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = if asked.house_only {
-        Crew::default()
-    } else {
-        crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?
+    // A ticket names the git directory; what is written in the project is meant from beside it.
+    let directory = match directory.parent() {
+        Some(parent) if directory.ends_with(".git") => parent.to_owned(),
+        Some(_) | None => directory,
     };
+    let roles = asked.roles.as_deref().unwrap_or(&crew::ALL);
+    let found = crew::crew(
+        &mut written,
+        (&office.surroundings, &directory),
+        roles,
+        &mut remarks,
+    );
+    let crew = found.await?;
     let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    let shop = Workshop { post, ..shop };
     remarks.extend(without);
     Ok(Furnished {
         shop: Arc::new(shop),
@@ -103,7 +123,7 @@ pub async fn workshop(
         git,
         crew,
         project,
-        worker: worker_name(),
+        post: Post::for_everything(),
         path,
         ward,
     };
@@ -140,13 +160,32 @@ pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Pol
     Ok(written.policy)
 }
 
+/// Puts new tickets into the repository that they are written in; where there is none, into none.
+pub async fn settle_here(
+    office: &Office,
+    directory: &Path,
+    wanted: &mut [Wanted],
+) -> Result<Policy, Failure> {
+    let mut policy = Policy::default();
+    if open(&office.surroundings, directory).await.is_err() {
+        return Ok(policy);
+    }
+    for one in wanted {
+        policy = settle(office, &directory.to_string_lossy(), &mut one.spec).await?;
+    }
+    Ok(policy)
+}
+
 async fn project(
     office: &Office,
     git: &Repository,
     base_branch: String,
     written: Written,
 ) -> Result<Project, Failure> {
-    let commands = written.checks.iter().map(|check| check.command.clone());
+    let commands = written.checks.iter().map(|check| match check.coverage_min {
+        Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
+        None => check.command.clone(),
+    });
     Ok(Project {
         base_branch,
         house: House {
@@ -266,6 +305,7 @@ pub fn flag_check(at: usize, words: &str) -> file::Check {
         command,
         timeout_secs: file::CHECK_SECS_DEFAULT,
         parallel: false,
+        coverage_min: None,
     }
 }
 
@@ -275,6 +315,7 @@ fn check(written: file::Check) -> Check {
         command: written.command,
         time_limit: std::time::Duration::from_secs(written.timeout_secs),
         parallel: written.parallel,
+        coverage_min: written.coverage_min,
     }
 }
 

@@ -1,27 +1,27 @@
 //! The server's own life: how others find it, and what it does beside answering.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use engine::process::Stop;
-use engine::shift::{self, Shift};
+use engine::process::{Identity, Stop};
+use engine::shift::Told;
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
-use super::project::Asked;
-use super::shops::Furnisher;
+use super::workers;
 use crate::failure::Failure;
+use crate::settings::Surroundings;
+use crate::settings::server::{Place, Trust};
 
 /// How often leases are looked after, and news is brought that nobody else has.
-const ROUND: Duration = Duration::from_secs(5);
+pub const ROUND: Duration = Duration::from_secs(5);
 /// Tickets that are checked or merged side by side.
-const AT_ONCE: usize = 4;
+const AT_ONCE: u16 = 4;
 const FILE: &str = "server.json";
 
 /// Where the server of this data directory is, for the person whose directory it is.
@@ -29,7 +29,11 @@ const FILE: &str = "server.json";
 pub struct Sign {
     pub url: String,
     pub token: String,
-    pub pid: u32,
+    #[serde(flatten)]
+    pub process: Identity,
+    /// The SHA-256 of its certificate, where it has one.
+    #[serde(default)]
+    pub certificate: Option<String>,
 }
 
 /// A sign that is taken down when the server ends.
@@ -37,22 +41,32 @@ pub struct Sign {
 pub struct Posted {
     path: PathBuf,
     token: String,
+    sign: Sign,
+}
+
+impl Posted {
+    /// The server shows another certificate from now on.
+    pub fn renew(&mut self, certificate: String) -> Result<(), Failure> {
+        self.sign.certificate = Some(certificate);
+        put_up(&self.path, &self.sign)
+    }
 }
 
 /// Where a listener may be without more ado, and what it needs elsewhere.
 pub async fn must_be_safe(
     office: &Office,
     address: SocketAddr,
-    behind_tls: bool,
+    encrypted: bool,
 ) -> Result<(), Failure> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    if !behind_tls {
+    if !encrypted {
         return Err(Failure::usage(format!(
             "{address} can be reached by others, and this is not encrypted"
         ))
-        .hint("put a server with TLS in front and say --behind-tls, or listen on 127.0.0.1"));
+        .hint("give it a certificate: --tls-cert FILE --tls-key FILE")
+        .hint("or put a server with TLS in front and say --behind-tls, or listen on 127.0.0.1"));
     }
     if identity::list(office)
         .await?
@@ -66,7 +80,11 @@ pub async fn must_be_safe(
 }
 
 /// Leaves the address and a token of its own for the person's command line, readable by nobody else.
-pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failure> {
+pub async fn post(
+    office: &Office,
+    address: SocketAddr,
+    certificate: Option<String>,
+) -> Result<Posted, Failure> {
     let wanted = Wanted {
         agent: office.surroundings.person.clone(),
         principal: None,
@@ -79,30 +97,58 @@ pub async fn post(office: &Office, address: SocketAddr) -> Result<Posted, Failur
     forget_the_dead(office, &path).await?;
     let Minted { secret, token } = identity::create(office, wanted).await?;
     let sign = Sign {
-        url: format!("http://{address}"),
+        url: url(address, certificate.is_some()),
         token: secret,
-        pid: std::process::id(),
+        process: Identity::ourselves()
+            .ok_or_else(|| Failure::error("our own process cannot be found in /proc"))?,
+        certificate,
     };
-    let text = serde_json::to_vec(&sign).map_err(Failure::error)?;
-    write_privately(&path, &text).map_err(|error| {
-        Failure::error(format!("{} cannot be written: {error}", path.display()))
-    })?;
+    put_up(&path, &sign)?;
     Ok(Posted {
         path,
         token: token.id,
+        sign,
     })
+}
+
+/// How to call it from this machine: who listens everywhere listens at home too.
+pub fn url(mut address: SocketAddr, encrypted: bool) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let scheme = if encrypted { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+/// The server that runs on this data directory, if one does.
+pub fn running(surroundings: &Surroundings) -> Option<Place> {
+    let sign = read(&surroundings.data_dir.join(FILE))?;
+    let trust = match sign.certificate {
+        Some(fingerprint) => Trust::Only(fingerprint),
+        None => Trust::Authorities(None),
+    };
+    let url = sign.url;
+    sign.process.is_alive().then_some(Place { url, trust })
+}
+
+fn read(path: &Path) -> Option<Sign> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn put_up(path: &Path, sign: &Sign) -> Result<(), Failure> {
+    let text = serde_json::to_vec(sign).map_err(Failure::error)?;
+    write_privately(path, &text)
+        .map_err(|error| Failure::error(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// A server that was killed has left its sign; the token on it ends here.
 async fn forget_the_dead(office: &Office, path: &Path) -> Result<(), Failure> {
-    let left = std::fs::read(path).ok();
-    let Some(sign) = left.and_then(|text| serde_json::from_slice::<Sign>(&text).ok()) else {
+    let Some(sign) = read(path).filter(|sign| !sign.process.is_alive()) else {
         return Ok(());
     };
-    let alive = Path::new("/proc").join(sign.pid.to_string()).exists();
-    if alive && sign.pid != std::process::id() {
-        return Ok(());
-    }
     let hash = engine::secret::hash(&sign.token);
     if let Some(token) = office.desk.store.token(&hash).await?
         && token.revoked_at.is_none()
@@ -130,26 +176,23 @@ fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
 pub async fn take_down(office: &Office, posted: Posted) {
     let _ = identity::revoke(office, &posted.token).await;
     // Another server may have put up its own meanwhile.
-    let up = std::fs::read(&posted.path).ok();
-    let sign = up.and_then(|text| serde_json::from_slice::<Sign>(&text).ok());
-    if sign.is_some_and(|sign| sign.pid == std::process::id()) {
+    if read(&posted.path).is_some_and(|sign| sign.process == posted.sign.process) {
         let _ = std::fs::remove_file(&posted.path);
     }
 }
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
 pub async fn keep_house(office: &Office, stop: Stop) {
-    let shift = Shift {
-        queues: shift::of_the_house(),
-        tickets_max: AT_ONCE,
+    let told = Told {
+        drain: stop.clone(),
+        halt: stop,
     };
-    let shops = Arc::new(Furnisher::new(office.clone(), Asked::of_the_house()));
-    shift::run(&office.desk, shops, &shift, stop).await;
+    workers::keep_house(office, AT_ONCE, told).await;
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it.
 pub async fn look_after(office: &Office, mut stop: Stop) {
-    let worker = engine::work::worker_name();
+    let worker = engine::post::worker_name();
     loop {
         // A store that is away now is back at another round.
         let _ = engine::watchdog::take_back(&office.desk).await;

@@ -219,6 +219,7 @@ async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure
             queue: Some(queue),
             state: Some(JobState::Leased),
             ticket: None,
+            ..JobQuery::default()
         };
         let page = Page {
             after: None,

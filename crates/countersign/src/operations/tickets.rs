@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow::usage::Caps;
 use flow::{Policy, Stage, Ticket, TicketId, What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{Page, Paged, Pause, TicketQuery, TicketRow};
 
 use super::Office;
 use crate::failure::Failure;
 use crate::settings::ticket_file::{Wanted, id_for};
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Added {
     pub id: TicketId,
     pub stage: Stage,
@@ -93,7 +93,7 @@ pub async fn list(
     Ok(office.desk.store.tickets(&query, page).await?)
 }
 
-pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failure> {
+pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Ticket, Failure> {
     let stored = office.ticket(id).await?;
     let policy = office.desk.policy_of(&stored).await?;
     let what = What::Cancelled {
@@ -105,7 +105,7 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Stage, Failu
         .decide(&stored.ticket.id, &policy, report)
         .await?;
     office.bring_news().await?;
-    Ok(ticket.stage)
+    Ok(ticket)
 }
 
 /// Lets one finding stand, in the person's name and for their reason.
@@ -132,7 +132,10 @@ pub async fn tally(office: &Office) -> Result<Vec<(Stage, u64)>, Failure> {
     Ok(office.desk.store.tally().await?)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
     Round,
     Ticket,

@@ -61,7 +61,7 @@ impl OneOrMore {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true }"
+    expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true, coverage_min = 80 }"
 )]
 enum WrittenCheck {
     Command(String),
@@ -70,7 +70,25 @@ enum WrittenCheck {
         timeout_secs: Option<u64>,
         #[serde(default)]
         parallel: bool,
+        coverage_min: Option<Percent>,
     },
+}
+
+/// From 0 to 100.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "u8")]
+struct Percent(u8);
+
+impl TryFrom<u8> for Percent {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        if number <= 100 {
+            Ok(Self(number))
+        } else {
+            Err("a percentage is from 0 to 100")
+        }
+    }
 }
 
 /// How a fresh checkout becomes usable.
@@ -108,6 +126,8 @@ pub struct Check {
     pub timeout_secs: u64,
     /// It may run beside others.
     pub parallel: bool,
+    /// The percentage of lines that its output must show as covered.
+    pub coverage_min: Option<u8>,
 }
 
 /// What a project says, with every default filled in.
@@ -191,6 +211,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
             run,
             timeout_secs: setup.timeout_secs,
             parallel: false,
+            coverage_min: None,
         };
         check_of("setup".to_owned(), full)
     });
@@ -250,19 +271,21 @@ pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
 }
 
 fn check_of(name: String, check: WrittenCheck) -> Check {
-    let (command, timeout_secs, parallel) = match check {
-        WrittenCheck::Command(command) => (command, None, false),
+    let (command, timeout_secs, parallel, coverage_min) = match check {
+        WrittenCheck::Command(command) => (command, None, false, None),
         WrittenCheck::Full {
             run,
             timeout_secs,
             parallel,
-        } => (run, timeout_secs, parallel),
+            coverage_min,
+        } => (run, timeout_secs, parallel, coverage_min),
     };
     Check {
         name,
         command,
         timeout_secs: timeout_secs.unwrap_or(CHECK_SECS_DEFAULT),
         parallel,
+        coverage_min: coverage_min.map(|percent| percent.0),
     }
 }
 
@@ -302,11 +325,18 @@ mod tests {
 
     #[test]
     fn checks_are_commands_or_tables() {
-        let text =
-            "[checks]\ntest = \"make test\"\nlint = { run = \"make lint\", timeout_secs = 5 }\n";
+        let text = "[checks]\ntest = \"make test\"\nlint = { run = \"make lint\", timeout_secs = 5, coverage_min = 80 }\n";
         let project = read("f", text).unwrap();
         assert_eq!(project.checks.len(), 2);
         assert_eq!(project.checks[0].timeout_secs, 5);
+        assert_eq!(project.checks[0].coverage_min, Some(80));
+        assert!(
+            read(
+                "c.toml",
+                "[checks]\ncover = { run = \"make\", coverage_min = 101 }\n"
+            )
+            .is_err()
+        );
         assert_eq!(project.checks[1].command, "make test");
     }
 

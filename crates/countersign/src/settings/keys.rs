@@ -493,6 +493,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "ticket.coordination",
         "What the epic demands of every ticket.",
     ),
+    (
+        "ticket.needs",
+        "Labels (KEY=VALUE) that a worker must have to take it up.",
+    ),
     ("epic.id", "Your own name for the epic."),
     ("epic.title", "What all of it together is for."),
     ("epic.base", "The branch that all tickets land on."),

@@ -177,6 +177,7 @@ fn check() -> Value {
             "run": {"type": "string"},
             "timeout_secs": {"type": "integer", "minimum": 1},
             "parallel": {"type": "boolean"},
+            "coverage_min": {"type": "integer", "minimum": 0, "maximum": 100},
         },
     })
 }

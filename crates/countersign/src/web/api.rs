@@ -18,25 +18,17 @@ use axum::{Extension, Json};
 use engine::desk::Once;
 use flow::{Role, Ticket};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::House;
 use super::problem::Problem;
+use crate::failure::Failure;
 use crate::operations::identity::Speaker;
-use crate::operations::{self, Office, Page, assignments};
+use crate::operations::questions::{Method, Question, Standing, in_path};
+use crate::operations::{self, Office, assignments};
 
-/// A page has at most so many items.
-const PAGE_MAX: u32 = 1000;
-const PAGE_DEFAULT: u32 = 50;
 /// What a body's schema is called here: a function that makes it.
 pub type Schema = fn() -> schemars::Schema;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    Post,
-    Delete,
-}
 
 /// Who may call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +59,31 @@ pub struct Route {
     pub query: &'static [(&'static str, &'static str)],
     pub takes: Option<Schema>,
     pub perform: fn(Call) -> Answering,
+}
+
+impl Route {
+    /// A question, as it is.
+    pub const fn of<Q: Question>(who: Who, does: &'static str) -> Self {
+        Self {
+            method: Q::METHOD,
+            path: Q::PATH,
+            does,
+            who,
+            query: &[],
+            takes: None,
+            perform: |call| Box::pin(asked::<Q>(call)),
+        }
+    }
+
+    pub const fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub const fn takes(mut self, schema: Schema) -> Self {
+        self.takes = Some(schema);
+        self
+    }
 }
 
 /// One call, recognised and read.
@@ -120,30 +137,31 @@ impl IntoResponse for Answer {
 }
 
 impl Call {
-    pub fn named(&self, name: &str) -> &str {
-        self.path.get(name).map_or("", String::as_str)
-    }
-
-    pub fn asked(&self, name: &str) -> Option<&str> {
-        self.query.get(name).map(String::as_str)
-    }
-
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let parse = |text: &str| {
-            text.parse().map_err(|_| {
-                let why = format!("{name} is {text:?}, and should be a number");
-                Problem::new(StatusCode::BAD_REQUEST, why)
-            })
+    /// What is asked, whole: from the path, and from the query or the body.
+    fn question<Q: Question>(&self) -> Result<Q, Problem> {
+        let hint = "/api/v1/openapi.json says what it should be";
+        if Q::METHOD == Method::Get {
+            let said: Vec<_> = self.path.iter().chain(&self.query).collect();
+            let text = serde_urlencoded::to_string(said).unwrap_or_default();
+            let read = serde_urlencoded::from_str(&text);
+            return read.map_err(|error| {
+                Problem::new(StatusCode::BAD_REQUEST, format!("the question: {error}")).hint(hint)
+            });
+        }
+        let bad = |error: &dyn std::fmt::Display| {
+            let why = format!("the body: {error}");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why).hint(hint)
         };
-        self.asked(name).map(parse).transpose()
-    }
-
-    pub fn page(&self) -> Result<Page, Problem> {
-        let most: u32 = self.number("limit")?.unwrap_or(PAGE_DEFAULT);
-        Ok(Page {
-            after: self.number("after")?,
-            most: most.clamp(1, PAGE_MAX),
-        })
+        let nothing = self.body.is_empty() && in_path(Q::PATH).next().is_some();
+        let body: &[u8] = if nothing { b"{}" } else { &self.body };
+        let mut said: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|error| bad(&error))?;
+        for (name, value) in &self.path {
+            if said.insert(name.clone(), value.clone().into()).is_some() {
+                return Err(bad(&format!("{name} is said in the path")));
+            }
+        }
+        serde_json::from_value(said.into()).map_err(|error| bad(&error))
     }
 
     /// The body, in the form that is wanted.
@@ -157,22 +175,37 @@ impl Call {
         })
     }
 
-    /// The ticket that the path names, and that the token may speak of.
-    pub async fn ticket(&self) -> Result<operations::Stored, Problem> {
-        let name = self.named("ticket");
-        let unknown = || {
-            Problem::not_found(format!("there is no ticket {name}"))
-                .hint("GET /api/v1/tickets lists them")
-        };
-        let id = operations::ticket_id(name).map_err(|_| unknown())?;
+    /// There is such a ticket, and the token may speak of it; to others it is as if there were none.
+    async fn must_be_known(&self, ticket: &str) -> Result<(), Problem> {
+        let id = operations::ticket_id(ticket)
+            .map_err(|failure| Problem::from(Failure::missing(failure)))?;
         if self.speaker.ticket.as_ref().is_some_and(|only| *only != id) {
-            return Err(unknown());
+            return Err(Failure::from(engine::desk::Error::NoSuchTicket(id)).into());
         }
-        let found = self.office.desk.store.ticket(&id).await;
-        found
-            .map_err(|error| Problem::from(crate::failure::Failure::from(error)))?
-            .ok_or_else(unknown)
+        self.office.ticket(ticket).await?;
+        Ok(())
     }
+}
+
+async fn asked<Q: Question>(call: Call) -> Result<Answer, Problem> {
+    let question: Q = call.question()?;
+    for ticket in question.tickets() {
+        call.must_be_known(ticket).await?;
+    }
+    let answer = question.answer(&call.office).await.map_err(|failure| {
+        let problem = Problem::from(failure);
+        match Q::METHOD {
+            Method::Get => problem.of_question(),
+            Method::Post | Method::Delete => problem,
+        }
+    })?;
+    let version = Q::version(&answer);
+    let answer = if Q::MAKES {
+        Answer::made(answer)?
+    } else {
+        Answer::ok(answer)?
+    };
+    Ok(Answer { version, ..answer })
 }
 
 /// Everything that can be called.
@@ -217,6 +250,7 @@ async fn answer(
     must_be_known(&route, &query)?;
     let mut office = house.office.speaking_as(speaker.actor.clone());
     office.call.expects = expected(&headers)?;
+    office.call.only.clone_from(&speaker.ticket);
     let once = once(&route, &speaker, &path, &headers, &body);
     if let Some(once) = &once
         && let Some(first) = assignments::recall(&office, &once.key, &once.payload_hash).await?
@@ -286,19 +320,7 @@ fn once(
     })
 }
 
-/// How a ticket stands after a change: the answer to every change of one.
-pub fn standing(ticket: &Ticket) -> Value {
-    json!({
-        "id": ticket.id,
-        "stage": ticket.stage,
-        "version": ticket.version,
-        "title": ticket.spec.title,
-    })
-}
-
-pub fn changed(ticket: &Ticket) -> Result<Answer, Problem> {
-    Ok(Answer {
-        version: Some(ticket.version),
-        ..Answer::ok(standing(ticket))?
-    })
+/// The answer that is kept of a change.
+fn standing(ticket: &Ticket) -> Value {
+    json!(Standing::of(ticket))
 }

@@ -3,7 +3,8 @@
 use axum::Json;
 use serde_json::{Map, Value, json};
 
-use super::api::{Method, Route, Who, routes};
+use super::api::{Route, Who, routes};
+use crate::operations::questions::{Method, in_path};
 
 pub async fn show() -> Json<Value> {
     Json(document())
@@ -63,7 +64,8 @@ fn operation(route: &Route) -> Value {
         "responses": responses(route),
     });
     if let (Some(schema), Some(fields)) = (route.takes, operation.as_object_mut()) {
-        let content = json!({"application/json": {"schema": schema()}});
+        let schema = without_path(route, schema().to_value());
+        let content = json!({"application/json": {"schema": schema}});
         fields.insert(
             "requestBody".to_owned(),
             json!({"required": true, "content": content}),
@@ -72,9 +74,17 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-fn in_path(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+/// What the path says is not said in the body.
+fn without_path(route: &Route, mut schema: Value) -> Value {
+    for name in in_path(route.path) {
+        if let Some(fields) = schema["properties"].as_object_mut() {
+            fields.remove(name);
+        }
+        if let Some(names) = schema["required"].as_array_mut() {
+            names.retain(|one| one != name);
+        }
+    }
+    schema
 }
 
 fn operation_id(route: &Route) -> String {
@@ -108,13 +118,14 @@ fn responses(route: &Route) -> Value {
 fn problem() -> Value {
     json!({
         "type": "object",
-        "required": ["type", "title", "status", "detail", "hints"],
+        "required": ["type", "title", "status", "detail", "hints", "exit"],
         "properties": {
             "type": {"type": "string"},
             "title": {"type": "string"},
             "status": {"type": "integer"},
             "detail": {"type": "string"},
             "hints": {"type": "array", "items": {"type": "string"}},
+            "exit": {"type": "integer", "description": "the exit code of the command line"},
         },
     })
 }

@@ -14,6 +14,8 @@ pub struct Problem {
     status: StatusCode,
     detail: String,
     hints: Vec<String>,
+    /// How the program would have ended, had it been asked itself.
+    exit: Option<u8>,
     retry_after_secs: Option<u32>,
 }
 
@@ -23,6 +25,7 @@ impl Problem {
             status,
             detail: detail.to_string(),
             hints: Vec::new(),
+            exit: None,
             retry_after_secs: None,
         }
     }
@@ -39,6 +42,15 @@ impl Problem {
         self
     }
 
+    /// What a body lacks is not understood; where there is none, the question is not.
+    #[must_use]
+    pub fn of_question(mut self) -> Self {
+        if self.status == StatusCode::UNPROCESSABLE_ENTITY {
+            self.status = StatusCode::BAD_REQUEST;
+        }
+        self
+    }
+
     pub fn not_found(detail: impl Display) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
@@ -47,6 +59,7 @@ impl Problem {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let status = match failure.exit {
+            _ if failure.missing => StatusCode::NOT_FOUND,
             Exit::Usage => StatusCode::UNPROCESSABLE_ENTITY,
             Exit::Store => StatusCode::SERVICE_UNAVAILABLE,
             Exit::Error | Exit::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -62,6 +75,7 @@ impl From<Failure> for Problem {
             status,
             detail: failure.message,
             hints: failure.hints,
+            exit: Some(failure.exit.code()),
             retry_after_secs: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -85,6 +99,7 @@ impl IntoResponse for Problem {
             "status": self.status.as_u16(),
             "detail": self.detail,
             "hints": self.hints,
+            "exit": self.exit.unwrap_or(Exit::Error.code()),
         });
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();

@@ -1,10 +1,13 @@
 //! Stories told to a running server: by agents over MCP, by programs over REST, and by strangers.
 
+mod afar;
 mod agents;
+mod bridge;
 mod door;
 mod notify;
 mod rest;
 mod spool;
+mod tls;
 
 use std::fs;
 use std::path::PathBuf;

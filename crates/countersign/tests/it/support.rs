@@ -234,7 +234,22 @@ impl World {
     /// Starts Countersign with its words going into a pipe.
     pub fn start_into(&self, words: &[&str], pipe: std::io::PipeWriter) -> Running {
         let program = env!("CARGO_BIN_EXE_countersign");
-        self.spawn_into(program.as_ref(), self.words(words), Some(pipe.into()))
+        let ends = (Stdio::null(), Some(pipe.into()));
+        self.spawn_between(program.as_ref(), self.words(words), ends)
+    }
+
+    /// Starts Countersign for somebody who speaks with it, with more in its environment.
+    pub fn start_between(
+        &self,
+        variables: &[String],
+        words: &[&str],
+        (from, to): (std::io::PipeReader, std::io::PipeWriter),
+    ) -> Running {
+        let mut all = variables.to_vec();
+        all.push(env!("CARGO_BIN_EXE_countersign").to_owned());
+        all.extend(self.words(words));
+        let ends = (from.into(), Some(to.into()));
+        self.spawn_between("env".as_ref(), all, ends)
     }
 
     fn spawn(
@@ -242,18 +257,18 @@ impl World {
         program: &OsStr,
         words: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Running {
-        self.spawn_into(program, words, None)
+        self.spawn_between(program, words, (Stdio::null(), None))
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "a test starts the program from outside, as a person does"
     )]
-    fn spawn_into(
+    fn spawn_between(
         &self,
         program: &OsStr,
         words: impl IntoIterator<Item = impl AsRef<OsStr>>,
-        pipe: Option<Stdio>,
+        (from, to): (Stdio, Option<Stdio>),
     ) -> Running {
         use std::os::unix::process::CommandExt;
         let said = Said::new(&self.root());
@@ -269,8 +284,8 @@ impl World {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .envs(self.variables.iter().cloned())
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(pipe.unwrap_or_else(|| out.into()))
+            .stdin(from)
+            .stdout(to.unwrap_or_else(|| out.into()))
             .stderr(File::create(&said.err).unwrap())
             .spawn()
             .unwrap();

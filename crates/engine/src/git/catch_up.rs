@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::stale::is_open;
 use super::{Error, Oid, Place, Repository};
 
 /// A path's content in the two commits; None where it has none.
@@ -117,13 +118,4 @@ fn touches(versions: &Versions, path: &str) -> bool {
     let path = Path::new(path);
     let mut known = versions.keys().map(Path::new);
     known.any(|one| one.starts_with(path) || path.starts_with(one))
-}
-
-/// Whether any process that we may look at has the file open.
-fn is_open(path: &Path) -> bool {
-    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
-    let handles = entries("/proc".into()).flat_map(|process| entries(process.path().join("fd")));
-    handles
-        .into_iter()
-        .any(|handle| fs::read_link(handle.path()).is_ok_and(|to| to == path))
 }

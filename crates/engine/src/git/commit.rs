@@ -102,6 +102,7 @@ impl Repository {
         let commit = self
             .commit_tree(&tree, &[&head.commit], &identity, message)
             .await?;
+        self.unlock_own_ref(name)?;
         self.git()
             .args(["update-ref", "--no-deref", name, commit.as_str()])
             .done()
@@ -112,6 +113,7 @@ impl Repository {
     /// Points a ref of ours at a commit. `old` is what it must be now (None: it
     /// must not be there); false if it is something else. Already there is fine.
     pub async fn keep_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
+        self.unlock_own_ref(name)?;
         let was = old.map_or_else(|| new.zero(), Oid::to_string);
         let args = ["update-ref", "--no-deref", name, new.as_str(), &was];
         if self.git().args(args).answers(&[1, 128]).said().await?.code == 0 {
@@ -147,7 +149,7 @@ impl Repository {
         let _ = fs::remove_file(place.git_dir.join("countersign-index.lock"));
         let theirs = place.git_dir.join("index");
         if self.hides_nothing(place).await?
-            && fs::copy(theirs, &index).is_ok()
+            && copy_index(&theirs, &index).is_ok()
             && let Ok(snapshot) = self.snapshot_from(place, index.clone()).await
         {
             return Ok(snapshot);
@@ -268,4 +270,15 @@ fn is_there(root: &Path, path: &Path) -> bool {
     let full = root.join(path);
     let kind = fs::symlink_metadata(&full).map(|meta| meta.file_type());
     !through_link && kind.is_ok_and(|kind| !kind.is_dir() || full.join(".git").exists())
+}
+
+/// With its time: git reads again whatever was written in the instant of the index itself, and a
+/// younger copy would have it believe the old sizes and times.
+pub(super) fn copy_index(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::copy(from, to)?;
+    let written = fs::metadata(from)?.modified()?;
+    fs::File::options()
+        .write(true)
+        .open(to)?
+        .set_modified(written)
 }

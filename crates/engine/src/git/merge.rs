@@ -118,6 +118,7 @@ impl Repository {
                 });
             }
         }
+        self.unlock_shared_branch(branch).await?;
         self.note_landing(branch, old, new)?;
         let name = format!("refs/heads/{branch}");
         let args = [

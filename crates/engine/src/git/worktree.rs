@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
+use super::stale::remove_file;
 use super::state::sync;
 use super::{Error, Oid, Place, Repository};
 
@@ -62,6 +63,7 @@ impl Repository {
         path: &Path,
     ) -> Result<Worktree, Error> {
         let _lock = self.lock().await?;
+        self.unlock_own_ref(&format!("refs/heads/{branch}"))?;
         let path = settle(path)?;
         let git_dir = self.registered(&path);
         let made = match (note_of(&path).exists(), git_dir, path.is_dir()) {
@@ -207,8 +209,6 @@ impl Repository {
             return Ok(false);
         }
         let name = format!("refs/heads/{branch}");
-        // The branch is ours and we hold the repository: this lock is a killed git's.
-        remove_file(&self.common.join(format!("{name}.lock")))?;
         let args = [
             "update-ref",
             "-m",
@@ -321,13 +321,6 @@ fn note_of(path: &Path) -> PathBuf {
 fn is_someones(path: &Path) -> bool {
     let holds_something = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
     holds_something && !path.join(".git").is_file()
-}
-
-fn remove_file(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(path)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// Removes whatever is there, directories that deny it included; nothing is fine.

@@ -81,6 +81,7 @@ async fn lint(
         command: command.to_owned(),
         time_limit: super::secs(held.shop.project.policy.limits.review_secs),
         parallel: false,
+        coverage_min: None,
     };
     let ran = run_one(held, &check, &site, "1").await?;
     let usage = Usage {

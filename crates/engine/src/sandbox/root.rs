@@ -107,19 +107,37 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
     let shown = parts.clone();
-    parts.retain(|part| !part.what.is_mask() || is_shown(&shown, &part.at));
+    parts.retain(|part| match &part.what {
+        What::MaskedDir | What::MaskedFile => is_shown(&shown, &part.at),
+        What::Seen { from } => !is_seen_anyway(&shown, &part.at, from),
+        What::Own { .. } | What::Layered { .. } | What::Memory { .. } | What::Link { .. } => true,
+    });
     parts
+}
+
+/// Whether the part around already shows the same thing in the same way: one mount fewer to make
+/// and to take down, for every start of an agent.
+fn is_seen_anyway(parts: &[Part], at: &Path, from: &Path) -> bool {
+    innermost_around(parts, at).is_some_and(|part| match &part.what {
+        What::Seen { from: around } => at
+            .strip_prefix(&part.at)
+            .is_ok_and(|below| around.join(below) == from),
+        _ => false,
+    })
+}
+
+fn innermost_around<'a>(parts: &'a [Part], at: &Path) -> Option<&'a Part> {
+    let around = parts
+        .iter()
+        .filter(|part| part.at != at && at.starts_with(&part.at));
+    around.max_by_key(|part| part.at.components().count())
 }
 
 /// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
 /// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
 /// lies around the run's own directories.
 fn is_shown(parts: &[Part], at: &Path) -> bool {
-    let around = parts
-        .iter()
-        .filter(|part| part.at != at && at.starts_with(&part.at));
-    let innermost = around.max_by_key(|part| part.at.components().count());
-    innermost.is_some_and(|part| match part.what {
+    innermost_around(parts, at).is_some_and(|part| match part.what {
         What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
         What::Memory { .. } => parts
             .iter()

@@ -57,3 +57,34 @@ fn a_run_without_a_proof_was_not_confined() {
         Err(Error::NotConfined { .. })
     ));
 }
+
+#[test]
+fn what_the_part_around_shows_is_not_mounted_again() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let outer = dir.path().canonicalize().unwrap().join("tools");
+    let (own, inner) = (outer.join("own"), outer.join("own/inner"));
+    fs::create_dir_all(&inner).unwrap();
+    let places = |confinement: &Confinement| -> Vec<PathBuf> {
+        let parts = root::parts(confinement).into_iter();
+        let places = parts.map(|part| part.at);
+        places.filter(|at| at.starts_with(&outer)).collect()
+    };
+    let seen = Confinement {
+        read: vec![outer.clone(), own.clone(), inner.clone()],
+        ..confinement()
+    };
+    assert_eq!(places(&seen), std::slice::from_ref(&outer));
+    let written_between = Confinement {
+        write: vec![own.clone()],
+        ..seen.clone()
+    };
+    assert_eq!(
+        places(&written_between),
+        [outer.clone(), own.clone(), inner.clone()]
+    );
+    let hidden_between = Confinement {
+        masked: vec![own.clone()],
+        ..seen
+    };
+    assert_eq!(places(&hidden_between), [outer.clone(), own, inner]);
+}

@@ -2,14 +2,14 @@
 //! nothing; the text of the diff is only lines.
 
 use engine::git::FileChange;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// More than this is not looked at by anybody.
 const ROWS_MAX: usize = 50_000;
 /// A longer line is cut.
 const LINE_CHARS_MAX: usize = 2_000;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub path: String,
     pub old_path: Option<String>,
@@ -21,14 +21,14 @@ pub struct File {
     pub hunks: Vec<Hunk>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hunk {
     /// What git says the lines belong to.
     pub heading: String,
     pub rows: Vec<Row>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     pub kind: Kind,
     pub old: Option<u32>,
@@ -36,7 +36,7 @@ pub struct Row {
     pub text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Kept,

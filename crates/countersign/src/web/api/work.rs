@@ -1,61 +1,50 @@
 //! What is going on: counts, jobs, epics, what was learned; and tasks for agents (001).
 
+use schemars::schema_for;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::{Answer, Call, Method, Route, Who};
-use crate::operations::{epics, insights, queue, tasks, tickets};
+use super::{Answer, Call, Route, Who};
+use crate::operations::questions::Method;
+use crate::operations::questions::work::{
+    Epic, Epics, Jobs, Learned, Log, SignEpic, Spending, Status,
+};
+use crate::operations::tasks;
 use crate::web::problem::Problem;
 
+const JOBS: &[(&str, &str)] = &[
+    ("queue", "only of this queue"),
+    ("state", "waiting, ready, leased, done, dropped or dead"),
+    ("after", "the next of the page before"),
+    ("limit", "at most so many, up to 1000"),
+];
+const LOG: &[(&str, &str)] = &[
+    ("ticket", "only this ticket's"),
+    (
+        "after",
+        "what came after this place (12.345); else the newest",
+    ),
+    ("limit", "at most so many, up to 10000"),
+    ("wait_secs", "with after: wait so long for news, up to 50"),
+];
+
 pub const ROUTES: &[Route] = &[
-    Route {
-        method: Method::Get,
-        path: "/api/v1/status",
-        does: "How many tickets stand where.",
-        who: Who::People,
-        query: &[],
-        takes: None,
-        perform: |call| Box::pin(status(call)),
-    },
-    Route {
-        method: Method::Get,
-        path: "/api/v1/jobs",
-        does: "Lists jobs, newest first.",
-        who: Who::People,
-        query: &[
-            ("queue", "only of this queue"),
-            ("state", "waiting, ready, leased, done, dropped or dead"),
-            ("after", "the next of the page before"),
-            ("limit", "at most so many, up to 1000"),
-        ],
-        takes: None,
-        perform: |call| Box::pin(jobs(call)),
-    },
-    Route {
-        method: Method::Get,
-        path: "/api/v1/epics",
-        does: "Lists epics.",
-        who: Who::People,
-        query: &[],
-        takes: None,
-        perform: |call| Box::pin(all_epics(call)),
-    },
-    Route {
-        method: Method::Get,
-        path: "/api/v1/insights",
-        does: "What all tickets together teach.",
-        who: Who::People,
-        query: &[],
-        takes: None,
-        perform: |call| Box::pin(learned(call)),
-    },
+    Route::of::<Status>(Who::People, "How many tickets stand where."),
+    Route::of::<Spending>(Who::People, "What the newest tickets have cost."),
+    Route::of::<Jobs>(Who::People, "Lists jobs, newest first.").query(JOBS),
+    Route::of::<Log>(Who::People, "What has happened, told in sentences.").query(LOG),
+    Route::of::<Epics>(Who::People, "Lists epics."),
+    Route::of::<Epic>(Who::People, "Shows one epic and how it stands."),
+    Route::of::<SignEpic>(Who::People, "Signs an epic whose tickets have all landed.")
+        .takes(|| schema_for!(SignEpic)),
+    Route::of::<Learned>(Who::People, "What all tickets together teach."),
     Route {
         method: Method::Post,
         path: "/api/v1/tasks",
         does: "Queues a task for an agent.",
         who: Who::People,
         query: &[],
-        takes: Some(|| schemars::schema_for!(tasks::Wanted)),
+        takes: Some(|| schema_for!(tasks::Wanted)),
         perform: |call| Box::pin(task(call)),
     },
     Route {
@@ -64,7 +53,7 @@ pub const ROUTES: &[Route] = &[
         does: "Queues the review of a pull request, for CI jobs.",
         who: Who::People,
         query: &[],
-        takes: Some(|| schemars::schema_for!(PullRequest)),
+        takes: Some(|| schema_for!(PullRequest)),
         perform: |call| Box::pin(pull_request(call)),
     },
 ];
@@ -95,30 +84,6 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         Number::Number(number) => Ok(number),
         Number::Text(text) => text.trim().parse().map_err(|_| bad()),
     }
-}
-
-async fn status(call: Call) -> Result<Answer, Problem> {
-    let tally = tickets::tally(&call.office).await?;
-    let counts: Map<String, Value> = tally
-        .into_iter()
-        .map(|(stage, count)| (stage.word().to_owned(), count.into()))
-        .collect();
-    Answer::ok(json!({"tally": counts, "pauses": tickets::pauses(&call.office).await?}))
-}
-
-async fn jobs(call: Call) -> Result<Answer, Problem> {
-    let (queue, state) = (call.asked("queue"), call.asked("state"));
-    let ticket = call.speaker.ticket.clone();
-    let page = call.page()?;
-    Answer::ok(queue::jobs(&call.office, queue, state, ticket, &page).await?)
-}
-
-async fn all_epics(call: Call) -> Result<Answer, Problem> {
-    Answer::ok(json!({"items": epics::list(&call.office).await?}))
-}
-
-async fn learned(call: Call) -> Result<Answer, Problem> {
-    Answer::ok(insights::gather(&call.office).await?)
 }
 
 async fn task(call: Call) -> Result<Answer, Problem> {

@@ -48,8 +48,9 @@ fn the_help_names_every_verb_and_every_exit_code() {
               man          Manual pages
               agent        The agents that are here, and ready files for theirs
               serve        Serve agents over MCP, and people and programs over REST
+              worker       Take up jobs from the queues, on any machine that reaches the database
               mcp          Speak MCP on the standard input and output, for the agent whose token is in
-                           `COUNTERSIGN_TOKEN`
+                           `COUNTERSIGN_TOKEN`: a bridge to the server that runs, or alone where none does
               token        Who may speak: tokens for agents, people and programs
               doctor       Is everything in order here?
               help         Print this message or the help of the given subcommand(s)
@@ -66,6 +67,9 @@ fn the_help_names_every_verb_and_every_exit_code() {
                   --database <URL|FILE>
                       A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
                       directory
+
+                  --server <URL>
+                      A server (https://name:port) to ask instead of this machine's own store; `none` for that
 
                   --json
                       Answer in JSON
@@ -128,11 +132,14 @@ fn the_help_of_run_shows_how() {
                   --check <[NAME=]COMMAND>
                       A command that must succeed on the commit; may be given several times
 
-                  --json
-                      Answer in JSON
+                  --server <URL>
+                      A server (https://name:port) to ask instead of this machine's own store; `none` for that
 
                   --base <BRANCH>
                       The branch to build on and to land on
+
+                  --json
+                      Answer in JSON
 
                   --land <LAND>
                       What becomes of the approved commit

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{Instants, Marker, PATIENCE, blows};
+use super::{Instants, Marker, PATIENCE, blows, postgres};
 use crate::support::crew::{always, approves, crew, runs, verifies};
 use crate::support::processes::{marked, signal, signal_group};
 use crate::support::{Running, World, reached, say};
 
 const TICKETS: [&str; 4] = ["low", "high", "left", "right"];
-const EPIC: &str = "id: Q
+/// `SEED` makes the names this epic's own: one server keeps many of them.
+const EPIC: &str = "id: Q-SEED
 gate: none
 tickets:
-  - {id: low, title: low}
-  - {id: high, title: high, depends_on: [low]}
-  - {id: left, title: left}
-  - {id: right, title: right}
+  - {id: low-SEED, title: low}
+  - {id: high-SEED, title: high, depends_on: [low-SEED]}
+  - {id: left-SEED, title: left}
+  - {id: right-SEED, title: right}
 ";
 const SETTINGS: &str = "[checks]
 test = \"test ! -e shared || test -s shared\"
@@ -30,68 +31,90 @@ backoff_secs = 0
 ";
 /// `left` and `right` write the same file; who comes back gives way.
 const BUILD: &str = r#"echo "$COUNTERSIGN_TICKET" > "$COUNTERSIGN_TICKET.txt"
-case $COUNTERSIGN_TICKET in left|right)
+case $COUNTERSIGN_TICKET in left-*|right-*)
   git show main:shared > shared 2>/dev/null || echo "$COUNTERSIGN_TICKET" > shared;;
 esac"#;
 
-fn world() -> World {
-    let world = World::with_settings(SETTINGS);
-    world.put("epic.yaml", EPIC);
-    world.crew(&crew(
-        &always(json!([runs(BUILD), {"result": {"summary": "Done."}}])),
-        &always(approves()),
-        &always(verifies(&[])),
-    ));
-    world
+struct Epic {
+    world: World,
+    seed: String,
 }
 
-fn start(world: &World) -> Running {
-    let at = |name: &str| world.root().join(name).display().to_string();
-    let agent = format!("scripted:{}", at("crew.json"));
-    let (file, jobs) = (at("epic.yaml"), "4");
-    world.start(&[
-        "run",
-        &file,
-        "--builder",
-        &agent,
-        "--reviewer",
-        &agent,
-        "--jobs",
-        jobs,
-    ])
-}
-
-#[track_caller]
-fn must_have_ended_well(world: &World) {
-    for id in TICKETS {
-        let story = || world.call(&["log", id]).out;
-        assert_eq!(world.stage(id), "done", "{}", story());
-        assert_eq!(world.count(id, "landed"), 1, "{}", story());
+impl Epic {
+    fn new(database: Option<&String>, seed: u64) -> Self {
+        let mut world = World::with_settings(SETTINGS);
+        world.database = database.cloned();
+        let seed = format!("{seed:x}");
+        world.put("epic.yaml", EPIC.replace("SEED", &seed));
+        world.crew(&crew(
+            &always(json!([runs(BUILD), {"result": {"summary": "Done."}}])),
+            &always(approves()),
+            &always(verifies(&[])),
+        ));
+        Self { world, seed }
     }
-    let merges = world.git(&["rev-list", "--merges", "--first-parent", "--count", "main"]);
-    assert_eq!(merges, "4", "each landed once");
-    assert_eq!(world.git(&["status", "--porcelain"]), "");
-    assert_eq!(marked(&world.root()), Vec::<String>::new());
-    world.must_be_sound();
+
+    fn start(&self) -> Running {
+        let at = |name: &str| self.world.root().join(name).display().to_string();
+        let agent = format!("scripted:{}", at("crew.json"));
+        let (file, jobs) = (at("epic.yaml"), "4");
+        self.world.start(&[
+            "run",
+            &file,
+            "--builder",
+            &agent,
+            "--reviewer",
+            &agent,
+            "--jobs",
+            jobs,
+        ])
+    }
+
+    #[track_caller]
+    fn must_have_ended_well(&self) {
+        let world = &self.world;
+        for name in TICKETS {
+            let id = format!("{name}-{}", self.seed);
+            let story = || world.call(&["log", &id]).out;
+            assert_eq!(world.stage(&id), "done", "{}", story());
+            assert_eq!(world.count(&id, "landed"), 1, "{}", story());
+        }
+        let merges = world.git(&["rev-list", "--merges", "--first-parent", "--count", "main"]);
+        assert_eq!(merges, "4", "each landed once");
+        assert_eq!(world.git(&["status", "--porcelain"]), "");
+        assert_eq!(marked(&world.root()), Vec::<String>::new());
+        world.must_be_sound();
+    }
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the time that another process really takes"
 )]
-fn duration() -> Duration {
-    let (world, began) = (world(), Instant::now());
-    start(&world).wait(PATIENCE).ends_with(0);
+fn duration(database: Option<&String>) -> Duration {
+    let epic = Epic::new(database, Instants::seed() ^ u64::MAX);
+    let began = Instant::now();
+    epic.start().wait(PATIENCE).ends_with(0);
     let took = began.elapsed();
-    must_have_ended_well(&world);
+    epic.must_have_ended_well();
     took
 }
 
 #[test]
 fn an_epic_in_the_queue_killed_at_any_instant_lands_each_ticket_once() {
+    campaign(blows("COUNTERSIGN_KILLS", 4), None);
+}
+
+#[test]
+fn an_epic_in_the_queue_killed_at_any_instant_lands_each_ticket_once_on_postgresql() {
+    if let Some(server) = postgres() {
+        campaign(blows("COUNTERSIGN_KILLS", 1), Some(&server));
+    }
+}
+
+fn campaign(count: u32, database: Option<&String>) {
     const BLOWS_MAX: u64 = 3;
-    let count = blows("COUNTERSIGN_KILLS", 4);
-    let (seed, whole) = (Instants::seed(), duration());
+    let (seed, whole) = (Instants::seed(), duration(database));
     say(&format!(
         "queue: {count} instants, seed {seed} (COUNTERSIGN_SEED), undisturbed {} ms",
         whole.as_millis()
@@ -107,10 +130,10 @@ fn an_epic_in_the_queue_killed_at_any_instant_lands_each_ticket_once() {
             what,
             seed: marked_seed,
         };
-        let world = world();
+        let epic = Epic::new(database, marked_seed);
         for _ in 0..=instants.number() % BLOWS_MAX {
             let at = instants.next();
-            let mut running = start(&world);
+            let mut running = epic.start();
             if reached(at, || running.has_ended()) {
                 break;
             }
@@ -123,8 +146,8 @@ fn an_epic_in_the_queue_killed_at_any_instant_lands_each_ticket_once() {
                 struck += 1;
             }
         }
-        start(&world).wait(PATIENCE).ends_with(0);
-        must_have_ended_well(&world);
+        epic.start().wait(PATIENCE).ends_with(0);
+        epic.must_have_ended_well();
         marker.fine();
         trials += 1;
     }

@@ -271,6 +271,22 @@ fn a_check_that_hangs_is_ended_and_told() {
 }
 
 #[test]
+fn a_change_that_lowers_the_coverage_goes_back_with_the_figure() {
+    let world = World::with_settings(
+        "[checks]\ncover = { run = \"test -e greet.sh && echo 'TOTAL 10 3 70%' || echo 'TOTAL 10 1 90%'\", coverage_min = 80 }\n[policy.limits]\nred_checks_max = 0\n",
+    );
+    greet(&world, &smooth())
+        .ends_with(4)
+        .says("checks: cover red");
+    let shown = world.json(&["escalation", "show", "greet"]).to_string();
+    assert!(
+        shown.contains("70.00 % is less than the 80.00 % asked for"),
+        "{shown}"
+    );
+    assert_eq!(merges(&world), 0);
+}
+
+#[test]
 fn a_check_that_floods_is_kept_within_bounds() {
     let world = World::with_settings(
         "[checks]\nloud = \"head -c 30000000 /dev/zero | tr '\\\\0' x\"\n[policy.limits]\noutput_bytes_max = 100000\n",

@@ -12,6 +12,7 @@ use super::{Running, World, until};
 pub struct Server<'a> {
     world: &'a World,
     running: Running,
+    pub url: String,
     /// `127.0.0.1:PORT`.
     pub address: String,
     /// The person's own, of an administrator.
@@ -59,7 +60,8 @@ impl<'a> Server<'a> {
         Self {
             world,
             running,
-            address: text("url").replace("http://", ""),
+            url: text("url"),
+            address: text("url").split("://").nth(1).unwrap().to_owned(),
             token: text("token"),
         }
     }

@@ -294,3 +294,18 @@ async fn a_new_file_where_a_killed_landing_wants_a_directory_is_kept() {
     let kept = fs::read_to_string(ground.repo().join("d")).unwrap();
     assert_eq!(kept, "mine\n");
 }
+
+#[tokio::test]
+async fn a_landing_waits_out_a_lock_and_takes_away_one_that_stays() {
+    for left in ["refs/heads/main.lock", "HEAD.lock"] {
+        let ground = Ground::new().await;
+        let head = ground.change("t1", "x", "x\n").await;
+        let old = ground.main().await;
+        let new = ground.clean(&head, How::Merge).await;
+        let lock = ground.repo().join(".git").join(left);
+        write(&lock, "left by a killed git");
+        let landed = ground.repository.land("main", &new, &old).await.unwrap();
+        assert!(matches!(landed, Landed::Done { .. }), "{left}: {landed:?}");
+        assert!(!lock.exists());
+    }
+}

@@ -291,3 +291,33 @@ async fn a_directory_that_became_a_link_is_committed_as_one() {
     ]);
     assert_eq!(files, ".gitignore\nREADME\nsource/lib.rs\nsrc");
 }
+
+#[tokio::test]
+async fn a_lock_that_a_killed_git_left_at_a_ref_of_ours_is_in_nobodys_way() {
+    let ground = Ground::new().await;
+    let tree = ground.worktree("t1").await;
+    let git_dir = ground.repo().join(".git");
+    write(&git_dir.join("refs/heads/countersign/t1.lock"), "");
+    let again = ground.worktree("t1").await;
+    assert_eq!(again.path, tree.path);
+    git(&again.path, &["commit", "--allow-empty", "-qm", "on it"]);
+    let name = "refs/countersign/t1/round-1";
+    fs::create_dir_all(git_dir.join("refs/countersign/t1")).unwrap();
+    write(&git_dir.join(format!("{name}.lock")), "");
+    let head = ground.main().await;
+    assert!(ground.repository.keep_ref(name, &head, None).await.unwrap());
+}
+
+/// Git takes the times of an index to tell what it must read again.
+#[test]
+fn a_copied_index_is_as_old_as_the_first() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (from, to) = (dir.path().join("index"), dir.path().join("copy"));
+    write(&from, "DIRC");
+    let old =
+        std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_123);
+    let opened = fs::File::options().write(true).open(&from).unwrap();
+    opened.set_modified(old).unwrap();
+    crate::git::commit::copy_index(&from, &to).unwrap();
+    assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), old);
+}

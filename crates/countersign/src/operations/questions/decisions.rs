@@ -1,0 +1,203 @@
+//! What a person decides of a ticket, and the tickets that wait for it.
+
+use flow::event::Besides;
+use flow::usage::Caps;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::Paged;
+
+use super::tickets::may_see;
+use super::{Method, Question, Standing, page};
+use crate::failure::Failure;
+use crate::operations::Office;
+use crate::operations::escalations::{self, Waiting};
+use crate::operations::tickets::{self, BudgetScope};
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    pub ticket: String,
+    /// It is recorded with your name.
+    pub why: String,
+}
+
+impl Question for Cancel {
+    type Answer = Standing;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/cancel";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &Standing) -> Option<u64> {
+        Some(answer.version)
+    }
+
+    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+        let ticket = tickets::cancel(office, &self.ticket, &self.why).await?;
+        Ok(Standing::of(&ticket))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Waive {
+    pub ticket: String,
+    pub finding: String,
+    /// It is recorded with your name.
+    pub why: String,
+}
+
+impl Question for Waive {
+    type Answer = Standing;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/findings/{finding}/waive";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &Standing) -> Option<u64> {
+        Some(answer.version)
+    }
+
+    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+        let ticket = tickets::waive(office, &self.ticket, &self.finding, &self.why).await?;
+        Ok(Standing::of(&ticket))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    pub ticket: String,
+    pub scope: BudgetScope,
+    #[serde(default)]
+    pub usd_micros: Option<u64>,
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    #[serde(default)]
+    pub wall_secs: Option<u64>,
+    /// It is recorded with your name.
+    pub why: String,
+}
+
+impl Question for Budget {
+    type Answer = Standing;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/budget";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &Standing) -> Option<u64> {
+        Some(answer.version)
+    }
+
+    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+        let caps = Caps {
+            usd_micros: self.usd_micros,
+            tokens: self.tokens,
+            wall_secs: self.wall_secs,
+        };
+        let ticket = tickets::raise(office, &self.ticket, self.scope, caps, &self.why).await?;
+        Ok(Standing::of(&ticket))
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Escalations {
+    pub after: Option<i64>,
+    pub limit: Option<u32>,
+}
+
+impl Question for Escalations {
+    type Answer = Paged<Waiting>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/escalations";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let mut found = escalations::list(office, &page(self.after, self.limit)).await?;
+        found.items.retain(|one| may_see(office, &one.id));
+        Ok(found)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Escalation {
+    pub ticket: String,
+}
+
+impl Question for Escalation {
+    type Answer = Waiting;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/escalations/{ticket}";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    async fn answer(self, office: &Office) -> Result<Waiting, Failure> {
+        escalations::waiting(office, &office.ticket(&self.ticket).await?).await
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    pub ticket: String,
+    /// accept, continue, take-over, reset, reassign or reject.
+    pub choice: String,
+    #[serde(default)]
+    pub why: String,
+    /// With accept: although checks are not green.
+    #[serde(default)]
+    pub over_red_checks: bool,
+    /// With reassign.
+    #[serde(default)]
+    pub builder: Option<String>,
+    /// With reassign.
+    #[serde(default)]
+    pub reviewer: Option<String>,
+}
+
+/// How it stands, and in whose name it was settled.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Settled {
+    #[serde(flatten)]
+    pub standing: Standing,
+    #[serde(default)]
+    pub by: String,
+}
+
+impl Question for Settle {
+    type Answer = Settled;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/escalations/{ticket}";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &Settled) -> Option<u64> {
+        Some(answer.standing.version)
+    }
+
+    async fn answer(self, office: &Office) -> Result<Settled, Failure> {
+        let besides = Besides {
+            over_red_checks: self.over_red_checks,
+            builder: self.builder,
+            reviewer: self.reviewer,
+        };
+        let choice = escalations::choice(&self.choice.replace('_', "-"), besides)?;
+        let ticket = escalations::resolve(office, &self.ticket, choice, &self.why).await?;
+        Ok(Settled {
+            standing: Standing::of(&ticket),
+            by: office.person().agent,
+        })
+    }
+}

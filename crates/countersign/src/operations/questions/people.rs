@@ -1,0 +1,192 @@
+//! Who may speak, and who is given nothing for now.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{Agent, Pause, Scope, Token};
+
+use super::{Items, Method, Question};
+use crate::failure::Failure;
+use crate::operations::identity::{self, Minted, Wanted};
+use crate::operations::{Office, pauses, ticket_id, tickets};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tokens {}
+
+impl Question for Tokens {
+    type Answer = Items<Token>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/tokens";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let items = identity::list(office).await?;
+        Ok(Items { items })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    pub agent: String,
+    /// builder, reviewer, verifier, human, service or admin.
+    pub role: String,
+    #[serde(default)]
+    pub principal: Option<String>,
+    #[serde(default)]
+    pub family: Option<String>,
+    #[serde(default)]
+    pub ticket: Option<String>,
+    #[serde(default)]
+    pub ttl_secs: Option<u64>,
+}
+
+impl Question for CreateToken {
+    type Answer = Minted;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tokens";
+    const MAKES: bool = true;
+
+    async fn answer(self, office: &Office) -> Result<Minted, Failure> {
+        let wanted = Wanted {
+            agent: self.agent,
+            principal: self.principal,
+            role: identity::role(&self.role)?,
+            family: self.family,
+            ticket: self.ticket.as_deref().map(ticket_id).transpose()?,
+            ttl_ms: self.ttl_secs.map(|secs| secs.saturating_mul(1000)),
+        };
+        identity::create(office, wanted).await
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeToken {
+    pub token: String,
+}
+
+impl Question for RevokeToken {
+    type Answer = Token;
+    const METHOD: Method = Method::Delete;
+    const PATH: &'static str = "/api/v1/tokens/{token}";
+
+    async fn answer(self, office: &Office) -> Result<Token, Failure> {
+        identity::revoke(office, &self.token).await
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotateToken {
+    pub token: String,
+}
+
+impl Question for RotateToken {
+    type Answer = Minted;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tokens/{token}/rotate";
+    const MAKES: bool = true;
+
+    async fn answer(self, office: &Office) -> Result<Minted, Failure> {
+        identity::rotate(office, &self.token).await
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {}
+
+impl Question for Agents {
+    type Answer = Items<Agent>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/agents";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let items = pauses::seen(office).await?;
+        Ok(Items { items })
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pauses {}
+
+impl Question for Pauses {
+    type Answer = Items<Pause>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/pauses";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let items = tickets::pauses(office).await?;
+        Ok(Items { items })
+    }
+}
+
+/// What can be paused.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeWord {
+    Agent,
+    Queue,
+    Provider,
+}
+
+impl ScopeWord {
+    fn of(self, name: String) -> Scope {
+        match self {
+            Self::Agent => Scope::Agent(name),
+            Self::Queue => Scope::Queue(name),
+            Self::Provider => Scope::Provider(name),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MakePause {
+    scope: ScopeWord,
+    name: String,
+    #[serde(default)]
+    why: String,
+    /// Without end, where it is not given.
+    #[serde(default)]
+    for_secs: Option<u64>,
+}
+
+impl Question for MakePause {
+    type Answer = Pause;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/pauses";
+    const MAKES: bool = true;
+
+    async fn answer(self, office: &Office) -> Result<Pause, Failure> {
+        let scope = self.scope.of(findings::one_line(&self.name));
+        pauses::pause(office, scope, &self.why, self.for_secs).await
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndPause {
+    scope: ScopeWord,
+    name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Resumed {
+    resumed: Scope,
+}
+
+impl Question for EndPause {
+    type Answer = Resumed;
+    const METHOD: Method = Method::Delete;
+    const PATH: &'static str = "/api/v1/pauses/{scope}/{name}";
+
+    async fn answer(self, office: &Office) -> Result<Resumed, Failure> {
+        let scope = self.scope.of(self.name);
+        if !pauses::resume(office, &scope).await? {
+            return Err(Failure::missing("there is no such pause"));
+        }
+        Ok(Resumed { resumed: scope })
+    }
+}

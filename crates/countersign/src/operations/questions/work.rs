@@ -1,0 +1,195 @@
+//! What is going on, what happened, what was learned.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flow::Stage;
+use flow::insight::{Costs, Insights};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{Cursor, Job, Paged, Pause};
+
+use super::{Items, Method, Question, cursor, page};
+use crate::failure::Failure;
+use crate::operations::epics::Looked;
+use crate::operations::history::{self, Line};
+use crate::operations::{Office, epics, insights, overview, queue, ticket_id, tickets};
+
+/// More lines of the log are not told at once.
+const LINES_MAX: u32 = 10_000;
+const LINES_DEFAULT: u32 = 500;
+/// Longer waits are cut by what stands between.
+const WAIT_SECS_MAX: u64 = 50;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Status {}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Standings {
+    pub tally: BTreeMap<Stage, u64>,
+    pub pauses: Vec<Pause>,
+}
+
+impl Question for Status {
+    type Answer = Standings;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/status";
+
+    async fn answer(self, office: &Office) -> Result<Standings, Failure> {
+        Ok(Standings {
+            tally: tickets::tally(office).await?.into_iter().collect(),
+            pauses: tickets::pauses(office).await?,
+        })
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spending {}
+
+impl Question for Spending {
+    type Answer = Costs;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/costs";
+
+    async fn answer(self, office: &Office) -> Result<Costs, Failure> {
+        insights::costs(office).await
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Jobs {
+    pub queue: Option<String>,
+    pub state: Option<String>,
+    pub after: Option<i64>,
+    pub limit: Option<u32>,
+}
+
+impl Question for Jobs {
+    type Answer = Paged<Job>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/jobs";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let (queue, state) = (self.queue.as_deref(), self.state.as_deref());
+        let only = office.call.only.clone();
+        queue::jobs(office, queue, state, only, &page(self.after, self.limit)).await
+    }
+}
+
+/// The newest of the log, or with `after` the first after that place.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub ticket: Option<String>,
+    /// `12.345`
+    pub after: Option<String>,
+    pub limit: Option<u32>,
+    /// With `after`: wait so long for something to happen, where nothing has.
+    pub wait_secs: Option<u64>,
+}
+
+/// Lines of the log.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Lines {
+    pub items: Vec<Line>,
+    /// Where to go on: the `after` of the next question.
+    pub end: Cursor,
+}
+
+impl Question for Log {
+    type Answer = Lines;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/log";
+
+    fn tickets(&self) -> Vec<&str> {
+        self.ticket.as_deref().into_iter().collect()
+    }
+
+    async fn answer(self, office: &Office) -> Result<Lines, Failure> {
+        let ticket = self.ticket.as_deref().map(ticket_id).transpose()?;
+        let ticket = ticket.or_else(|| office.call.only.clone());
+        if let Some(id) = &ticket {
+            office.desk.ticket(id).await?;
+        }
+        let most = self.limit.unwrap_or(LINES_DEFAULT).clamp(1, LINES_MAX);
+        let Some(after) = self.after.as_deref() else {
+            let newest = overview::newest(office).await?;
+            let items = history::latest(office, ticket.as_ref(), most).await?;
+            let end = items.last().map_or(newest, |line| line.cursor);
+            return Ok(Lines { items, end });
+        };
+        let after = cursor(after).map_err(Failure::usage)?;
+        let wait = Duration::from_secs(self.wait_secs.unwrap_or(0).min(WAIT_SECS_MAX));
+        let told = history::read_on(office, ticket.as_ref(), after, most, wait).await?;
+        Ok(Lines {
+            items: told.lines,
+            end: told.end.unwrap_or(after),
+        })
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Epics {}
+
+impl Question for Epics {
+    type Answer = Items<Looked>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/epics";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let items = epics::list(office).await?;
+        Ok(Items { items })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epic {
+    pub epic: String,
+}
+
+impl Question for Epic {
+    type Answer = Looked;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/epics/{epic}";
+
+    async fn answer(self, office: &Office) -> Result<Looked, Failure> {
+        epics::look(office, &self.epic).await
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignEpic {
+    pub epic: String,
+    /// It is recorded with your name.
+    pub why: String,
+}
+
+impl Question for SignEpic {
+    type Answer = Looked;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/epics/{epic}/accept";
+
+    async fn answer(self, office: &Office) -> Result<Looked, Failure> {
+        epics::sign(office, &self.epic, &self.why).await
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Learned {}
+
+impl Question for Learned {
+    type Answer = Insights;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/insights";
+
+    async fn answer(self, office: &Office) -> Result<Insights, Failure> {
+        insights::gather(office).await
+    }
+}
