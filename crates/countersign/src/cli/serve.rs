@@ -9,12 +9,13 @@ use engine::process::Stop;
 use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use super::Desktop;
 use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::{Counter, bridge};
-use crate::notify;
+use crate::notify::{self, Carriers};
 use crate::operations::history::Follower;
 use crate::operations::service::{self, Posted};
 use crate::operations::{Office, config, identity, overview};
@@ -22,7 +23,7 @@ use crate::remote::Server;
 use crate::settings::Surroundings;
 use crate::settings::notify::{Notify, Target};
 use crate::settings::server::{Found, Place};
-use crate::spool;
+use crate::spool::{self, Spool};
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
@@ -83,22 +84,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
-    let own = config::own(&desktop.surroundings)?;
-    let targets = own.notify.iter().map(Notify::target);
-    let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
-    let spool = args
-        .spool
-        .clone()
-        .or(own.spool.directory.map(PathBuf::from));
-    let logs = own.spool.logs.map(PathBuf::from);
-    let at = |path: PathBuf| desktop.directory.join(path);
-    let (files, logs) = (spool.map(at), logs.map(at));
-    let spool = files
-        .as_ref()
-        .map(|path| spool::open(&office, path, logs.as_deref()))
-        .transpose()?;
     let (stopper, stop) = Stop::pair();
-    let carriers = notify::start(&office, targets, &stop).await?;
+    let outlets = Outlets::open(&args, &office, desktop, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     let mut posted = service::post(&office, address, fingerprint).await?;
     let watch = tokio::spawn({
@@ -110,16 +97,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         async move { service::keep_house(&office, stop).await }
     });
     let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
-    let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
+    let outlets = outlets.start(&stop);
     let house = House::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
     let url = service::url(address, tls.is_some());
     desktop.out.line(format!(
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
-    if let Some(place) = &files {
-        desktop.out.line(format!("task files: {}", place.display()));
-    }
     desktop.out.answer(&serde_json::json!({ "url": url }));
     told.stop_fresh(tls.as_deref(), &mut posted, desktop).await;
     desktop
@@ -130,10 +114,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = watch.await;
     let _ = keeper.await;
     let _ = log.await;
-    carriers.finish().await;
-    if let Some(spool) = spool {
-        let _ = spool.await;
-    }
+    outlets.finish().await;
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }
@@ -150,6 +131,48 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
     if let Err(failure) = renewed {
         let why = "the certificate is not renewed, the old one goes on";
         desktop.out.remark(format!("{why}: {failure}"));
+    }
+}
+
+/// The ways in and out beside the listener, opened before anybody is told of us.
+struct Outlets {
+    spool: Option<Spool>,
+    carriers: Carriers,
+    running: JoinSet<()>,
+}
+
+impl Outlets {
+    async fn open(
+        args: &Args,
+        office: &Office,
+        desktop: &Desktop,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
+        let own = config::own(&desktop.surroundings)?;
+        let targets = own.notify.iter().map(Notify::target);
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let at = |path: PathBuf| desktop.directory.join(path);
+        let logs = own.spool.logs.map(PathBuf::from).map(at);
+        let named = own.spool.directory.map(PathBuf::from);
+        let files = args.spool.clone().or(named).map(at);
+        let spool = files.map(|path| spool::open(office, &path, logs.as_deref()));
+        Ok(Self {
+            spool: spool.transpose()?,
+            carriers: notify::start(office, targets, stop).await?,
+            running: JoinSet::new(),
+        })
+    }
+
+    fn start(mut self, stop: &Stop) -> Self {
+        if let Some(spool) = self.spool.take() {
+            self.running.spawn(spool::run(spool, stop.clone()));
+        }
+        self
+    }
+
+    async fn finish(mut self) {
+        while self.running.join_next().await.is_some() {}
+        self.carriers.finish().await;
     }
 }
 

@@ -2,21 +2,16 @@
 //! server that says nothing is waited for no longer than it was said.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Collected, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::courier::Outcome;
 use crate::failure::Failure;
+use crate::remote::{Pool, innermost, pool};
+use crate::settings::server::Trust;
 
 /// What is read of an answer.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
@@ -25,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 pub struct Client {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pool: Pool,
     url: String,
     within: Duration,
 }
@@ -49,18 +44,8 @@ impl Client {
                 "notify {name:?}: its address is no http:// or https:// address"
             )));
         }
-        let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(within));
-        http.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls()?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
+        // Whom this machine trusts.
+        let pool = pool(&Trust::Authorities(None), within, IDLE)?;
         Ok(Self {
             pool,
             url: url.to_owned(),
@@ -97,17 +82,6 @@ impl Client {
     }
 }
 
-/// What a machine trusts, with the cryptography that the rest of the program has.
-fn tls() -> Result<ClientConfig, Failure> {
-    let mut roots = RootCertStore::empty();
-    // A machine that trusts nobody can still be told over http on its own network.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(Failure::error)?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
 async fn judged(response: Response<Incoming>) -> Outcome {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
@@ -130,13 +104,4 @@ async fn judged(response: Response<Incoming>) -> Outcome {
     } else {
         Outcome::Again(said)
     }
-}
-
-/// What it all came from: the outer errors only say that there was one.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }

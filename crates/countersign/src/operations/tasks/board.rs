@@ -167,7 +167,9 @@ pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
         }
     }
     for agent in office.desk.store.agents().await? {
-        names.extend(queues_of(&agent.name));
+        if works(&agent.role) {
+            names.extend(queues_of(&agent.name));
+        }
     }
     names.retain(|name| queue_name(name).is_ok());
     Ok(names)
