@@ -12,10 +12,14 @@ pub async fn show() -> Json<Value> {
 
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
+    let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
     for route in routes() {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(methods) = entry.as_object_mut() {
-            methods.insert(word(route.method).to_owned(), operation(&route));
+            methods.insert(
+                word(route.method).to_owned(),
+                operation(&route, &mut schemas),
+            );
         }
     }
     json!({
@@ -28,7 +32,7 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": problem()},
+            "schemas": schemas,
         },
         "security": [{"token": []}],
     })
@@ -42,7 +46,7 @@ fn word(method: Method) -> &'static str {
     }
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     let mut parameters: Vec<Value> = in_path(route.path)
         .map(|name| {
             json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
@@ -64,7 +68,7 @@ fn operation(route: &Route) -> Value {
         "responses": responses(route),
     });
     if let (Some(schema), Some(fields)) = (route.takes, operation.as_object_mut()) {
-        let schema = without_path(route, schema().to_value());
+        let schema = shared(without_path(route, schema().to_value()), schemas);
         let content = json!({"application/json": {"schema": schema}});
         fields.insert(
             "requestBody".to_owned(),
@@ -72,6 +76,32 @@ fn operation(route: &Route) -> Value {
         );
     }
     operation
+}
+
+/// Parts with a name are the whole document's: there is only one place that references begin at.
+fn shared(mut schema: Value, schemas: &mut Map<String, Value>) -> Value {
+    if let Some(Value::Object(parts)) = schema.as_object_mut().and_then(|all| all.remove("$defs")) {
+        for (name, part) in parts {
+            schemas.insert(name, pointed(part));
+        }
+    }
+    pointed(schema)
+}
+
+fn pointed(schema: Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| match value {
+                Value::String(to) if name == "$ref" => {
+                    (name, to.replace("#/$defs/", "#/components/schemas/").into())
+                }
+                other => (name, pointed(other)),
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => items.into_iter().map(pointed).collect(),
+        other => other,
+    }
 }
 
 /// What the path says is not said in the body.

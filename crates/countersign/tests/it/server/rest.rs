@@ -20,6 +20,11 @@ fn everything_in_the_document_can_be_called_and_nothing_breaks() {
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().unwrap();
     assert!(paths.len() > 15);
+    let text = document.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1) {
+        let (pointer, _) = reference.split_once('"').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{pointer}");
+    }
     for (path, methods) in paths {
         let place = path
             .replace("{ticket}", "greet")
