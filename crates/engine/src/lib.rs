@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod agent;
+pub mod carrier;
 pub mod check;
 pub mod clock;
 pub mod desk;

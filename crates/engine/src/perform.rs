@@ -35,9 +35,9 @@ use crate::post::Share;
 use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Member, Project, Workshop};
 
-/// How often, and how far apart, a report is tried while the store is away: for five minutes.
-const TRIES_MAX: u32 = 300;
-const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+/// How often, and how far apart, the store is tried while it is away: for five minutes.
+const TRIES_MAX: u32 = 600;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 const LAST_WORD: Duration = Duration::from_secs(10);
 /// How often it is seen whether the job is still ours to do.
 const LOOK: Duration = Duration::from_secs(1);
@@ -75,10 +75,20 @@ impl Held<'_> {
         };
         let lease = secs(self.shop.project.policy.limits.lease_secs);
         let store = &self.shop.desk.store;
-        match store.renew(job, self.lease.fence, lease).await {
-            Ok(_) => Ok(()),
-            Err(store::Error::StaleFence { .. }) => Err(interrupted()),
-            Err(error) => Err(Trouble::transient(error)),
+        let mut tries = 0;
+        loop {
+            match store.renew(job, self.lease.fence, lease).await {
+                Ok(_) => return Ok(()),
+                Err(store::Error::StaleFence { .. }) => return Err(interrupted()),
+                // Somebody was paid for what we have: a store that is away is waited for.
+                Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+                Err(error) => return Err(Trouble::transient(error)),
+            }
+            let mut stop = self.stop.clone();
+            tokio::select! {
+                () = tokio::time::sleep(BETWEEN_TRIES) => {}
+                () = stop.asked() => return Err(interrupted()),
+            }
         }
     }
 
@@ -262,7 +272,7 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         stop: own_stop,
     };
     let brought = tokio::select! {
-        brought = Box::pin(do_task(&held, task)) => brought,
+        brought = Box::pin(do_and_send(&held, task)) => brought,
         () = keep_alive(&shop, job, &stopper, stop.clone()) => unreachable_end(),
     };
     tokio::select! {
@@ -313,6 +323,17 @@ fn unreachable_end() -> Result<Brought, Trouble> {
     Err(Trouble::transient(
         "the worker's heartbeat ended before its work",
     ))
+}
+
+/// What others will need is with them before they hear of it.
+async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+    let brought = do_task(held, task).await?;
+    if let Some(carrier) = &held.shop.carrier {
+        carrier
+            .send(&held.shop.git, held.ticket, &brought.what)
+            .await?;
+    }
+    Ok(brought)
 }
 
 async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {

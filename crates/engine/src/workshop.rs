@@ -10,6 +10,7 @@ use flow::brief::House;
 use flow::{Actor, Policy, Role, Task, TicketId};
 
 use crate::agent::Adapter;
+use crate::carrier::Carrier;
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
@@ -27,6 +28,8 @@ pub struct Workshop {
     pub project: Project,
     /// From where it is manned.
     pub post: Post,
+    /// Between this repository and the one that all workers share, where there is one.
+    pub carrier: Option<Carrier>,
     /// `PATH` for agents and checks.
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.

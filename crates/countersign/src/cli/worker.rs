@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use engine::git::Remote;
 use engine::process::Stop;
 use engine::shift::Told;
 use tokio::sync::mpsc;
@@ -40,6 +41,20 @@ pub struct Args {
     /// How many jobs of one provider (claude, codex, …) run here at once; may be given several times.
     #[arg(long = "max-jobs-per-provider", value_name = "PROVIDER=N", value_parser = share)]
     shares: Vec<(String, usize)>,
+    /// Where this machine gets a repository from that is not here, and puts what came of it; else
+    /// where the project says. ADDRESS: https://…, ssh://…, user@host:path, or a directory.
+    #[arg(long = "remote", value_name = "REPOSITORY=ADDRESS", value_parser = remote)]
+    remotes: Vec<(String, Remote)>,
+    /// Land on the base branches of remotes too; else that is left to whoever has the repository.
+    #[arg(long)]
+    push_base: bool,
+}
+
+/// A repository as tickets name it, and where this machine gets it from.
+fn remote(text: &str) -> Result<(String, Remote), String> {
+    let wrong = || format!("{text:?} is no REPOSITORY=ADDRESS");
+    let (repository, address) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((repository.to_owned(), Remote::parse(address)?))
 }
 
 fn share(text: &str) -> Result<(String, usize), String> {
@@ -101,6 +116,10 @@ fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
         queues,
         labels: args.labels.into_iter().collect::<BTreeSet<String>>(),
         shares: args.shares,
+        reach: workers::Reach {
+            remotes: args.remotes.into_iter().collect(),
+            lands: args.push_base,
+        },
         asked: Asked {
             builder: args.builder,
             reviewers: args.reviewers,

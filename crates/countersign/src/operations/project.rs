@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::carrier::Carrier;
 use engine::check::Check;
-use engine::git::{Repository, Tool};
+use engine::git::{Remote, Repository, Tool};
 use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
@@ -59,7 +60,7 @@ pub async fn furnish(
     directory: &Path,
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
-    furnish_for(office, directory, asked, Post::for_everything()).await
+    furnish_for(office, directory, asked, (Post::for_everything(), None)).await
 }
 
 /// The same for a worker who does part of it.
@@ -67,7 +68,7 @@ pub async fn furnish_for(
     office: &Office,
     directory: &Path,
     asked: &Asked,
-    post: Post,
+    (post, carrier): (Post, Option<Carrier>),
 ) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, mut written, mut remarks) =
@@ -89,12 +90,34 @@ pub async fn furnish_for(
     );
     let crew = found.await?;
     let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
-    let shop = Workshop { post, ..shop };
+    let post = Post {
+        queues: queues(post.queues, carrier.as_ref(), shop.project.policy.land),
+        ..post
+    };
+    let shop = Workshop {
+        post,
+        carrier,
+        ..shop
+    };
     remarks.extend(without);
     Ok(Furnished {
         shop: Arc::new(shop),
         remarks,
     })
+}
+
+/// A copy of the repository lands nothing unless it is told to, and never has a turn in the queue of
+/// landings: whoever has the repository itself does.
+fn queues(
+    mut queues: Vec<&'static str>,
+    carrier: Option<&Carrier>,
+    land: Land,
+) -> Vec<&'static str> {
+    let elsewhere = |carrier: &Carrier| carrier.is_copy && (!carrier.lands || land == Land::Queue);
+    if carrier.is_some_and(elsewhere) {
+        queues.retain(|queue| *queue != "merge");
+    }
+    queues
 }
 
 /// The workshop of a project with this crew, and what the person should know about it.
@@ -124,6 +147,7 @@ pub async fn workshop(
         crew,
         project,
         post: Post::for_everything(),
+        carrier: None,
         path,
         ward,
     };
@@ -157,7 +181,20 @@ pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Pol
     let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
     spec.context.base_branch = Some(base);
+    spec.context.remote = remote(&git, &written).await?;
     Ok(written.policy)
+}
+
+/// Where workers on other machines get the repository from, as the project says.
+pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String>, Failure> {
+    let named = match written.worker.remote.as_deref() {
+        Some("origin") => git.origin().await.map_err(Failure::error)?,
+        named => named.map(str::to_owned),
+    };
+    if let Some(named) = &named {
+        Remote::parse(named).map_err(|why| Failure::usage(format!("[worker] remote: {why}")))?;
+    }
+    Ok(named)
 }
 
 /// Puts new tickets into the repository that they are written in; where there is none, into none.

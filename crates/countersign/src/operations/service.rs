@@ -190,13 +190,19 @@ pub async fn keep_house(office: &Office, stop: Stop) {
     workers::keep_house(office, AT_ONCE, told).await;
 }
 
-/// Looks after leases and news until it is told to stop. Any number of nodes may do it.
+/// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
+/// comes back after it was away, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
     let worker = engine::post::worker_name();
+    let mut was_away = false;
     loop {
-        // A store that is away now is back at another round.
-        let _ = engine::watchdog::take_back(&office.desk).await;
-        let _ = engine::news::bring(&office.desk, &worker).await;
+        let is_away = office.desk.store.now().await.is_err();
+        if !is_away && !was_away {
+            // A store that is away now is back at another round.
+            let _ = engine::watchdog::take_back(&office.desk).await;
+            let _ = engine::news::bring(&office.desk, &worker).await;
+        }
+        was_away = is_away;
         tokio::select! {
             () = tokio::time::sleep(ROUND) => {}
             () = stop.asked() => return,

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::project::Asked;
 use super::shops::Furnisher;
+pub use super::shops::Reach;
 use super::{Office, service};
 use crate::failure::Failure;
 
@@ -31,6 +32,7 @@ pub struct Wanted {
     pub labels: BTreeSet<String>,
     /// How many jobs of a provider run at once.
     pub shares: Vec<(String, usize)>,
+    pub reach: Reach,
     pub asked: Asked,
 }
 
@@ -75,7 +77,8 @@ pub async fn work(
             roles: Some(roles(&hand.queues)),
             ..wanted.asked.clone()
         };
-        let shops = Furnisher::new(office.clone(), asked, post).complaining_to(complaints.clone());
+        let shops = Furnisher::new(office.clone(), asked, post)
+            .reaching(wanted.reach.clone(), complaints.clone());
         let (office, told) = (office.clone(), told.clone());
         hands.spawn(async move {
             tokio::select! {

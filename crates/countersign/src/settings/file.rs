@@ -25,6 +25,7 @@ struct Written {
     agents: BTreeMap<String, Agent>,
     checks: BTreeMap<String, WrittenCheck>,
     setup: WrittenSetup,
+    worker: Worker,
     preset: Option<String>,
     notify: Vec<Notify>,
     spool: Spool,
@@ -100,6 +101,14 @@ struct WrittenSetup {
     caches: Vec<String>,
 }
 
+/// What workers on other machines need to know of the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Worker {
+    /// Where they get the repository from and put results: an address, or `origin`.
+    pub remote: Option<String>,
+}
+
 /// An agent as the project wants it: another name, model or place for one that is known, or a
 /// command of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +153,7 @@ pub struct Project {
     pub agents: BTreeMap<String, Agent>,
     pub checks: Vec<Check>,
     pub setup: Setup,
+    pub worker: Worker,
     /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
     pub notify: Vec<Notify>,
     pub spool: Spool,
@@ -229,6 +239,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
             command,
             caches: setup.caches,
         },
+        worker: written.worker,
         notify: written.notify,
         spool: written.spool,
         policy,

@@ -84,6 +84,14 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "Directories worth keeping: node_modules, target, ~/.cargo.",
     ),
     (
+        "config.worker",
+        "What workers on other machines need to know.",
+    ),
+    (
+        "config.worker.remote",
+        "Where they get the repository from and put results: https://…, ssh://…, user@host:path, or origin.",
+    ),
+    (
         "config.notify",
         "Who is told of what happens; only in your own file, not in a project's.",
     ),

@@ -101,6 +101,7 @@ impl Layered {
                 "run": project.setup.command.as_ref().map(|check| &check.command),
                 "caches": project.setup.caches,
             },
+            "worker": project.worker,
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),

@@ -214,6 +214,16 @@ impl World {
         )
     }
 
+    /// The same with no data directory but the one that the words name.
+    pub fn start_elsewhere(&self, words: &[&str]) -> Running {
+        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
+    }
+
+    /// Starts any program in the work tree.
+    pub fn start_program(&self, program: &str, words: &[&str]) -> Running {
+        self.spawn(program.as_ref(), words)
+    }
+
     /// With the data directory and the database of this world.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let data = self.data.to_str().unwrap().to_owned();
@@ -227,8 +237,7 @@ impl World {
 
     /// Runs Countersign with no data directory but the one that the words name.
     pub fn without_data(&self, words: &[&str]) -> Ran {
-        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
-            .wait(DEADLINE)
+        self.start_elsewhere(words).wait(DEADLINE)
     }
 
     /// Starts Countersign with its words going into a pipe.

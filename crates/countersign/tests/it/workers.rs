@@ -1,7 +1,11 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
+mod database;
+mod fleet;
 mod hands;
+mod outage;
 mod race;
+mod remotes;
 
 use serde_json::{Value, json};
 

@@ -323,6 +323,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             }],
             setup: Setup::default(),
         },
+        carrier: None,
         post: engine::post::Post::for_everything(),
         path,
         ward: None,
