@@ -18,6 +18,42 @@ pub struct Sentence {
     pub text: String,
 }
 
+/// The words of all sentences that there are.
+pub const ACTIVITIES: [&str; 32] = [
+    "agent_out",
+    "blocked",
+    "budget_raised",
+    "budget_reached",
+    "cancelled",
+    "checked",
+    "conflicted",
+    "created",
+    "dependencies_set",
+    "dependency_failed",
+    "dependency_met",
+    "dependency_repaired",
+    "disagreement",
+    "done",
+    "escalated_for_human_review",
+    "evolution",
+    "failed",
+    "help_requested",
+    "job_failed",
+    "landed",
+    "lease_lost",
+    "resubmitted",
+    "review_unusable",
+    "settled",
+    "started",
+    "submitted",
+    "submitted_review_result",
+    "taken_over",
+    "verdict",
+    "verified",
+    "waived",
+    "went_stale",
+];
+
 /// How the sentence feels to whoever waits for the ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -420,5 +456,25 @@ fn urgent(activity: &'static str, text: String) -> Sentence {
         activity,
         mood: Mood::Urgent,
         text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ACTIVITIES;
+
+    #[test]
+    fn every_sentence_has_a_word_of_the_list() {
+        let source = include_str!("narrate.rs");
+        let (code, _) = source.split_once("mod tests").unwrap();
+        for how in ["plain(", "good(", "bad(", "urgent("] {
+            for part in code.split(how).skip(1) {
+                let Some(rest) = part.trim_start().strip_prefix('"') else {
+                    continue;
+                };
+                let (word, _) = rest.split_once('"').unwrap();
+                assert!(ACTIVITIES.contains(&word), "{word}");
+            }
+        }
     }
 }

@@ -57,6 +57,9 @@ async fn try_targets(name: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
     let mut tried = Vec::new();
     for target in &targets {
+        for remark in target.remarks() {
+            desktop.out.line(format!("note: {remark}"));
+        }
         let one = notify::try_out(&office, target.target()?).await?;
         let mark = if one.fine { "ok " } else { "!! " };
         let line = format!("{mark} {:<10} {}", one.name, one.answer);

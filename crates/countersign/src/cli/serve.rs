@@ -149,6 +149,9 @@ impl Outlets {
         stop: &Stop,
     ) -> Result<Self, Failure> {
         let own = config::own(&desktop.surroundings)?;
+        for remark in own.notify.iter().flat_map(Notify::remarks) {
+            desktop.out.line(format!("note: {remark}"));
+        }
         let targets = own.notify.iter().map(Notify::target);
         let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
         let at = |path: PathBuf| desktop.directory.join(path);

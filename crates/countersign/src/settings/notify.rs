@@ -6,8 +6,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flow::narrate::ACTIVITIES;
 use serde::{Deserialize, Serialize};
 
+use super::trouble::closest;
 use super::{passed_on, read_bounded};
 use crate::failure::Failure;
 
@@ -18,6 +20,26 @@ const TIMEOUT_SECS_DEFAULT: u64 = 10;
 const TIMEOUT_SECS_MAX: u64 = 300;
 const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
+
+/// Events that are no activity by the same name, and what is noted beside tickets.
+const EVENTS: [&str; 16] = [
+    "checkpoint",
+    "combination_red",
+    "job_claimed",
+    "job_dead",
+    "job_done",
+    "job_enqueued",
+    "job_retried",
+    "notification_given_up",
+    "notification_target_back",
+    "refused",
+    "reviewed",
+    "spool_troubled",
+    "task_refused",
+    "task_taken_up",
+    "token_created",
+    "token_revoked",
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -146,6 +168,18 @@ impl Notify {
             ));
         }
         found
+    }
+
+    /// What it waits for and nobody knows: it would never hear of it.
+    pub fn remarks(&self) -> Vec<String> {
+        let known: Vec<&str> = ACTIVITIES.into_iter().chain(EVENTS).collect();
+        let strange = |name: &&String| !known.contains(&name.as_str());
+        let remark = |name: &String| {
+            let meant = closest(name, &known).map(|close| format!("; did you mean {close:?}?"));
+            let (target, meant) = (&self.name, meant.unwrap_or_default());
+            format!("notify {target:?} waits for {name:?}, which is no event that is known{meant}")
+        };
+        self.events.iter().filter(strange).map(remark).collect()
     }
 
     /// As it may be shown: of an address no more than the server.
@@ -291,5 +325,20 @@ mod tests {
             ..hook()
         };
         assert_eq!(chosen.target().unwrap().severity, Severity::Info);
+        assert_eq!(chosen.remarks(), [""; 0]);
+    }
+
+    #[test]
+    fn an_event_that_nobody_knows_is_remarked_on() {
+        let chosen = Notify {
+            events: vec!["escalated_for_human".to_owned()],
+            ..hook()
+        };
+        let meant = "did you mean \"escalated_for_human_review\"?";
+        assert!(
+            chosen.remarks()[0].contains(meant),
+            "{:?}",
+            chosen.remarks()
+        );
     }
 }
