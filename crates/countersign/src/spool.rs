@@ -117,6 +117,9 @@ pub async fn run(mut spool: Spool, mut stop: Stop) {
     for part in ["queues", "pause"] {
         spool.watch.add(&spool.root.join(part));
     }
+    if let Err(failure) = spool.sweep_locks().await {
+        spool.complain("locks", &failure.message).await;
+    }
     loop {
         let newest = overview::newest(&spool.office).await.unwrap_or_default();
         if let Err(failure) = spool.look().await {
@@ -145,7 +148,8 @@ impl Spool {
         let agents = board::queues(&self.office).await?;
         self.heed_pauses().await?;
         for queue in self.queues(&agents)? {
-            let known = agents.contains(&queue);
+            // One that has tasks was known when they came.
+            let known = agents.contains(&queue) || board::is_used(&self.office, &queue).await?;
             self.take_in(&queue, known).await?;
             if known {
                 self.show(&queue).await?;

@@ -124,7 +124,7 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         let holder = guest.holder();
         for job in page_of(desk, &query).await? {
             if job.holder.as_ref() == Some(&holder)
-                && let Some(errand) = errand(desk, job).await?
+                && let Some(errand) = errand(desk, job.into()).await?
             {
                 return Ok(Some(errand));
             }
@@ -163,7 +163,7 @@ async fn candidates(desk: &Desk, guest: &Guest, queue: &str) -> Result<Vec<Ticke
         if found.len() == TRIES_MAX {
             break;
         }
-        let Some(errand) = errand(desk, job).await? else {
+        let Some(errand) = errand(desk, job.into()).await? else {
             continue;
         };
         if may_start(desk, guest, &errand) {
@@ -210,7 +210,7 @@ async fn claim(
     let Some(leased) = desk.store.claim(&ask).await?.pop() else {
         return Ok(None);
     };
-    errand(desk, as_job(leased)).await
+    errand(desk, leased.into()).await
 }
 
 async fn page_of(desk: &Desk, query: &JobQuery) -> Result<Vec<Job>, Error> {
@@ -221,42 +221,58 @@ async fn page_of(desk: &Desk, query: &JobQuery) -> Result<Vec<Job>, Error> {
     Ok(desk.store.jobs(query, &page).await?.items)
 }
 
-async fn errand(desk: &Desk, job: Job) -> Result<Option<Errand>, Error> {
-    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, job.work) else {
+async fn errand(desk: &Desk, held: Held) -> Result<Option<Errand>, Error> {
+    let (Some(id), Some(serial), Work::Task(task)) = (held.ticket, held.serial, held.work) else {
         return Ok(None);
     };
-    let stored = desk.ticket(id).await?;
+    let stored = desk.ticket(&id).await?;
     let policy = desk.policy_of(&stored).await?;
     Ok(Some(Errand {
         stored,
         policy,
         task,
-        job: job.id,
+        job: held.job,
         lease: Lease {
             serial,
-            fence: job.fence,
+            fence: held.fence,
         },
-        until: job.lease_until.unwrap_or_default(),
+        until: held.until,
     }))
 }
 
-fn as_job(leased: Leased) -> Job {
-    Job {
-        id: leased.id,
-        queue: leased.queue,
-        state: JobState::Leased,
-        ticket: leased.ticket,
-        serial: leased.serial,
-        work: leased.work,
-        priority: 0,
-        created_at: Time::default(),
-        not_before: Time::default(),
-        attempts: leased.attempts,
-        fence: leased.fence,
-        holder: Some(leased.holder),
-        lease_until: Some(leased.until),
-        last_error: None,
-        result: None,
+/// What an errand is made of, whether it was found or has just been claimed.
+struct Held {
+    job: JobId,
+    ticket: Option<TicketId>,
+    serial: Option<u32>,
+    work: Work,
+    fence: u64,
+    until: Time,
+}
+
+impl From<Job> for Held {
+    fn from(job: Job) -> Self {
+        Self {
+            job: job.id,
+            ticket: job.ticket,
+            serial: job.serial,
+            work: job.work,
+            fence: job.fence,
+            until: job.lease_until.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<Leased> for Held {
+    fn from(leased: Leased) -> Self {
+        Self {
+            job: leased.id,
+            ticket: leased.ticket,
+            serial: leased.serial,
+            work: leased.work,
+            fence: leased.fence,
+            until: leased.until,
+        }
     }
 }
 

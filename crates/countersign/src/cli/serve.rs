@@ -9,12 +9,13 @@ use engine::process::Stop;
 use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use super::Desktop;
 use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::{Counter, bridge};
-use crate::notify;
+use crate::notify::{self, Carriers};
 use crate::operations::history::Follower;
 use crate::operations::service::{self, Posted};
 use crate::operations::{Office, config, identity, overview};
@@ -22,14 +23,15 @@ use crate::remote::Server;
 use crate::settings::Surroundings;
 use crate::settings::notify::{Notify, Target};
 use crate::settings::server::{Found, Place};
-use crate::spool;
+use crate::spool::{self, Spool};
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
 /// How often the certificate's files are looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// How much of the log is read at a time, and the net under its wake-ups.
-const LOG_CHUNK: u32 = 100;
+/// How much of the log is written at a time, how long it rests then, and the net under its wake-ups.
+const LOG_CHUNK: u32 = 500;
+const LOG_REST: Duration = Duration::from_millis(100);
 const LOG_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
@@ -82,21 +84,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
-    let own = config::own(&desktop.surroundings)?;
-    let targets = own.notify.iter().map(Notify::target);
-    let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
-    let spool = args
-        .spool
-        .clone()
-        .or(own.spool.directory.map(PathBuf::from));
-    let logs = own.spool.logs.map(PathBuf::from);
-    let at = |path: PathBuf| desktop.directory.join(path);
-    let spool = spool
-        .map(|path| spool::open(&office, &at(path), logs.map(at).as_deref()))
-        .transpose()?;
+    let (stopper, stop) = Stop::pair();
+    let outlets = Outlets::open(&args, &office, desktop, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     let mut posted = service::post(&office, address, fingerprint).await?;
-    let (stopper, stop) = Stop::pair();
     let watch = tokio::spawn({
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::look_after(&office, stop).await }
@@ -105,9 +96,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
-    let carriers = notify::start(&office, targets, &stop).await?;
     let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
-    let spool = spool.map(|spool| tokio::spawn(spool::run(spool, stop.clone())));
+    let outlets = outlets.start(&stop);
     let house = House::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
     let url = service::url(address, tls.is_some());
@@ -124,10 +114,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = watch.await;
     let _ = keeper.await;
     let _ = log.await;
-    carriers.finish().await;
-    if let Some(spool) = spool {
-        let _ = spool.await;
-    }
+    outlets.finish().await;
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }
@@ -147,6 +134,48 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
     }
 }
 
+/// The ways in and out beside the listener, opened before anybody is told of us.
+struct Outlets {
+    spool: Option<Spool>,
+    carriers: Carriers,
+    running: JoinSet<()>,
+}
+
+impl Outlets {
+    async fn open(
+        args: &Args,
+        office: &Office,
+        desktop: &Desktop,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
+        let own = config::own(&desktop.surroundings)?;
+        let targets = own.notify.iter().map(Notify::target);
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let at = |path: PathBuf| desktop.directory.join(path);
+        let logs = own.spool.logs.map(PathBuf::from).map(at);
+        let named = own.spool.directory.map(PathBuf::from);
+        let files = args.spool.clone().or(named).map(at);
+        let spool = files.map(|path| spool::open(office, &path, logs.as_deref()));
+        Ok(Self {
+            spool: spool.transpose()?,
+            carriers: notify::start(office, targets, stop).await?,
+            running: JoinSet::new(),
+        })
+    }
+
+    fn start(mut self, stop: &Stop) -> Self {
+        if let Some(spool) = self.spool.take() {
+            self.running.spawn(spool::run(spool, stop.clone()));
+        }
+        self
+    }
+
+    async fn finish(mut self) {
+        while self.running.join_next().await.is_some() {}
+        self.carriers.finish().await;
+    }
+}
+
 /// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
 async fn write_log(office: Office, out: Out, mut stop: Stop) {
     let mut follower = Follower::default();
@@ -159,10 +188,14 @@ async fn write_log(office: Office, out: Out, mut stop: Stop) {
             let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
             worth.for_each(|line| out.line(super::log::told(line, &out)));
             after = end;
-            continue;
         }
+        let quiet = async {
+            // It goes on beside the work, not before it.
+            tokio::time::sleep(LOG_REST).await;
+            overview::changed(&office, after, LOG_LOOK).await;
+        };
         tokio::select! {
-            () = overview::changed(&office, after, LOG_LOOK) => {}
+            () = quiet => {}
             () = stop.asked() => return,
         }
     }

@@ -16,10 +16,11 @@ use super::words::{
     Wait, Which, Work,
 };
 use super::{Counter, told};
+use crate::failure::Failure;
 use crate::operations::assignments::verdict::{self, Outcome, Word};
 use crate::operations::assignments::{self, Submitted, context};
 use crate::operations::identity::Speaker;
-use crate::operations::messages::{self, Completed, Kind};
+use crate::operations::messages::{self, Completed};
 use crate::operations::tasks;
 
 type Caller = Extension<Speaker>;
@@ -156,27 +157,19 @@ impl Counter {
         Parameters(put): Parameters<Submission>,
     ) -> Result<Json<Taken>, String> {
         let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
-        if let Some(answer) = self.answered(once.as_ref()).await? {
-            return Ok(Json(answer));
-        }
-        let said = Submitted {
-            branch_name: put.branch_name,
-            summary: put.summary,
-            claims: put.claims,
-            findings: put.findings,
+        let (office, call) = (&self.office, once.clone());
+        let report = async move {
+            let said = Submitted {
+                branch_name: put.branch_name,
+                summary: put.summary,
+                claims: put.claims,
+                findings: put.findings,
+            };
+            let said = messages::with_disputes(office, &who, said).await?;
+            let ticket = assignments::submit(office, &who, put.assignment_id, said, call).await?;
+            Ok(taken(&ticket))
         };
-        let office = &self.office;
-        let said = messages::with_disputes(office, &who, said)
-            .await
-            .map_err(told)?;
-        match assignments::submit(office, &who, put.assignment_id, said, once.clone()).await {
-            Ok(ticket) => Ok(Json(taken(&ticket))),
-            Err(failure) => self
-                .answered(once.as_ref())
-                .await?
-                .map(Json)
-                .ok_or(told(failure)),
-        }
+        self.reported(once.as_ref(), report).await
     }
 
     #[tool(
@@ -218,18 +211,9 @@ impl Counter {
             &judged,
             verdict::outcome_value,
         );
-        if let Some(answer) = self.answered(once.as_ref()).await? {
-            return Ok(Json(answer));
-        }
         let (number, word) = (judged.assignment_id, word(judged));
-        match verdict::pass(&self.office, &who, number, word, once.clone()).await {
-            Ok(outcome) => Ok(Json(outcome)),
-            Err(failure) => self
-                .answered(once.as_ref())
-                .await?
-                .map(Json)
-                .ok_or(told(failure)),
-        }
+        let report = verdict::pass(&self.office, &who, number, word, once.clone());
+        self.reported(once.as_ref(), report).await
     }
 
     #[tool(
@@ -273,13 +257,10 @@ impl Counter {
             .map_err(told)?;
         let message = match task {
             Some(id) => format!("task {id} is done"),
-            None => match messages::complete(office, &who, &ended.summary)
-                .await
-                .map_err(told)?
-            {
-                Completed::Submitted(ticket) => taken(&ticket).message,
-                Completed::Judged(outcome) => outcome.message,
-            },
+            None => {
+                let completed = messages::complete(office, &who, &ended.summary).await;
+                outcome(completed.map_err(told)?)
+            }
         };
         Ok(Json(Said { message }))
     }
@@ -353,22 +334,12 @@ impl Counter {
         Parameters(post): Parameters<Post>,
     ) -> Result<Json<Said>, String> {
         let Post { to, kind, content } = post;
-        if kind == Kind::NeedsReview && who.actor.role == Role::Builder {
-            let done = messages::complete(&self.office, &who, &content)
-                .await
-                .map_err(told)?;
-            if let Completed::Submitted(ticket) = done {
-                return Ok(Json(Said {
-                    message: taken(&ticket).message,
-                }));
-            }
-        }
-        messages::send(&self.office, &who, &to, kind, &content)
-            .await
-            .map_err(told)?;
-        Ok(Json(Said {
-            message: format!("sent to {to}"),
-        }))
+        let sent = messages::send(&self.office, &who, &to, kind, &content).await;
+        let message = match sent.map_err(told)? {
+            Some(completed) => outcome(completed),
+            None => format!("sent to {to}"),
+        };
+        Ok(Json(Said { message }))
     }
 
     #[tool(
@@ -414,6 +385,25 @@ impl Counter {
         Ok(Json(Alive { lease_until }))
     }
 
+    /// A report that counts once: the first answer to the same call where it came before, or where
+    /// it came in the same instant and won.
+    async fn reported<T: for<'a> Deserialize<'a>>(
+        &self,
+        once: Option<&Once>,
+        report: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Json<T>, String> {
+        if let Some(answer) = self.answered(once).await? {
+            return Ok(Json(answer));
+        }
+        match report.await {
+            Ok(answer) => Ok(Json(answer)),
+            Err(failure) => {
+                let first = self.answered(once).await?;
+                first.map(Json).ok_or_else(|| told(failure))
+            }
+        }
+    }
+
     /// The first answer to the same call, if it came before.
     async fn answered<T: for<'a> Deserialize<'a>>(
         &self,
@@ -444,6 +434,13 @@ fn once(
         payload_hash: engine::hash::short(&payload),
         answer,
     })
+}
+
+fn outcome(completed: Completed) -> String {
+    match completed {
+        Completed::Submitted(ticket) => taken(&ticket).message,
+        Completed::Judged(outcome) => outcome.message,
+    }
 }
 
 fn taken_value(ticket: &Ticket) -> Value {

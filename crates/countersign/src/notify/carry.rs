@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::operations::bulletin::{Bulletin, Issue};
 use crate::operations::{Cursor, Office};
 
-/// How long the place of one that was killed stays taken, beside what one try may take.
-const LEASE: Duration = Duration::from_secs(30);
-/// Within it we say that we are still at it.
-const RENEW: Duration = Duration::from_secs(10);
+/// How long the place of one that was killed stays taken.
+const LEASE: Duration = Duration::from_secs(10);
+/// So often we say that we are still at it.
+const RENEW: Duration = Duration::from_secs(3);
 
 /// How a stretch of work ended.
 enum Ended {
@@ -37,7 +37,6 @@ struct Carrier {
 
 pub async fn carry(office: Office, courier: Courier, start: Cursor, stop: Stop) {
     let name = carrier_of(&courier.target.name);
-    let lease = LEASE + courier.target.timeout;
     let mut carrier = Carrier {
         office: office.speaking_as(Actor::new(&name, Role::Service)),
         courier,
@@ -45,7 +44,7 @@ pub async fn carry(office: Office, courier: Courier, start: Cursor, stop: Stop) 
         lost: None,
     };
     loop {
-        let taken = Bulletin::take(&carrier.office, &name, start, lease).await;
+        let taken = Bulletin::take(&carrier.office, &name, start, LEASE).await;
         if let Ok(Some(bulletin)) = taken {
             let ended = carrier.follow(bulletin).await;
             if matches!(ended, Ok(Ended::Stopped)) {
@@ -124,15 +123,14 @@ impl Carrier {
         let mut tries = 0;
         loop {
             tries += 1;
-            let now = (self.office.desk.clock)();
-            let outcome = self.courier.deliver(message, now).await;
-            let (why, hopeless) = match outcome {
-                Outcome::Delivered(_) => {
+            let (why, hopeless) = match self.send(bulletin, message).await? {
+                None => return Ok(Some(Ended::Lost)),
+                Some(Outcome::Delivered(_)) => {
                     self.arrived().await?;
                     return Ok(None);
                 }
-                Outcome::Again(why) => (why, false),
-                Outcome::Never(why) => (why, true),
+                Some(Outcome::Again(why)) => (why, false),
+                Some(Outcome::Never(why)) => (why, true),
             };
             if hopeless || self.lost.is_some() || tries >= self.courier.target.tries_max {
                 self.give_up(message, tries, &why).await?;
@@ -141,6 +139,26 @@ impl Carrier {
             let pause = self.courier.pause(message, tries);
             if let Some(ended) = self.rest(bulletin, pause).await? {
                 return Ok(Some(ended));
+            }
+        }
+    }
+
+    /// One try, during which the place is kept; nothing where it was lost.
+    async fn send(
+        &self,
+        bulletin: &Bulletin,
+        message: &Message,
+    ) -> Result<Option<Outcome>, Failure> {
+        let now = (self.office.desk.clock)();
+        let sending = self.courier.deliver(message, now);
+        tokio::pin!(sending);
+        loop {
+            tokio::select! {
+                outcome = &mut sending => return Ok(Some(outcome)),
+                () = tokio::time::sleep(RENEW) => {}
+            }
+            if !bulletin.renew().await? {
+                return Ok(None);
             }
         }
     }

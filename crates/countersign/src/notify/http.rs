@@ -1,32 +1,35 @@
 //! One POST, and what became of it. Redirects are not followed, answers are read to a bound, and a
 //! server that says nothing is waited for no longer than it was said.
 
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::courier::Outcome;
 use crate::failure::Failure;
+use crate::remote::{Pool, innermost, pool};
+use crate::settings::server::Trust;
 
 /// What is read of an answer.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 /// A connection that nobody used for so long is made anew.
 const IDLE: Duration = Duration::from_secs(20);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pool: Pool,
     url: String,
     within: Duration,
+}
+
+/// Without the address, which may be a secret.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
 }
 
 impl Client {
@@ -41,18 +44,8 @@ impl Client {
                 "notify {name:?}: its address is no http:// or https:// address"
             )));
         }
-        let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(within));
-        http.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls()?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
+        // Whom this machine trusts.
+        let pool = pool(&Trust::Authorities(None), within, IDLE)?;
         Ok(Self {
             pool,
             url: url.to_owned(),
@@ -89,22 +82,11 @@ impl Client {
     }
 }
 
-/// What a machine trusts, with the cryptography that the rest of the program has.
-fn tls() -> Result<ClientConfig, Failure> {
-    let mut roots = RootCertStore::empty();
-    // A machine that trusts nobody can still be told over http on its own network.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(Failure::error)?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
 async fn judged(response: Response<Incoming>) -> Outcome {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     // A longer answer is no better one.
-    let body = body.collect().await.map(|all| all.to_bytes());
+    let body = body.collect().await.map(Collected::to_bytes);
     let body = findings::one_line(&String::from_utf8_lossy(&body.unwrap_or_default()));
     let said = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
     let said = said.trim_end().to_owned();
@@ -122,13 +104,4 @@ async fn judged(response: Response<Incoming>) -> Outcome {
     } else {
         Outcome::Again(said)
     }
-}
-
-/// What it all came from: the outer errors only say that there was one.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }

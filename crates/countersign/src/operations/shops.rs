@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::carrier::{Carrier, Way, follow};
-use engine::git::Remote;
+use engine::git::{Remote, Tool};
 use engine::post::Post;
 use engine::shift::Shops;
 use engine::workshop::Workshop;
@@ -23,6 +23,8 @@ use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
 const FRESH: Duration = Duration::from_secs(5);
+/// For so long a base branch that came through the database is the newest.
+const PACKED_FRESH: Duration = Duration::from_secs(60);
 /// More repositories than this are furnished again each time.
 const SHOPS_MAX: usize = 1000;
 
@@ -49,6 +51,7 @@ pub struct Furnisher {
     complaints: Option<Sender<String>>,
     shops: Mutex<BTreeMap<Key, (Instant, Arc<Workshop>)>>,
     told: Mutex<BTreeMap<Key, String>>,
+    followed: Mutex<BTreeMap<PathBuf, Instant>>,
 }
 
 impl Furnisher {
@@ -61,6 +64,7 @@ impl Furnisher {
             complaints: None,
             shops: Mutex::default(),
             told: Mutex::default(),
+            followed: Mutex::default(),
         }
     }
 
@@ -142,9 +146,20 @@ impl Furnisher {
                 .follow(remote, base, &copy)
                 .await
                 .map_err(Failure::error)?,
-            None => follow(&self.office.desk, &tool, (repository, base), &copy).await?,
+            None => self.follow(&tool, (repository, base), &copy).await?,
         }
         Ok((copy, Some(carrier(remote, true))))
+    }
+
+    /// Through the database: somebody packs the whole of it each time that we ask.
+    async fn follow(&self, tool: &Tool, of: (&str, &str), copy: &Path) -> Result<(), Failure> {
+        let mut followed = self.followed.lock().await;
+        let recent = |since: &Instant| since.elapsed() < PACKED_FRESH;
+        if !followed.get(copy).is_some_and(recent) {
+            follow(&self.office.desk, tool, of, copy).await?;
+            followed.insert(copy.to_owned(), Instant::now());
+        }
+        Ok(())
     }
 
     /// Once for each repository and reason.

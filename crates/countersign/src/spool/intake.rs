@@ -136,7 +136,7 @@ impl Spool {
         if let Some(card) = board::find(&self.office, &file.id).await? {
             return Ok(self.recognise(queue, name, print, &file, &card));
         }
-        if !file.is_pending {
+        if file.standing != Some(Standing::Pending) {
             return Ok(Found::Seen(Seen::Elsewhere(print)));
         }
         if !self.may_begin(&file).await? {
@@ -159,7 +159,7 @@ impl Spool {
         self.note("task_taken_up", body).await;
         self.log(queue, "INFO", queue, &format!("Polling queue: {queue}"));
         self.log(queue, "INFO", queue, &format!("Found task: {id}"));
-        let shown = Shown::new(queue, name, Some(Standing::Pending));
+        let shown = Shown::new(queue, name, file.standing, None);
         self.tasks.insert(file.id, shown);
         Ok(Found::Seen(Seen::Task(print)))
     }
@@ -183,9 +183,9 @@ impl Spool {
         {
             return Found::Bad(format!("another file in the queue is task {}", file.id));
         }
-        let standing = file.is_pending.then_some(Standing::Pending);
-        let fresh = Shown::new(queue, name, standing);
-        self.tasks.entry(file.id.clone()).or_insert(fresh).file = name.to_owned();
+        let fresh = Shown::new(queue, name, file.standing, file.agent.clone());
+        let shown = self.tasks.entry(file.id.clone()).or_insert(fresh);
+        name.clone_into(&mut shown.file);
         Found::Seen(Seen::Task(print))
     }
 

@@ -6,11 +6,11 @@ use std::ffi::{OsStr, OsString};
 
 use flow::Time;
 
-use super::Spool;
 use super::intake::Seen;
 use super::logs;
 use super::place::Place;
 use super::task::{self, Times};
+use super::{Spool, trouble};
 use crate::failure::Failure;
 use crate::operations::tasks::board::{self, Card, Standing};
 
@@ -26,12 +26,17 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn new(queue: &str, file: &OsStr, standing: Option<Standing>) -> Self {
+    pub fn new(
+        queue: &str,
+        file: &OsStr,
+        standing: Option<Standing>,
+        agent: Option<String>,
+    ) -> Self {
         Self {
             queue: queue.to_owned(),
             file: file.to_owned(),
             standing,
-            agent: None,
+            agent,
             started: None,
         }
     }
@@ -46,7 +51,8 @@ impl Shown {
     }
 
     fn says(&self, card: &Card) -> bool {
-        self.standing == Some(card.standing) && self.agent == card.agent
+        let same_hands = card.standing != Standing::InProgress || self.agent == card.agent;
+        self.standing == Some(card.standing) && same_hands
     }
 }
 
@@ -63,6 +69,21 @@ impl Spool {
             if let Err(error) = self.show_one(&place, &card) {
                 self.complain(&format!("task {}", card.id), &error.to_string())
                     .await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away the locks that one of us left who was killed.
+    pub(super) async fn sweep_locks(&self) -> Result<(), Failure> {
+        for name in self.parts.locks.names().map_err(trouble)? {
+            let id = name.to_str().and_then(|name| name.strip_suffix(".lock"));
+            let Some(id) = id.filter(|id| task::names_a_file(id)) else {
+                continue;
+            };
+            let card = board::find(&self.office, id).await?;
+            if card.is_some_and(|card| card.standing != Standing::InProgress) {
+                self.parts.locks.remove(&name).map_err(trouble)?;
             }
         }
         Ok(())
@@ -87,7 +108,7 @@ impl Spool {
     fn show_one(&mut self, place: &Place, card: &Card) -> std::io::Result<()> {
         let own = format!("{}.json", card.id);
         let shown = self.tasks.get(&card.id).cloned();
-        let mut shown = shown.unwrap_or_else(|| Shown::new(&card.queue, own.as_ref(), None));
+        let mut shown = shown.unwrap_or_else(|| Shown::new(&card.queue, own.as_ref(), None, None));
         let lies_there = place.has(&shown.file);
         if shown.says(card) && lies_there {
             return Ok(());

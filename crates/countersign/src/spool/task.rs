@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::operations::tasks::board::Card;
+use crate::operations::tasks::board::{Card, Standing};
 
 /// A larger file is no task.
 pub const BYTES_MAX: usize = 256 * 1024;
@@ -26,8 +26,9 @@ pub struct TaskFile {
     pub id: String,
     pub priority: i32,
     pub depends_on: Vec<String>,
-    /// Nobody has begun it, as the file says.
-    pub is_pending: bool,
+    /// Where it stands, as the file says, and in whose hands; nothing where the word is not known.
+    pub standing: Option<Standing>,
+    pub agent: Option<String>,
     /// As it was written, whatever has become of it since.
     pub body: Value,
 }
@@ -72,7 +73,11 @@ fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, Flaw> {
         id: id.to_owned(),
         priority: priority(&fields)?,
         depends_on: depends_on(&fields)?,
-        is_pending: text(&fields, "status")?.is_none_or(|status| status == "pending"),
+        standing: Standing::read(text(&fields, "status")?.unwrap_or("pending")),
+        agent: fields
+            .get("started_by")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         body: Value::Object(as_written(fields)),
     })
 }
@@ -127,8 +132,14 @@ fn is_of(agent: &str, queue: &str) -> bool {
     rest == Some("") || replica
 }
 
-/// The task without what has become of it: the same file before and after we wrote into it.
+/// The task without what has become of it: the same file before and after we wrote into it. What
+/// people read has no control characters.
 fn as_written(mut fields: Map<String, Value>) -> Map<String, Value> {
+    for name in ["title", "description"] {
+        if let Some(Value::String(text)) = fields.get_mut(name) {
+            *text = findings::clean(text);
+        }
+    }
     for name in OURS {
         fields.shift_remove(name);
     }
@@ -182,7 +193,6 @@ pub fn lock(card: &Card) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::tasks::board::Standing;
 
     fn flaw(text: &str) -> String {
         match read("qa", text.as_bytes()).unwrap_err() {
@@ -229,7 +239,7 @@ mod tests {
             completed_at: Some("now".to_owned()),
         };
         let after = read("qa", &written(&card, &times)).unwrap();
-        assert!(!after.is_pending);
+        assert_eq!(after.standing, Some(Standing::Completed));
         assert_eq!(after.body, first.body);
         assert!(is_same(&after.body, &first.body));
         let value: Value = serde_json::from_slice(&written(&card, &times)).unwrap();

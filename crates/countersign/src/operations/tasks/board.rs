@@ -36,6 +36,17 @@ impl Standing {
         }
     }
 
+    pub fn read(word: &str) -> Option<Self> {
+        let all = [
+            Self::Pending,
+            Self::InProgress,
+            Self::Completed,
+            Self::Failed,
+            Self::Cancelled,
+        ];
+        all.into_iter().find(|one| one.word() == word)
+    }
+
     /// Something may still happen to it.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress)
@@ -112,6 +123,11 @@ pub async fn open(office: &Office, queue: &str) -> Result<Vec<Card>, Failure> {
     Ok(cards)
 }
 
+/// Whether there is anything in the queue that has not ended.
+pub async fn is_used(office: &Office, queue: &str) -> Result<bool, Failure> {
+    Ok(queue_name(queue).is_ok() && !open(office, queue).await?.is_empty())
+}
+
 pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
     let job = office.desk.store.job_by_key(&key_of(id)).await?;
     Ok(job.and_then(card))
@@ -151,7 +167,9 @@ pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
         }
     }
     for agent in office.desk.store.agents().await? {
-        names.extend(queues_of(&agent.name));
+        if works(&agent.role) {
+            names.extend(queues_of(&agent.name));
+        }
     }
     names.retain(|name| queue_name(name).is_ok());
     Ok(names)

@@ -23,8 +23,7 @@ impl Dir {
 
     fn serve<'a>(&self, world: &'a World) -> Server<'a> {
         let place = self.root.to_str().unwrap();
-        let server = Server::start_with(world, &["--spool", place]);
-        server
+        Server::start_with(world, &["--spool", place])
     }
 
     fn logs(&self) -> PathBuf {
