@@ -1,22 +1,97 @@
 //! The carrier between a worker's repository and the one that all workers share: brings what a ticket's
 //! work rests on, and puts there what came of it. Everything is named by its own hash, below
 //! `refs/countersign/<ticket>/commits/`; the ticket's branch goes along where that takes nothing
-//! away, and a base branch only where the worker is told to land there.
+//! away, and a base branch only where the worker is told to land there. Where there is no remote,
+//! objects go through the store as parcels, and refs are made here from what the ticket says.
+
+use std::path::Path;
 
 use flow::{Ticket, What};
+use store::{PARCEL_BYTES_MAX, Page, Parcel, TicketQuery};
 
 use crate::desk::{Desk, Error as DeskError};
-use crate::git::{Error, Oid, Remote, Repository};
+use crate::git::{Error, Oid, Remote, Repository, Tool};
 use crate::perform;
 
 #[derive(Clone, Debug)]
 pub struct Carrier {
-    pub remote: Remote,
+    pub way: Way,
     /// What landed is put on the remote's base branch.
     pub lands: bool,
-    /// The repository is the worker's own copy, in which the remote's word counts.
+    /// The repository is the worker's own copy, in which the other's word counts.
     pub is_copy: bool,
 }
+
+#[derive(Clone, Debug)]
+pub enum Way {
+    Remote(Remote),
+    /// Through the store, for the repository of this name.
+    Parcels(String),
+}
+
+/// Asks for the base branch of a repository that is elsewhere, and brings the newest that there is.
+pub async fn follow(
+    desk: &Desk,
+    tool: &Tool,
+    (repository, base): (&str, &str),
+    copy: &Path,
+) -> Result<(), DeskError> {
+    let key = format!("base:{base}:{repository}");
+    let parcel = desk.store.parcel(&key).await?;
+    desk.store.want_parcel(&key).await?;
+    tool.empty(base, copy).await.map_err(unusable)?;
+    let (git, name) = (tool.at(copy), format!("refs/heads/{base}"));
+    open(&git, parcel, &name).await
+}
+
+/// Packs what somebody elsewhere wants of the repositories that are here; says how much it was.
+pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<usize, DeskError> {
+    let mut answered = 0;
+    for key in desk.store.wanted_parcels(WANTS_AT_ONCE).await? {
+        let mut words = key.splitn(3, ':');
+        let (Some(kind), Some(word), Some(place)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        if !is_named_by_a_ticket(desk, place).await? {
+            continue;
+        }
+        let Ok(git) = Repository::open(tool.clone(), Path::new(place)).await else {
+            continue;
+        };
+        let commit = match kind {
+            "base" => git.base(word).await.ok(),
+            _ => Oid::parse(word),
+        };
+        let Some(commit) = commit else { continue };
+        if git.has_commit(&commit).await.map_err(unusable)? {
+            let aside = data_dir.join(format!(
+                "parcel-{}.part",
+                crate::hash::short(key.as_bytes())
+            ));
+            let parcel = packed(&git, key, &commit, None, &aside).await;
+            desk.store.put_parcel(parcel.map_err(unusable)?).await?;
+            answered += 1;
+        }
+    }
+    Ok(answered)
+}
+
+/// Nothing else of this machine is anybody's business.
+async fn is_named_by_a_ticket(desk: &Desk, place: &str) -> Result<bool, DeskError> {
+    let query = TicketQuery {
+        repository: Some(place.to_owned()),
+        ..TicketQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: 1,
+    };
+    Ok(!desk.store.tickets(&query, &page).await?.items.is_empty())
+}
+
+/// How many are packed in one go.
+const WANTS_AT_ONCE: u32 = 16;
 
 impl Carrier {
     /// Sees that all is here that the ticket's next job rests on.
@@ -26,29 +101,51 @@ impl Carrier {
         git: &Repository,
         ticket: &Ticket,
     ) -> Result<(), DeskError> {
-        let unusable = |error: Error| DeskError::Unusable(error.to_string());
         for id in &ticket.spec.depends_on {
             let below = desk.ticket(id).await?.ticket;
             if below.landed.is_none() {
-                self.bring_submission(git, &below).await.map_err(unusable)?;
+                self.bring_submission(desk, git, &below).await?;
             }
         }
-        self.bring_submission(git, ticket).await.map_err(unusable)?;
+        self.bring_submission(desk, git, ticket).await?;
         if self.is_copy {
             self.settle_branch(git, ticket).await.map_err(unusable)?;
         }
         Ok(())
     }
 
-    async fn bring_submission(&self, git: &Repository, ticket: &Ticket) -> Result<(), Error> {
+    async fn bring_submission(
+        &self,
+        desk: &Desk,
+        git: &Repository,
+        ticket: &Ticket,
+    ) -> Result<(), DeskError> {
         let Some(commit) = put_forward(ticket) else {
             return Ok(());
         };
-        if git.has_commit(&commit).await? {
+        if git.has_commit(&commit).await.map_err(unusable)? {
             return Ok(());
         }
         let name = name_of(ticket, &commit);
-        git.fetch_commit(&self.remote, &name, &commit).await
+        match &self.way {
+            Way::Remote(remote) => {
+                let fetched = git.fetch_commit(remote, &name, &commit).await;
+                fetched.map_err(unusable)
+            }
+            Way::Parcels(repository) => {
+                let key = key_of(&commit, repository);
+                let parcel = desk.store.parcel(&key).await?;
+                if parcel.as_ref().is_none_or(|parcel| parcel.bytes.is_none()) {
+                    desk.store.want_parcel(&key).await?;
+                }
+                let parcel = parcel.map(|parcel| Parcel {
+                    // What it says that it is does not count: what we asked for does.
+                    tip: commit.to_string(),
+                    ..parcel
+                });
+                open(git, parcel, &name).await
+            }
+        }
     }
 
     /// The ticket's branch in our copy is where the ticket says, or where somebody has gone on from
@@ -59,13 +156,15 @@ impl Carrier {
         };
         let branch = perform::branch(ticket);
         let name = format!("refs/heads/{branch}");
-        let theirs = git.remote_branch(&self.remote, &branch).await?;
         let mut head = commit.clone();
-        if let Some(theirs) = theirs.filter(|theirs| *theirs != commit) {
+        if let Way::Remote(remote) = &self.way
+            && let Some(theirs) = git.remote_branch(remote, &branch).await?
+            && theirs != commit
+        {
             let ours = format!("refs/countersign/{}/theirs", ticket.id);
-            let fetched = git.fetch_branch(&self.remote, &branch, &ours).await?;
-            if fetched == theirs && git.is_ancestor(&commit, &theirs).await? {
-                head = theirs;
+            let fetched = git.fetch_branch(remote, &branch, &ours).await?;
+            if git.is_ancestor(&commit, &fetched).await? {
+                head = fetched;
             }
         }
         let now = git.read_ref(&name).await?;
@@ -74,42 +173,119 @@ impl Carrier {
     }
 
     /// Puts what came of a job where others find it.
-    pub async fn send(&self, git: &Repository, ticket: &Ticket, what: &What) -> Result<(), Error> {
+    pub async fn send(
+        &self,
+        desk: &Desk,
+        git: &Repository,
+        (ticket, what, aside): (&Ticket, &What, &Path),
+    ) -> Result<(), DeskError> {
         let What::Submitted { submission, .. } = what else {
             return Ok(());
         };
         let Some(commit) = Oid::parse(&submission.commit) else {
             return Ok(());
         };
-        let name = name_of(ticket, &commit);
-        if !git.push(&self.remote, &commit, &name).await? {
-            return Err(Error::Failed {
-                verb: "push".to_owned(),
-                dir: git.common_dir().to_owned(),
-                detail: format!("the remote did not take {name}"),
-            });
+        match &self.way {
+            Way::Remote(remote) => {
+                let name = name_of(ticket, &commit);
+                let pushed = push(git, remote, &commit, &name, &submission.branch).await;
+                pushed.map_err(unusable)
+            }
+            // Whoever has the repository packs what is asked for.
+            Way::Parcels(_) if !self.is_copy => Ok(()),
+            Way::Parcels(repository) => {
+                let (key, base) = (key_of(&commit, repository), Oid::parse(&submission.base));
+                let parcel = packed(git, key, &commit, base.as_ref(), aside).await;
+                let parcel = parcel.map_err(unusable)?;
+                if let Some(why) = &parcel.why {
+                    return Err(DeskError::Unusable(why.clone()));
+                }
+                Ok(desk.store.put_parcel(parcel).await?)
+            }
         }
-        // An amended commit would have to be forced; it is found by its name.
-        let branch = format!("refs/heads/{}", submission.branch);
-        git.push(&self.remote, &commit, &branch).await?;
-        Ok(())
     }
 
     /// Puts what is to land on the remote's base branch; false where that has moved.
     pub async fn land(&self, git: &Repository, branch: &str, tip: &Oid) -> Result<bool, Error> {
+        let Way::Remote(remote) = &self.way else {
+            return Ok(true);
+        };
         let name = format!("refs/heads/{branch}");
-        if git.push(&self.remote, tip, &name).await? {
+        if git.push(remote, tip, &name).await? {
             return Ok(true);
         }
-        if self.is_copy {
-            let ours = git.read_ref(&name).await?;
-            let theirs = git
-                .fetch_branch(&self.remote, branch, "refs/countersign/base")
-                .await?;
-            git.keep_ref(&name, &theirs, ours.as_ref()).await?;
-        }
+        let ours = git.read_ref(&name).await?;
+        let theirs = git
+            .fetch_branch(remote, branch, "refs/countersign/base")
+            .await?;
+        git.keep_ref(&name, &theirs, ours.as_ref()).await?;
         Ok(false)
     }
+}
+
+async fn push(
+    git: &Repository,
+    remote: &Remote,
+    commit: &Oid,
+    name: &str,
+    branch: &str,
+) -> Result<(), Error> {
+    if !git.push(remote, commit, name).await? {
+        return Err(Error::Failed {
+            verb: "push".to_owned(),
+            dir: git.common_dir().to_owned(),
+            detail: format!("the remote did not take {name}"),
+        });
+    }
+    // An amended commit would have to be forced; it is found by its name.
+    git.push(remote, commit, &format!("refs/heads/{branch}"))
+        .await
+        .map(drop)
+}
+
+async fn packed(
+    git: &Repository,
+    key: String,
+    commit: &Oid,
+    have: Option<&Oid>,
+    aside: &Path,
+) -> Result<Parcel, Error> {
+    let bytes = git.pack(commit, have, PARCEL_BYTES_MAX, aside).await?;
+    let too_large = || {
+        let most = PARCEL_BYTES_MAX >> 20;
+        format!(
+            "it takes more than {most} MiB, which is the most that goes through the database; name a remote ([worker] remote)"
+        )
+    };
+    Ok(Parcel {
+        key,
+        tip: commit.to_string(),
+        why: bytes.is_none().then(too_large),
+        bytes,
+    })
+}
+
+/// Takes a parcel in. One that is not there yet has been asked for.
+async fn open(git: &Repository, parcel: Option<Parcel>, name: &str) -> Result<(), DeskError> {
+    let not_yet = || {
+        let words = "it is not on this machine; whoever has it has been asked for it (or name a remote with --remote)";
+        DeskError::Unusable(words.to_owned())
+    };
+    let parcel = parcel.ok_or_else(not_yet)?;
+    if let Some(why) = parcel.why {
+        return Err(DeskError::Unusable(why));
+    }
+    let (Some(bytes), Some(tip)) = (parcel.bytes, Oid::parse(&parcel.tip)) else {
+        return Err(not_yet());
+    };
+    if git.read_ref(name).await.map_err(unusable)?.as_ref() == Some(&tip) {
+        return Ok(());
+    }
+    git.unpack(bytes, &tip, name).await.map_err(unusable)
+}
+
+fn unusable(error: Error) -> DeskError {
+    DeskError::Unusable(error.to_string())
 }
 
 fn put_forward(ticket: &Ticket) -> Option<Oid> {
@@ -119,4 +295,8 @@ fn put_forward(ticket: &Ticket) -> Option<Oid> {
 
 fn name_of(ticket: &Ticket, commit: &Oid) -> String {
     format!("refs/countersign/{}/commits/{commit}", ticket.id)
+}
+
+fn key_of(commit: &Oid, repository: &str) -> String {
+    format!("commit:{commit}:{repository}")
 }

@@ -30,6 +30,7 @@ mod merge;
 mod mirror;
 mod nested;
 mod open;
+mod parcel;
 mod remote;
 mod restore;
 mod run;

@@ -329,9 +329,10 @@ fn unreachable_end() -> Result<Brought, Trouble> {
 async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     let brought = do_task(held, task).await?;
     if let Some(carrier) = &held.shop.carrier {
-        carrier
-            .send(&held.shop.git, held.ticket, &brought.what)
-            .await?;
+        let aside = held.dir().join("parcel.part");
+        let sent = (held.ticket, &brought.what, aside.as_path());
+        let sent = carrier.send(&held.shop.desk, &held.shop.git, sent).await;
+        sent.map_err(Trouble::transient)?;
     }
     Ok(brought)
 }

@@ -9,6 +9,7 @@ mod change;
 mod error;
 mod job;
 mod listing;
+mod parcel;
 mod postgres;
 mod record;
 mod rows;
@@ -20,6 +21,7 @@ mod wakes;
 pub use change::{Artefact, Change, Committed, Remembered};
 pub use error::Error;
 pub use job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
+pub use parcel::{PARCEL_BYTES_MAX, Parcel};
 pub use record::{
     Agent, Cursor, Epic, EventBody, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause,
     Removed, Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
@@ -141,6 +143,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn tokens(&self, most: u32) -> Result<Vec<Token>>;
     /// True where it was valid until now.
     async fn revoke(&self, token: &str, at: Time) -> Result<bool>;
+
+    /// Puts a parcel where others find it; whoever wanted it is served.
+    async fn put_parcel(&self, parcel: Parcel) -> Result<()>;
+    async fn parcel(&self, key: &str) -> Result<Option<Parcel>>;
+    /// Asks for a parcel, or for a newer one.
+    async fn want_parcel(&self, key: &str) -> Result<()>;
+    /// The keys of what is wanted, longest waiting first.
+    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>>;
 
     /// Removes what is older than the retention says; never a ticket that is not terminal.
     async fn retain(&self, retention: &Retention) -> Result<Removed>;

@@ -10,6 +10,7 @@ mod errors;
 mod finish;
 mod jobs;
 mod log;
+mod parcels;
 mod pipeline;
 mod records;
 mod tickets;
@@ -28,6 +29,7 @@ use tokio_postgres::Row;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
     Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
@@ -316,6 +318,22 @@ impl Store for Postgres {
 
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
         self.revoke_token(token, at).await
+    }
+
+    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
+        self.upsert_parcel(parcel).await
+    }
+
+    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
+        self.one_parcel(key).await
+    }
+
+    async fn want_parcel(&self, key: &str) -> Result<()> {
+        self.wish_parcel(key).await
+    }
+
+    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
+        self.list_wanted(most).await
     }
 
     async fn retain(&self, retention: &Retention) -> Result<Removed> {

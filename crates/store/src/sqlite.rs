@@ -9,6 +9,7 @@ mod finish;
 mod jobs;
 mod log;
 mod open;
+mod parcels;
 mod readers;
 mod records;
 mod retain;
@@ -29,6 +30,7 @@ use tokio::time::Instant;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
     Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
@@ -336,6 +338,24 @@ impl Store for Sqlite {
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
         let token = token.to_owned();
         self.writer.run(move |tx| tx.revoke(&token, at)).await
+    }
+
+    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
+        self.writer.run(move |tx| tx.put_parcel(&parcel)).await
+    }
+
+    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
+        let key = key.to_owned();
+        self.readers.run(move |db| parcels::one(db, &key)).await
+    }
+
+    async fn want_parcel(&self, key: &str) -> Result<()> {
+        let key = key.to_owned();
+        self.writer.run(move |tx| tx.want_parcel(&key)).await
+    }
+
+    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
+        self.readers.run(move |db| parcels::wanted(db, most)).await
     }
 
     async fn retain(&self, retention: &Retention) -> Result<Removed> {

@@ -48,6 +48,9 @@ pub struct Args {
     /// Land on the base branches of remotes too; else that is left to whoever has the repository.
     #[arg(long)]
     push_base: bool,
+    /// The paths that tickets name are another machine's, whatever is at them here.
+    #[arg(long)]
+    elsewhere: bool,
 }
 
 /// A repository as tickets name it, and where this machine gets it from.
@@ -119,6 +122,7 @@ fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
         reach: workers::Reach {
             remotes: args.remotes.into_iter().collect(),
             lands: args.push_base,
+            elsewhere: args.elsewhere,
         },
         asked: Asked {
             builder: args.builder,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
+use super::project::git_tool;
 use super::workers;
 use crate::failure::Failure;
 use crate::settings::Surroundings;
@@ -201,6 +202,7 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
             // A store that is away now is back at another round.
             let _ = engine::watchdog::take_back(&office.desk).await;
             let _ = engine::news::bring(&office.desk, &worker).await;
+            let _ = answer_wants(office).await;
         }
         was_away = is_away;
         tokio::select! {
@@ -208,4 +210,12 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
             () = stop.asked() => return,
         }
     }
+}
+
+/// Whoever has a repository packs what workers elsewhere want of it.
+async fn answer_wants(office: &Office) -> Result<(), Failure> {
+    let surroundings = &office.surroundings;
+    let tool = git_tool(surroundings, &surroundings.data_dir)?;
+    engine::carrier::answer_wants(&office.desk, &tool, &surroundings.data_dir).await?;
+    Ok(())
 }

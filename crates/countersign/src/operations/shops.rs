@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::carrier::Carrier;
-use engine::git::Remote;
+use engine::carrier::{Carrier, Way, follow};
+use engine::git::{Remote, Tool};
 use engine::post::Post;
 use engine::shift::Shops;
 use engine::workshop::Workshop;
@@ -23,6 +23,8 @@ use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
 const FRESH: Duration = Duration::from_secs(5);
+/// For so long a base branch that came through the database is the newest.
+const PACKED_FRESH: Duration = Duration::from_secs(60);
 /// More repositories than this are furnished again each time.
 const SHOPS_MAX: usize = 1000;
 
@@ -35,6 +37,8 @@ pub struct Reach {
     pub remotes: BTreeMap<String, Remote>,
     /// What lands is put on the remote's base branch.
     pub lands: bool,
+    /// Repositories of this machine are not used; those that tickets name are elsewhere.
+    pub elsewhere: bool,
 }
 
 #[derive(Debug)]
@@ -47,6 +51,7 @@ pub struct Furnisher {
     complaints: Option<Sender<String>>,
     shops: Mutex<BTreeMap<Key, (Instant, Arc<Workshop>)>>,
     told: Mutex<BTreeMap<Key, String>>,
+    followed: Mutex<BTreeMap<PathBuf, Instant>>,
 }
 
 impl Furnisher {
@@ -59,6 +64,7 @@ impl Furnisher {
             complaints: None,
             shops: Mutex::default(),
             told: Mutex::default(),
+            followed: Mutex::default(),
         }
     }
 
@@ -119,33 +125,41 @@ impl Furnisher {
         let told = context.remote.as_deref().map(Remote::parse).transpose();
         let told = told.map_err(Failure::usage)?;
         let here = Path::new(repository);
-        if named.is_none() && here.is_dir() {
-            let carrier = told.map(|remote| Carrier {
-                remote,
-                lands: false,
-                is_copy: false,
-            });
-            return Ok((here.to_owned(), carrier));
-        }
-        let (Some(remote), Some(base)) = (named.or(told), base) else {
-            return Err(
-                Failure::usage("it is not on this machine, and no remote is named")
-                    .hint("name one in the project ([worker] remote), or with --remote"),
-            );
+        let carrier = |remote: Option<Remote>, is_copy: bool| Carrier {
+            lands: is_copy && self.reach.lands && remote.is_some(),
+            way: remote.map_or_else(|| Way::Parcels(repository.clone()), Way::Remote),
+            is_copy,
         };
+        if named.is_none() && here.is_dir() && !self.reach.elsewhere {
+            return Ok((here.to_owned(), Some(carrier(told, false))));
+        }
+        let base = base.as_deref().ok_or_else(|| {
+            Failure::usage("it is not on this machine, and its ticket names no base branch")
+        })?;
         let surroundings = &self.office.surroundings;
         let name = engine::hash::short(repository.as_bytes());
         let copy = surroundings.data_dir.join("repositories").join(name);
         let tool = git_tool(surroundings, &surroundings.data_dir)?;
-        tool.follow(&remote, base, &copy)
-            .await
-            .map_err(Failure::error)?;
-        let carrier = Carrier {
-            remote,
-            lands: self.reach.lands,
-            is_copy: true,
-        };
-        Ok((copy, Some(carrier)))
+        let remote = named.or(told);
+        match &remote {
+            Some(remote) => tool
+                .follow(remote, base, &copy)
+                .await
+                .map_err(Failure::error)?,
+            None => self.follow(&tool, (repository, base), &copy).await?,
+        }
+        Ok((copy, Some(carrier(remote, true))))
+    }
+
+    /// Through the database: somebody packs the whole of it each time that we ask.
+    async fn follow(&self, tool: &Tool, of: (&str, &str), copy: &Path) -> Result<(), Failure> {
+        let mut followed = self.followed.lock().await;
+        let recent = |since: &Instant| since.elapsed() < PACKED_FRESH;
+        if !followed.get(copy).is_some_and(recent) {
+            follow(&self.office.desk, tool, of, copy).await?;
+            followed.insert(copy.to_owned(), Instant::now());
+        }
+        Ok(())
     }
 
     /// Once for each repository and reason.

@@ -97,6 +97,7 @@ facts! {
     records:
         a_message_is_processed_once,
         the_last_heartbeat_is_seen,
+        a_parcel_is_wanted_put_and_taken,
         epics_are_put_and_listed,
         one_reader_at_a_time_goes_on_from_a_bookmark,
         a_job_is_found_by_its_key,

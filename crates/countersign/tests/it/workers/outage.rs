@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::database::Database;
 use super::{PLAIN, add, begun, until_stage, waits_for_a_sign, worker};
-use crate::support::World;
 use crate::support::server::Server;
+use crate::support::{Running, World};
 
 #[test]
 fn workers_and_servers_outlive_a_database_that_goes_away() {
@@ -45,7 +45,7 @@ fn workers_and_servers_outlive_a_database_that_goes_away() {
     world.put("go", "");
     assert!(!crate::support::reached(Duration::from_secs(8), || workers
         .iter_mut()
-        .any(|worker| worker.has_ended())));
+        .any(Running::has_ended)));
     database.again();
     for id in &ids {
         until_stage(world, id, "done");

@@ -30,11 +30,15 @@ fn shared() -> (World, String) {
 
 /// A worker on another machine: with a data directory of its own, and the repository out of its sight.
 fn elsewhere(world: &World, name: &str, remote: &str, words: &[&str]) -> Running {
+    let here = world.repository.join(".git").display().to_string();
+    let reach = format!("{here}={remote}");
+    away(world, name, &[&["--remote", &reach], words].concat())
+}
+
+fn away(world: &World, name: &str, words: &[&str]) -> Running {
     let crew = format!("scripted:{}", world.root().join("crew.json").display());
     let data = world.root().join(name).display().to_string();
     let database = world.data.join("countersign.db").display().to_string();
-    let here = world.repository.join(".git").display().to_string();
-    let reach = format!("{here}={remote}");
     let own = [
         "--data-dir",
         &data,
@@ -44,7 +48,7 @@ fn elsewhere(world: &World, name: &str, remote: &str, words: &[&str]) -> Running
         "--name",
         name,
     ];
-    let crew = ["--builder", &crew, "--reviewer", &crew, "--remote", &reach];
+    let crew = ["--builder", &crew, "--reviewer", &crew];
     world.start_elsewhere(&[own.as_slice(), &crew, words].concat())
 }
 
@@ -90,6 +94,22 @@ fn who_has_the_repository_lands_what_others_built() {
 }
 
 #[test]
+fn where_there_is_no_remote_objects_go_through_the_database() {
+    let world = World::new();
+    world.crew(&two_rounds());
+    add(&world, "greet", "");
+    let _builder = away(&world, "one", &["--elsewhere", "--queue", "build"]);
+    let judges = ["--elsewhere", "--queue", "review", "--queue", "verify"];
+    let _judge = away(&world, "two", &judges);
+    let _house = Server::start(&world);
+    until_stage(&world, "greet", "done");
+    assert!(world.repository.join("greet.sh").exists());
+    assert!(world.root().join("one/repositories").is_dir());
+    assert!(world.root().join("two/repositories").is_dir());
+    world.must_be_sound();
+}
+
+#[test]
 fn a_repository_that_nobody_can_reach_is_said_so() {
     let world = World::new();
     let crew = world.crew(&two_rounds());
@@ -100,7 +120,11 @@ fn a_repository_that_nobody_can_reach_is_said_so() {
     let said = || {
         let files = fs::read_dir(world.root()).unwrap();
         let mut texts = files.filter_map(|file| fs::read_to_string(file.unwrap().path()).ok());
-        texts.any(|text| text.contains("is not worked on here: it is not on this machine"))
+        texts.any(|text| {
+            text.contains(
+                "is not worked on here: it is not on this machine; whoever has it has been asked",
+            )
+        })
     };
     crate::support::until("it is said", said);
     drop(worker);

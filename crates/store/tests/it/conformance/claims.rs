@@ -363,6 +363,13 @@ pub async fn jobs_are_paged(house: House) {
     let second = store.jobs(&query, &page(first.next)).await.unwrap();
     assert_eq!((second.items.len(), second.next), (1, None));
     assert_eq!(second.items[0].work, work(0));
+    let query = JobQuery {
+        urgent_first: true,
+        ..query
+    };
+    let urgent = store.jobs(&query, &page(None)).await.unwrap();
+    assert_eq!(urgent.next, None);
+    assert_eq!(urgent.items[0].work, work(0), "the order of claims");
 }
 
 /// The next job, waited for.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flow::Time;
 use serde_json::json;
-use store::{Agent, Cursor, Epic, FreeJob, NewMessage, Store, Token};
+use store::{Agent, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
 
 use crate::support::{House, id};
 
@@ -154,4 +154,34 @@ pub async fn the_store_says_what_it_is(house: House) {
     let what = house.store.describe().await.unwrap();
     assert!(what.contains(" at "), "{what}");
     assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
+}
+
+pub async fn a_parcel_is_wanted_put_and_taken(house: House) {
+    let store = house.store;
+    store.want_parcel("base:main:/srv/repos/app").await.unwrap();
+    store.want_parcel("base:main:/srv/repos/app").await.unwrap();
+    let wanted = store.wanted_parcels(10).await.unwrap();
+    assert_eq!(wanted, ["base:main:/srv/repos/app"]);
+    let asked = store.parcel(&wanted[0]).await.unwrap().unwrap();
+    assert_eq!(asked.bytes, None);
+    let parcel = Parcel {
+        key: wanted[0].clone(),
+        tip: "abc".to_owned(),
+        why: None,
+        bytes: Some(vec![0, 1, 255]),
+    };
+    store.put_parcel(parcel.clone()).await.unwrap();
+    assert!(store.wanted_parcels(10).await.unwrap().is_empty());
+    assert_eq!(
+        store.parcel(&parcel.key).await.unwrap(),
+        Some(parcel.clone())
+    );
+    store.want_parcel(&parcel.key).await.unwrap();
+    assert_eq!(store.wanted_parcels(10).await.unwrap().len(), 1);
+    let still = store.parcel(&parcel.key).await.unwrap().unwrap();
+    assert_eq!(
+        still.bytes, parcel.bytes,
+        "the old one serves until the new one is there"
+    );
+    assert_eq!(store.parcel("other").await.unwrap(), None);
 }
