@@ -26,6 +26,7 @@ pub mod messages;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
+pub mod presence;
 pub mod project;
 pub mod questions;
 pub mod queue;

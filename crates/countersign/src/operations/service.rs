@@ -199,6 +199,7 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
     loop {
         // A store that is away now is back at another round.
         let _ = engine::watchdog::take_back(&office.desk).await;
+        let _ = super::presence::watch(office).await;
         let _ = engine::news::bring(&office.desk, &worker).await;
         tokio::select! {
             () = tokio::time::sleep(ROUND) => {}
