@@ -33,6 +33,7 @@ mod ticket;
 mod token;
 mod transcript;
 mod watch;
+mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -134,6 +135,8 @@ enum Verb {
     Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
+    /// Take up jobs from the queues, on any machine that reaches the database.
+    Worker(worker::Args),
     /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`:
     /// a bridge to the server that runs, or alone where none does.
     Mcp,
@@ -305,6 +308,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Agent(verb) => agent::perform(verb, desktop).await,
         Verb::Hook(verb) => hook::perform(verb, desktop).await,
         Verb::Serve(args) => serve::perform(args, desktop).await,
+        Verb::Worker(args) => Box::pin(worker::perform(args, desktop)).await,
         Verb::Mcp => serve::over_stdio(desktop).await,
         Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,

@@ -4,9 +4,11 @@
 mod cli;
 mod failure;
 mod mcp;
+mod notify;
 mod operations;
 mod remote;
 mod settings;
+mod spool;
 mod web;
 
 use std::process::ExitCode;

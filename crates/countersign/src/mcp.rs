@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::operations::Office;
 use crate::operations::identity::{self, Speaker};
-use crate::operations::presence::{self, Heard};
+use crate::operations::presence::Presence;
 
 /// One for all agents.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Counter {
     tools: Arc<Vec<Tool>>,
     /// Who speaks where the connection does not say: on stdio, whoever started us.
     alone: Option<Speaker>,
-    heard: Arc<Heard>,
+    presence: Arc<Presence>,
 }
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. Call get_my_assignment \
@@ -54,7 +54,7 @@ impl Counter {
             router,
             tools: Arc::new(shown),
             alone,
-            heard: Arc::default(),
+            presence: Arc::default(),
         }
     }
 
@@ -161,7 +161,7 @@ impl ServerHandler for Counter {
         if !mine(speaker.actor.role, tool) {
             return Ok(self.refuse(&speaker, &request.name).await);
         }
-        presence::heard(&self.office, &self.heard, &speaker).await;
+        self.presence.sign(&self.office, &speaker);
         context.extensions.insert(speaker);
         let call = ToolCallContext::new(self, request, context);
         self.router.call(call).await

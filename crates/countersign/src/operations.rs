@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+pub mod bulletin;
 pub mod config;
 mod confinement;
 mod crew;
@@ -34,9 +35,11 @@ pub mod review;
 pub mod run;
 pub mod service;
 mod shops;
+pub mod silence;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
+pub mod workers;
 
 use std::sync::Arc;
 
@@ -123,8 +126,20 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<bool, Failure> {
-        let worker = engine::work::worker_name();
+        let worker = engine::post::worker_name();
         Ok(engine::news::bring(&self.desk, &worker).await?)
+    }
+
+    /// Notes what changed no ticket.
+    pub async fn note(&self, name: &str, body: serde_json::Value) -> Result<(), Failure> {
+        let noted = store::Noted {
+            at: (self.desk.clock)(),
+            ticket: None,
+            name: name.to_owned(),
+            by: self.speaker.agent.clone(),
+            body,
+        };
+        Ok(self.desk.store.note(noted).await?)
     }
 
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {

@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::failure::{Exit, Failure};
-use crate::settings::server::Place;
+use crate::settings::server::{Place, Trust};
 
 /// No answer is larger.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
@@ -25,12 +25,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// A connection that nobody used for so long is made anew.
 const IDLE: Duration = Duration::from_secs(8);
 
+/// Connections that are kept for the next request.
+pub type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// A server that was named, and who we are to it.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub place: Place,
     bearer: String,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Pool,
 }
 
 /// Why there is no answer.
@@ -43,19 +46,7 @@ pub struct Unreached {
 
 impl Server {
     pub fn new(place: Place, token: &str) -> Result<Self, Failure> {
-        let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(CONNECT_WITHIN));
-        http.set_nodelay(true);
-        http.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(trust::config(&place.trust)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
+        let client = pool(&place.trust, CONNECT_WITHIN, IDLE)?;
         Ok(Self {
             place,
             bearer: format!("Bearer {}", token.trim()),
@@ -122,8 +113,25 @@ impl From<Unreached> for Failure {
     }
 }
 
+/// Connects to whom we believe, over HTTP or HTTPS as the address says.
+pub fn pool(trust: &Trust, connect_within: Duration, idle: Duration) -> Result<Pool, Failure> {
+    let mut http = HttpConnector::new();
+    http.set_connect_timeout(Some(connect_within));
+    http.set_nodelay(true);
+    http.enforce_http(false);
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(trust::config(trust)?)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(http);
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(idle)
+        .build(connector))
+}
+
 /// What it all came from: the outer errors only say that there was one.
-fn innermost(error: &dyn std::error::Error) -> String {
+pub fn innermost(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

@@ -6,6 +6,7 @@ pub mod epic_file;
 pub mod file;
 mod keys;
 pub mod layers;
+pub mod notify;
 pub mod schema;
 pub mod server;
 pub mod terminal;
@@ -120,6 +121,17 @@ impl Surroundings {
         };
         self.database.clone().unwrap_or_else(inside)
     }
+}
+
+/// What this machine is called.
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name: String = name.chars().filter(|c| sound(*c)).collect();
+    if name.is_empty() {
+        return "worker".to_owned();
+    }
+    name
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

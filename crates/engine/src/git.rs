@@ -4,7 +4,8 @@
 //! directory and the work tree are always named, never discovered from inside a
 //! worktree, because a builder can rewrite the pointer file in it; no hook, no
 //! filter, no external diff and no helper ever runs. It refuses to know what a
-//! branch is for, to push, to fetch, and to delete work that was not saved.
+//! branch is for, to force anything on anybody, to fetch or push but where a
+//! remote is named (`git/remote.rs`), and to delete work that was not saved.
 
 use std::fmt;
 use std::io;
@@ -29,6 +30,7 @@ mod merge;
 mod mirror;
 mod nested;
 mod open;
+mod remote;
 mod restore;
 mod run;
 mod secrets;
@@ -42,6 +44,7 @@ pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
 pub use merge::{Combined, How, Landed};
+pub use remote::Remote;
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
 pub use worktree::{Made, Worktree, remove_tree};

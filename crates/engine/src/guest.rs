@@ -123,6 +123,7 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
             queue: Some((*queue).to_owned()),
             state: Some(JobState::Leased),
             ticket: guest.ticket.clone(),
+            ..JobQuery::default()
         };
         let holder = guest.holder();
         for job in page_of(desk, &query).await? {
@@ -157,6 +158,7 @@ async fn candidates(desk: &Desk, guest: &Guest, queue: &str) -> Result<Vec<Ticke
         queue: Some(queue.to_owned()),
         state: Some(JobState::Ready),
         ticket: guest.ticket.clone(),
+        ..JobQuery::default()
     };
     let mut jobs = page_of(desk, &query).await?;
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod agent;
+pub mod carrier;
 pub mod check;
 pub mod clock;
 pub mod desk;
@@ -12,6 +13,7 @@ pub mod manifest;
 pub mod news;
 mod own_home;
 pub mod perform;
+pub mod post;
 pub mod process;
 pub mod runs;
 pub mod sandbox;

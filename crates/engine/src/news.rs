@@ -8,7 +8,7 @@ use flow::{Actor, Refused, Role, Task, TicketId, What};
 use store::{Ask, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
-use crate::work::worker_is_dead;
+use crate::post::worker_is_dead;
 
 const QUEUE: &str = "tell";
 /// Telling takes milliseconds; news in dead hands is free again soon.
@@ -49,6 +49,7 @@ async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
         ticket: None,
         state: Some(JobState::Leased),
         queue: Some(QUEUE.to_owned()),
+        urgent_first: false,
     };
     let page = Page {
         after: None,

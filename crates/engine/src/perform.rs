@@ -31,8 +31,16 @@ pub use build::branch;
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
+use crate::post::Share;
 use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Member, Project, Workshop};
+
+/// How often, and how far apart, the store is tried while it is away: for five minutes.
+const TRIES_MAX: u32 = 600;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+const LAST_WORD: Duration = Duration::from_secs(10);
+/// How often it is seen whether the job is still ours to do.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A job in our hands.
 #[derive(Debug)]
@@ -67,10 +75,20 @@ impl Held<'_> {
         };
         let lease = secs(self.shop.project.policy.limits.lease_secs);
         let store = &self.shop.desk.store;
-        match store.renew(job, self.lease.fence, lease).await {
-            Ok(_) => Ok(()),
-            Err(store::Error::StaleFence { .. }) => Err(interrupted()),
-            Err(error) => Err(Trouble::transient(error)),
+        let mut tries = 0;
+        loop {
+            match store.renew(job, self.lease.fence, lease).await {
+                Ok(_) => return Ok(()),
+                Err(store::Error::StaleFence { .. }) => return Err(interrupted()),
+                // Somebody was paid for what we have: a store that is away is waited for.
+                Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+                Err(error) => return Err(Trouble::transient(error)),
+            }
+            let mut stop = self.stop.clone();
+            tokio::select! {
+                () = tokio::time::sleep(BETWEEN_TRIES) => {}
+                () = stop.asked() => return Err(interrupted()),
+            }
         }
     }
 
@@ -113,7 +131,7 @@ impl Held<'_> {
 }
 
 /// What a performer brings back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Brought {
     what: What,
     artefacts: Vec<Artefact>,
@@ -224,6 +242,8 @@ fn unusable(error: crate::git::Error) -> Error {
 pub struct Claimed {
     pub job: Leased,
     pub agent: Option<String>,
+    /// Held while it is performed.
+    pub share: Option<Share>,
 }
 
 /// Performs one claimed job to its end, whatever that is.
@@ -252,13 +272,50 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         stop: own_stop,
     };
     let brought = tokio::select! {
-        brought = Box::pin(do_task(&held, task)) => brought,
-        () = keep_alive(&shop, job, &stopper, stop) => unreachable_end(),
+        brought = Box::pin(do_and_send(&held, task)) => brought,
+        () = keep_alive(&shop, job, &stopper, stop.clone()) => unreachable_end(),
     };
-    if let (Err(trouble), Some(member)) = (&brought, held.member) {
-        pause_provider(&shop, member, trouble).await?;
+    tokio::select! {
+        told = tell(&held, id, actor, brought) => told,
+        () = gives_up(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
     }
-    report(&shop, id, actor, lease, brought).await
+}
+
+/// A person who has stopped us waits no longer than this for a store that is away.
+async fn gives_up(mut stop: Stop) {
+    stop.asked().await;
+    tokio::time::sleep(LAST_WORD).await;
+}
+
+/// Reports what came of the job. A store that is away is asked again while there may still be somebody
+/// who waits for the report; what was done meanwhile is on record here.
+async fn tell(
+    held: &Held<'_>,
+    id: &TicketId,
+    actor: Actor,
+    brought: Result<Brought, Trouble>,
+) -> Result<(), Error> {
+    let mut tries = 0;
+    loop {
+        let (actor, brought) = (actor.clone(), brought.clone());
+        match tell_once(held, id, actor, brought).await {
+            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            told => return told,
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+}
+
+async fn tell_once(
+    held: &Held<'_>,
+    id: &TicketId,
+    actor: Actor,
+    brought: Result<Brought, Trouble>,
+) -> Result<(), Error> {
+    if let (Err(trouble), Some(member)) = (&brought, held.member) {
+        pause_provider(held.shop, member, trouble).await?;
+    }
+    report(held.shop, id, actor, held.lease, brought).await
 }
 
 /// The heartbeat never ends before the work does.
@@ -266,6 +323,17 @@ fn unreachable_end() -> Result<Brought, Trouble> {
     Err(Trouble::transient(
         "the worker's heartbeat ended before its work",
     ))
+}
+
+/// What others will need is with them before they hear of it.
+async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+    let brought = do_task(held, task).await?;
+    if let Some(carrier) = &held.shop.carrier {
+        carrier
+            .send(&held.shop.git, held.ticket, &brought.what)
+            .await?;
+    }
+    Ok(brought)
 }
 
 async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
@@ -283,25 +351,40 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     }
 }
 
-/// Prolongs the lease while the work goes on. A lease that is lost, or a person who stops us,
-/// ends the run; its result then finds a closed door or a given-back job.
+/// Prolongs the lease while the work goes on. A lease that is lost, a ticket that was cancelled, or a
+/// person who stops us, ends the run; its result then finds a closed door or a given-back job.
 async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: Stop) {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    let mut renew = tokio::time::interval(lease / 3);
+    let mut look = tokio::time::interval(LOOK);
+    renew.tick().await;
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(lease / 3) => {}
-            () = stop.asked() => {
-                stopper.stop();
-                std::future::pending::<()>().await;
-            }
-        }
-        if let Err(store::Error::StaleFence { .. }) =
-            shop.desk.store.renew(job.id, job.fence, lease).await
-        {
+        let lost = tokio::select! {
+            _ = renew.tick() => is_lost(shop.desk.store.renew(job.id, job.fence, lease).await),
+            _ = look.tick() => is_over(shop, job).await,
+            () = stop.asked() => true,
+        };
+        if lost {
             stopper.stop();
             std::future::pending::<()>().await;
         }
     }
+}
+
+fn is_lost(renewed: Result<flow::Time, store::Error>) -> bool {
+    matches!(renewed, Err(store::Error::StaleFence { .. }))
+}
+
+/// Whether the ticket no longer waits for this job. A store that is away has not said so.
+async fn is_over(shop: &Workshop, job: &Leased) -> bool {
+    let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
+        return false;
+    };
+    let lease = Lease {
+        serial,
+        fence: job.fence,
+    };
+    matches!(is_still_held(shop, id, lease).await, Ok(false))
 }
 
 /// The start was refused. A stale lease is somebody else's business; any other refusal gives the

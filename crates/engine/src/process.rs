@@ -37,7 +37,7 @@ pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
-pub use tree::Identity;
+pub use tree::{Identity, place};
 pub use warden::{Allowance, Ending, Watch, become_program, free_bytes, watch_over};
 
 /// The environment variable by which everything that belongs to a run is known.

@@ -3,6 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::Sha256;
+
 use crate::hash::{self, hex};
 
 /// Every secret begins with it, so that scanners for leaked ones know ours.
@@ -22,6 +26,20 @@ pub fn hash(secret: &str) -> String {
     hash::whole(secret.as_bytes())
 }
 
+/// The base64 of the HMAC-SHA256 of a message.
+pub fn sign(key: &[u8], message: &[u8]) -> String {
+    use hmac::{Hmac, KeyInit, Mac};
+    // A key of any length is one; there is no other failure.
+    let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return String::new();
+    };
+    BASE64.encode(mac.chain_update(message).finalize().into_bytes())
+}
+
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +51,14 @@ mod tests {
         assert_eq!(one.len(), PREFIX.len() + 2 * BYTES);
         assert_eq!(hash(&one), hash(&one));
         assert!(!one.contains(&hash(&one)));
+    }
+
+    #[test]
+    fn a_signature_is_that_of_the_standard() {
+        // The example of the Standard Webhooks' own libraries.
+        let key = from_base64("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let message = "msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{\"test\": 2432232314}";
+        let signed = sign(&key, message.as_bytes());
+        assert_eq!(signed, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }

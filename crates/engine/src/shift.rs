@@ -1,29 +1,36 @@
-//! A shift of workers: takes up whatever is ready in its queues, of any ticket, until it is told to
-//! stop. Any number of shifts may work on one store, on any number of machines; leases keep them
-//! apart. Told to stop, it claims no more and gives back what it has in hand.
+//! A shift: a pair of hands that takes up whatever is ready in its queues, of any ticket, until it is
+//! told to stop. Any number of them may work on one store, on any number of machines; leases keep
+//! them apart. Told to drain, it claims no more and finishes what it has; told to halt, it gives
+//! that back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::policy::Land;
 use flow::{Task, Ticket, TicketId};
-use store::{Ask, JobQuery, JobState, Page};
+use store::{Ask, JobQuery, JobState, Page, Scope};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::desk::{Desk, Error};
-use crate::perform;
+use crate::perform::{self, Claimed};
+use crate::post::worker_name;
 use crate::process::Stop;
-use crate::work::{attend, worker_name};
+use crate::work::attend;
 use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
 /// After a failure that is nobody's job's, such as a store that is away.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-/// How many ready jobs are looked through at a time.
-const LOOK_MOST: u32 = 200;
+/// How many ready jobs of a queue are looked through; more of them where none of the first is for us.
+const LOOKS: [u32; 2] = [32, 1000];
+/// For so long a ticket that was not for us is not looked at again.
+const PASSED_OVER: Duration = Duration::from_secs(10);
+/// More are forgotten.
+const PASSED_OVER_MAX: usize = 10_000;
 
 /// Furnishes the workshop that a ticket is worked on in.
 pub trait Shops: Send + Sync + fmt::Debug {
@@ -31,134 +38,212 @@ pub trait Shops: Send + Sync + fmt::Debug {
     fn of(&self, ticket: &Ticket) -> impl Future<Output = Option<Arc<Workshop>>> + Send;
 }
 
-/// What a shift does.
+/// One pair of hands.
 #[derive(Clone, Debug)]
-pub struct Shift {
+pub struct Hand {
+    /// As people call it, and pause it: `qa-1`.
+    pub name: String,
     pub queues: Vec<&'static str>,
-    /// Tickets that are worked on side by side.
-    pub tickets_max: usize,
+    /// Only tickets that need no others are taken up.
+    pub labels: BTreeSet<String>,
 }
 
-/// Works until told to stop, and is over when nothing is in hand any more.
-pub async fn run<S>(desk: &Desk, shops: Arc<S>, shift: &Shift, mut stop: Stop)
-where
-    S: Shops + 'static,
-{
-    let mut running: JoinSet<TicketId> = JoinSet::new();
-    let mut busy: BTreeSet<TicketId> = BTreeSet::new();
-    let mut stopping = false;
+/// What a hand is told while it works.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Claim no more, and finish what is in hand.
+    pub drain: Stop,
+    /// Give back what is in hand.
+    pub halt: Stop,
+}
+
+/// What a look at the queues came to.
+enum Found {
+    /// Something of ours, under a lease.
+    Work(Arc<Workshop>, Vec<Claimed>),
+    /// It is this ticket's turn in the queue of landings.
+    Turn(Arc<Workshop>, TicketId),
+    Nothing,
+    /// There is something, and not for us.
+    NotForUs,
+}
+
+/// Works until told to drain, and is over when nothing is in hand any more.
+pub async fn work<S: Shops>(desk: &Desk, shops: &S, hand: &Hand, told: Told) {
+    let mut passed_over = HashMap::new();
+    let mut drain = told.drain.clone();
     loop {
-        let mut trouble = false;
-        if !stopping && busy.len() < shift.tickets_max {
-            match ready(desk, shift, &busy).await {
-                Ok(found) => {
-                    for id in found {
-                        busy.insert(id.clone());
-                        let (desk, shops, stop) = (desk.clone(), shops.clone(), stop.clone());
-                        running.spawn(async move {
-                            // What failed is on the ticket's record, or will be tried again.
-                            let _ = once(&desk, shops.as_ref(), &id, stop).await;
-                            id
-                        });
-                    }
-                }
-                Err(_) => trouble = true,
+        let found = next(desk, shops, hand, &mut passed_over).await;
+        // What failed is on the ticket's record, or will be tried again.
+        let rest = match found {
+            Ok(Found::Work(shop, claimed)) => {
+                let _ = all(&shop, claimed, &told.halt).await;
+                Duration::ZERO
             }
-        }
-        if stopping && running.is_empty() {
-            return;
-        }
-        let wait = pause(desk, shift, busy.len(), trouble);
+            Ok(Found::Turn(shop, id)) => {
+                let turn = perform::queue::take_turn(shop, id, told.halt.clone());
+                let _ = Box::pin(turn).await;
+                Duration::ZERO
+            }
+            Ok(Found::Nothing) => {
+                let asked = bell(hand);
+                tokio::select! {
+                    () = listen(desk, &asked) => Duration::ZERO,
+                    () = drain.asked() => return,
+                }
+            }
+            Ok(Found::NotForUs) => POLL,
+            Err(_) => AFTER_TROUBLE,
+        };
         tokio::select! {
-            Some(ended) = running.join_next() => {
-                if let Ok(id) = ended {
-                    busy.remove(&id);
-                }
-            }
-            () = wait, if !stopping => {}
-            () = stop.asked(), if !stopping => stopping = true,
+            biased;
+            () = drain.asked() => return,
+            () = tokio::time::sleep(rest) => {}
         }
     }
 }
 
-/// Until there may be something new.
-async fn pause(desk: &Desk, shift: &Shift, busy: usize, trouble: bool) {
-    if trouble {
-        return tokio::time::sleep(AFTER_TROUBLE).await;
-    }
-    if busy > 0 {
-        // What is ready may be what is in hand: the queue's bell would ring without end.
-        return tokio::time::sleep(POLL / 4).await;
-    }
-    let ask = Ask {
-        queues: shift.queues.iter().map(|name| (*name).to_owned()).collect(),
-        agent: "countersign".to_owned(),
+/// Until there may be something. Whoever claims brings back what waited for its time, and nobody may be
+/// claiming: so we ask for nothing first.
+async fn listen(desk: &Desk, asked: &Ask) {
+    let nothing = Ask {
+        most: 0,
+        ..asked.clone()
+    };
+    // What is wrong will show in the look that follows.
+    let _ = desk.store.claim(&nothing).await;
+    desk.store.wait(asked, POLL).await;
+}
+
+/// Whatever rings for our queues.
+fn bell(hand: &Hand) -> Ask {
+    Ask {
+        queues: hand.queues.iter().map(|name| (*name).to_owned()).collect(),
+        agent: hand.name.clone(),
         own_only: false,
         holder: worker_name(),
         provider: None,
         ticket: None,
         lease: Duration::ZERO,
         most: 1,
-    };
-    desk.store.wait(&ask, POLL).await;
+    }
 }
 
-/// Tickets with something ready for us, the most urgent first, up to what we have hands for.
-async fn ready(
-    desk: &Desk,
-    shift: &Shift,
-    busy: &BTreeSet<TicketId>,
-) -> Result<Vec<TicketId>, Error> {
-    let mut jobs = Vec::new();
-    for queue in &shift.queues {
-        let query = JobQuery {
-            queue: Some((*queue).to_owned()),
-            state: Some(JobState::Ready),
-            ticket: None,
-        };
-        let page = Page {
-            after: None,
-            most: LOOK_MOST,
-        };
-        jobs.extend(desk.store.jobs(&query, &page).await?.items);
+async fn all(shop: &Arc<Workshop>, claimed: Vec<Claimed>, halt: &Stop) -> Result<(), Error> {
+    let mut running = JoinSet::new();
+    for job in claimed {
+        running.spawn(perform::perform(shop.clone(), job, halt.clone()));
     }
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
-    let mut found = Vec::new();
-    for id in jobs.into_iter().filter_map(|job| job.ticket) {
-        let free = shift.tickets_max.saturating_sub(busy.len());
-        if found.len() == free {
-            break;
+    let mut came_to = Ok(());
+    while let Some(ended) = running.join_next().await {
+        let ended = ended.map_err(|error| Error::Broken(error.to_string()));
+        came_to = came_to.and(ended.and_then(|ended| ended));
+    }
+    came_to
+}
+
+/// The most urgent thing that is ready and for us.
+async fn next<S: Shops>(
+    desk: &Desk,
+    shops: &S,
+    hand: &Hand,
+    passed_over: &mut HashMap<TicketId, Instant>,
+) -> Result<Found, Error> {
+    if is_paused(desk, hand).await? {
+        return Ok(Found::NotForUs);
+    }
+    passed_over.retain(|_, since| since.elapsed() < PASSED_OVER);
+    let mut found = Found::Nothing;
+    for most in LOOKS {
+        let (ids, more) = ready(desk, hand, most).await?;
+        for id in ids {
+            found = Found::NotForUs;
+            if passed_over.contains_key(&id) {
+                continue;
+            }
+            match take(desk, shops, hand, &id).await? {
+                Found::NotForUs if passed_over.len() < PASSED_OVER_MAX => {
+                    passed_over.insert(id, Instant::now());
+                }
+                // Somebody else was faster.
+                Found::Nothing | Found::NotForUs => {}
+                work => return Ok(work),
+            }
         }
-        if !busy.contains(&id) && !found.contains(&id) {
-            found.push(id);
+        if !more {
+            break;
         }
     }
     Ok(found)
 }
 
-/// Takes up what is ready of one ticket now, and does it.
-async fn once(desk: &Desk, shops: &impl Shops, id: &TicketId, stop: Stop) -> Result<(), Error> {
+/// Whether somebody wants this hand, or all of its kind, to rest. The store minds the pauses of queues,
+/// providers and agents by itself.
+async fn is_paused(desk: &Desk, hand: &Hand) -> Result<bool, Error> {
+    let pauses = desk.store.pauses().await?;
+    if pauses.is_empty() {
+        return Ok(false);
+    }
+    let now = desk.store.now().await?;
+    let kind = hand.name.rsplit_once('-').map(|(kind, _)| kind);
+    let mut lasting = pauses
+        .iter()
+        .filter(|pause| pause.until.is_none_or(|until| until > now));
+    Ok(lasting.any(|pause| match &pause.scope {
+        Scope::Agent(name) => *name == hand.name || Some(name.as_str()) == kind,
+        Scope::Queue(_) | Scope::Provider(_) => false,
+    }))
+}
+
+/// Tickets with something ready in our queues, the most urgent first, and whether there may be more.
+async fn ready(desk: &Desk, hand: &Hand, most: u32) -> Result<(Vec<TicketId>, bool), Error> {
+    let mut jobs = Vec::new();
+    let mut more = false;
+    for queue in &hand.queues {
+        let query = JobQuery {
+            queue: Some((*queue).to_owned()),
+            state: Some(JobState::Ready),
+            urgent_first: true,
+            ..JobQuery::default()
+        };
+        let page = Page { after: None, most };
+        let found = desk.store.jobs(&query, &page).await?.items;
+        more |= found.len() >= usize::try_from(most).unwrap_or(usize::MAX);
+        jobs.extend(found);
+    }
+    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
+    let mut ids = Vec::new();
+    for id in jobs.into_iter().filter_map(|job| job.ticket) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok((ids, more))
+}
+
+/// Takes up what is ready of one ticket, if it is for us.
+async fn take<S: Shops>(
+    desk: &Desk,
+    shops: &S,
+    hand: &Hand,
+    id: &TicketId,
+) -> Result<Found, Error> {
     let ticket = desk.ticket(id).await?.ticket;
+    if !ticket.spec.context.suits(&hand.labels) {
+        return Ok(Found::NotForUs);
+    }
     let Some(shop) = shops.of(&ticket).await else {
-        // Looked at again, but not at once.
-        tokio::time::sleep(POLL).await;
-        return Ok(());
+        return Ok(Found::NotForUs);
     };
-    if shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket) {
-        return Box::pin(perform::queue::take_turn(shop, id.clone(), stop)).await;
+    let lands = shop.post.queues.contains(&"merge");
+    if lands && shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket) {
+        return Ok(Found::Turn(shop, id.clone()));
     }
     let claimed = attend(&shop, id).await?;
     if claimed.is_empty() {
-        tokio::time::sleep(POLL).await;
+        return Ok(Found::Nothing);
     }
-    let mut running = JoinSet::new();
-    for job in claimed {
-        running.spawn(perform::perform(shop.clone(), job, stop.clone()));
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(|error| Error::Broken(error.to_string()))??;
-    }
-    Ok(())
+    Ok(Found::Work(shop, claimed))
 }
 
 /// The queues of the house itself: nobody is paid for what is in them.

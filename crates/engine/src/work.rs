@@ -16,7 +16,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::desk::{Error, Report};
 use crate::news;
 use crate::perform;
-use crate::process::{Identity, Stop};
+use crate::post::worker_is_dead;
+use crate::process::Stop;
 use crate::watchdog::report_lost;
 use crate::workshop::Workshop;
 
@@ -47,7 +48,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         }
         if running.is_empty() && (stopping || !ticket.stage.is_at_work()) {
             // What the ticket's end means to others is told before we go.
-            news::bring(&shop.desk, &shop.worker).await?;
+            news::bring(&shop.desk, &shop.post.worker).await?;
             return Ok(ticket);
         }
         if running.is_empty() {
@@ -71,13 +72,13 @@ pub async fn attend(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claim
     take_back(shop, id).await?;
     mind_the_day(shop, id).await?;
     hands::hand_over(shop, id).await?;
-    news::bring(&shop.desk, &shop.worker).await?;
+    news::bring(&shop.desk, &shop.post.worker).await?;
     hands::claim(shop, id).await
 }
 
-/// A queue of landings has its own way to take them up.
+/// Those of the loop that are worked from here. A queue of landings has its own way to take them up.
 fn queues(shop: &Workshop) -> Vec<&'static str> {
-    let mut queues = Task::QUEUES.to_vec();
+    let mut queues = shop.post.queues.clone();
     if shop.project.policy.land == Land::Queue {
         queues.retain(|queue| *queue != "merge");
     }
@@ -89,11 +90,11 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
         agent: agent.to_owned(),
         own_only: false,
-        holder: shop.worker.clone(),
+        holder: shop.post.worker.clone(),
         provider: None,
         ticket: Some(id.clone()),
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
-        most: JOBS_AT_ONCE,
+        most: shop.post.jobs_max,
     }
 }
 
@@ -120,9 +121,6 @@ async fn mind_the_day(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
     }
 }
 
-/// How many jobs of one ticket run side by side.
-const JOBS_AT_ONCE: u32 = 8;
-
 /// Leases that ran out, and those of workers on this machine that are certainly dead, become
 /// events: the job goes back to its queue.
 async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
@@ -130,6 +128,7 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         ticket: Some(id.clone()),
         state: Some(JobState::Leased),
         queue: None,
+        ..JobQuery::default()
     };
     let page = Page {
         after: None,
@@ -163,31 +162,4 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         report_lost(&shop.desk, id, &shop.project.policy, lease).await?;
     }
     Ok(())
-}
-
-/// Our name on leases: this boot of this machine, and this very process.
-pub fn worker_name() -> String {
-    let me = Identity::ourselves();
-    let (pid, start) = me.map_or((0, 0), |me| (me.pid, me.start));
-    format!("{}:{pid}:{start}", boot_id())
-}
-
-/// Unlike a host name, it tells apart two machines that share a database, and two boots of one.
-fn boot_id() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
-}
-
-/// True only where it is certain: the name is of this boot, and no such process is left.
-pub(crate) fn worker_is_dead(name: &str) -> bool {
-    let mut parts = name.split(':');
-    let (boot, pid, start) = (parts.next(), parts.next(), parts.next());
-    let known = boot.is_some_and(|boot| !boot.is_empty() && boot == boot_id());
-    let identity = pid.zip(start).and_then(|(pid, start)| {
-        Some(Identity {
-            pid: pid.parse().ok()?,
-            start: start.parse().ok()?,
-        })
-    });
-    known && identity.is_some_and(|identity| !identity.is_alive())
 }

@@ -10,9 +10,11 @@ use flow::brief::House;
 use flow::{Actor, Policy, Role, Task, TicketId};
 
 use crate::agent::Adapter;
+use crate::carrier::Carrier;
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::git::Repository;
+use crate::post::Post;
 use crate::process::Host;
 use crate::sandbox::Ward;
 use crate::supplies::Setup;
@@ -24,8 +26,10 @@ pub struct Workshop {
     pub git: Repository,
     pub crew: Crew,
     pub project: Project,
-    /// Our name on leases.
-    pub worker: String,
+    /// From where it is manned.
+    pub post: Post,
+    /// Between this repository and the one that all workers share, where there is one.
+    pub carrier: Option<Carrier>,
     /// `PATH` for agents and checks.
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.

@@ -15,6 +15,7 @@ pub mod forecast;
 pub mod graph;
 pub mod insight;
 pub mod job;
+mod label;
 pub mod ledger;
 pub mod narrate;
 pub mod opinion;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::job::OpenJob;
+pub use crate::label::{BadLabel, label};
 use crate::ledger::Ledger;
 use crate::policy::{DependantsStart, Policy};
 pub use crate::time::Time;
@@ -206,9 +207,22 @@ pub struct Context {
     /// What the epic demands of every ticket; shown to builder and reviewer alike.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub coordination: Vec<String>,
+    /// Labels (`gpu=yes`) that a worker must have to take up anything of it.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub needs: BTreeSet<String>,
+    /// Where other machines get the repository from, and put what they made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
     /// Fields of somebody's format that we do not know: kept, and written back.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Value>,
+}
+
+impl Context {
+    /// Whether a worker with these labels may take it up.
+    pub fn suits(&self, labels: &BTreeSet<String>) -> bool {
+        self.needs.is_subset(labels)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

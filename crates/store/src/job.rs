@@ -104,6 +104,8 @@ pub struct JobQuery {
     pub queue: Option<String>,
     pub state: Option<JobState>,
     pub ticket: Option<TicketId>,
+    /// In the order of claims, by priority and then age, instead of newest first; the first page only.
+    pub urgent_first: bool,
 }
 
 /// A job, for people to look at.

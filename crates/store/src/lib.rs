@@ -82,6 +82,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Jobs whose lease has run out by the database's clock.
     async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
+    /// The job that was put into a queue under this key.
+    async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;
     /// Returns when there may be a job for this ask, or after `most`. It looks once more before
     /// it waits, so that a job which came after an empty claim is not missed.
     async fn wait(&self, ask: &Ask, most: Duration);
@@ -112,6 +114,24 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     async fn beat(&self, agent: Agent) -> Result<()>;
     async fn agents(&self) -> Result<Vec<Agent>>;
+
+    /// Takes the named place in the log under a lease, so that one reader at a time goes on from
+    /// it; a name that is new begins at `start`. `None` while another holder's lease lives.
+    async fn take_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        start: Cursor,
+        lease: Duration,
+    ) -> Result<Option<Cursor>>;
+    /// Moves it on and begins a new lease; false where it is no longer the holder's.
+    async fn move_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        to: Cursor,
+        lease: Duration,
+    ) -> Result<bool>;
 
     /// Adds a token; one of the same id or secret is refused.
     async fn put_token(&self, token: Token) -> Result<()>;

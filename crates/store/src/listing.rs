@@ -18,6 +18,8 @@ pub(crate) struct Listing {
     pub(crate) sql: String,
     pub(crate) binds: Vec<Bind>,
     most: usize,
+    /// Whether the last number of a page says where the next one begins.
+    goes_on: bool,
 }
 
 impl Listing {
@@ -58,14 +60,21 @@ impl Listing {
             // In the text, not bound: that is what lets the partial indexes serve.
             filter.extend([" AND state = '", state.word(), "'"]);
         }
-        list.done(format!(
-            "SELECT {columns} FROM jobs WHERE {filter} ORDER BY id DESC LIMIT {mark}2"
-        ))
+        let order = if query.urgent_first {
+            "priority DESC, id"
+        } else {
+            "id DESC"
+        };
+        let mut list = list.done(format!(
+            "SELECT {columns} FROM jobs WHERE {filter} ORDER BY {order} LIMIT {mark}2"
+        ));
+        list.goes_on = !query.urgent_first;
+        list
     }
 
     /// The rows fetched, one more than the page holds where there is a next page.
     pub(crate) fn page<T>(&self, mut items: Vec<T>, number: impl Fn(&T) -> i64) -> Paged<T> {
-        let more = items.len() > self.most;
+        let more = items.len() > self.most && self.goes_on;
         items.truncate(self.most);
         let next = items.last().filter(|_| more).map(number);
         Paged { items, next }
@@ -112,6 +121,7 @@ impl Builder {
             sql,
             binds: self.binds,
             most: self.most,
+            goes_on: true,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
 mod bell;
+mod bookmarks;
 mod claim;
 mod commit;
 mod connect;
@@ -162,6 +163,10 @@ impl Store for Postgres {
         self.list_jobs(query, page).await
     }
 
+    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
+        self.one_job(key).await
+    }
+
     async fn wait(&self, ask: &Ask, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what comes after the look rings.
@@ -275,6 +280,26 @@ impl Store for Postgres {
 
     async fn agents(&self) -> Result<Vec<Agent>> {
         self.list_agents().await
+    }
+
+    async fn take_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        start: Cursor,
+        lease: Duration,
+    ) -> Result<Option<Cursor>> {
+        self.hold_bookmark(name, holder, start, lease).await
+    }
+
+    async fn move_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        to: Cursor,
+        lease: Duration,
+    ) -> Result<bool> {
+        self.shift_bookmark(name, holder, to, lease).await
     }
 
     async fn put_token(&self, token: Token) -> Result<()> {

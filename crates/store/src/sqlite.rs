@@ -2,6 +2,7 @@
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
+mod bookmarks;
 mod claim;
 mod errors;
 mod finish;
@@ -175,6 +176,11 @@ impl Store for Sqlite {
             .await
     }
 
+    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
+        let key = key.to_owned();
+        self.readers.run(move |db| jobs::by_key(db, &key)).await
+    }
+
     async fn wait(&self, ask: &Ask, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what comes after the look rings.
@@ -286,6 +292,32 @@ impl Store for Sqlite {
 
     async fn agents(&self) -> Result<Vec<Agent>> {
         self.readers.run(records::agents).await
+    }
+
+    async fn take_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        start: Cursor,
+        lease: Duration,
+    ) -> Result<Option<Cursor>> {
+        let (name, holder) = (name.to_owned(), holder.to_owned());
+        self.writer
+            .run(move |tx| tx.take_bookmark(&name, &holder, start, lease))
+            .await
+    }
+
+    async fn move_bookmark(
+        &self,
+        name: &str,
+        holder: &str,
+        to: Cursor,
+        lease: Duration,
+    ) -> Result<bool> {
+        let (name, holder) = (name.to_owned(), holder.to_owned());
+        self.writer
+            .run(move |tx| tx.move_bookmark(&name, &holder, to, lease))
+            .await
     }
 
     async fn put_token(&self, token: Token) -> Result<()> {

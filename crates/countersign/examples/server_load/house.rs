@@ -184,7 +184,7 @@ async fn start(
             began.elapsed() < Duration::from_secs(30),
             "it does not start"
         );
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     };
     let text = |name: &str| sign[name].as_str().unwrap().to_owned();
     let address = text("url").replace("http://", "");

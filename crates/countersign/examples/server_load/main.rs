@@ -68,6 +68,12 @@ async fn measure(program: &Path) {
     }
 }
 
+/// While somebody else is at work, or nobody is.
+async fn rest(time: Duration) {
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(time, nothing).await);
+}
+
 /// Sorted milliseconds.
 struct Times(Vec<f64>);
 
@@ -100,9 +106,9 @@ impl Times {
 
 async fn idle(house: &House) {
     let seconds = 20;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    rest(Duration::from_secs(2)).await;
     let before = house.switches();
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    rest(Duration::from_secs(seconds)).await;
     let woken = (house.switches() - before) as f64 / seconds as f64;
     println!(
         "idle: {:.1} MB resident, {woken:.2} wake-ups a second",
@@ -249,7 +255,7 @@ async fn wake_ups(house: &House) {
             (Instant::now(), waiter)
         });
         // It has to be waiting by now; a task that is already there would be found, not woken for.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        rest(Duration::from_millis(20)).await;
         let task = json!({"agent_id": house::agent(0), "pr": number}).to_string();
         asker.send("POST", "/queue", &task).await;
         let queued = Instant::now();

@@ -2,18 +2,25 @@
 
 use super::Desktop;
 use crate::failure::{Exit, Failure};
-use crate::operations::{doctor, history};
+use crate::notify;
+use crate::operations::{config, doctor, history};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Replay every ticket's events and compare with what is stored.
     #[arg(long)]
     verify_log: bool,
+    /// Send a message to each target of [[notify]], or to this one, and show what it answers.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    notify: Option<String>,
 }
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if args.verify_log {
         return verify_log(desktop).await;
+    }
+    if let Some(name) = &args.notify {
+        return try_targets(name, desktop).await;
     }
     let found = doctor::examine(&desktop.surroundings, &desktop.directory).await;
     let out = &desktop.out;
@@ -36,6 +43,31 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     } else {
         Exit::Error
     })
+}
+
+async fn try_targets(name: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+    let mut targets = config::own(&desktop.surroundings)?.notify;
+    targets.retain(|target| name.is_empty() || target.name == name);
+    if targets.is_empty() {
+        return Err(
+            Failure::usage("your own configuration names no such target")
+                .hint("docs/notifications.md shows how to write [[notify]]"),
+        );
+    }
+    let office = desktop.office().await?;
+    let mut tried = Vec::new();
+    for target in &targets {
+        let one = notify::try_out(&office, target.target()?).await?;
+        let mark = if one.fine { "ok " } else { "!! " };
+        let line = format!("{mark} {:<10} {}", one.name, one.answer);
+        desktop.out.line(line.trim_end());
+        tried.push(one);
+    }
+    let fine = tried.iter().all(|one| one.fine);
+    desktop
+        .out
+        .answer(&serde_json::json!({"fine": fine, "targets": tried}));
+    Ok(if fine { Exit::Done } else { Exit::Error })
 }
 
 async fn verify_log(desktop: &Desktop) -> Result<Exit, Failure> {

@@ -75,6 +75,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],
     ),
     (
+        "worker",
+        &[
+            "countersign worker --builder claude --reviewer codex",
+            "countersign worker --queue check --replicas 4 --label gpu=yes",
+        ],
+    ),
+    (
         "serve",
         &[
             "countersign serve",

@@ -62,7 +62,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn told(line: &Line, out: &Out) -> String {
+pub fn told(line: &Line, out: &Out) -> String {
     let time: String = line.at.iso().chars().skip(11).take(8).collect();
     let name = line.ticket.as_ref().map(ToString::to_string);
     let text = findings::clean(&line.text);

@@ -13,8 +13,9 @@ use super::out::Out;
 use super::story::{Form, Telling, Tickets, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
+use crate::notify::{self, Carriers};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, escalations, forecasts, plans, run};
+use crate::operations::{Office, config, escalations, forecasts, plans, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -93,7 +94,35 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
     }
     let desktop = &desktop.answering(args.progress == Form::Json);
-    let mut office = desktop.office().await?;
+    let office = desktop.office().await?;
+    let (stopper, stop) = Stop::pair();
+    let carriers = tell_others(&office, desktop, &stop).await?;
+    let ended = Box::pin(go(args, asked, epic, office, desktop)).await;
+    stopper.stop();
+    carriers.finish().await;
+    ended
+}
+
+/// Begins to notify those whom the person's own configuration names. One that cannot be does not keep
+/// the work from being done.
+async fn tell_others(office: &Office, desktop: &Desktop, stop: &Stop) -> Result<Carriers, Failure> {
+    let mut targets = Vec::new();
+    for target in config::own(&desktop.surroundings)?.notify {
+        match target.target() {
+            Ok(target) => targets.push(target),
+            Err(failure) => desktop.out.line(format!("note: {}", failure.message)),
+        }
+    }
+    notify::start(office, targets, stop).await
+}
+
+async fn go(
+    args: Args,
+    asked: Asked,
+    epic: Option<EpicFile>,
+    mut office: Office,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
     let tickets = if epic.is_some() {
         Tickets::Several
     } else {
@@ -157,7 +186,7 @@ fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
             Landing::Merge => Land::Merge,
             Landing::Queue => Land::Queue,
         }),
-        house_only: false,
+        roles: None,
     }
 }
 

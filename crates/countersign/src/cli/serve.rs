@@ -6,22 +6,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::Stop;
+use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use super::Desktop;
+use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::{Counter, bridge};
-use crate::operations::identity;
+use crate::notify::{self, Carriers};
+use crate::operations::history::Follower;
 use crate::operations::service::{self, Posted};
+use crate::operations::{Office, config, identity, overview};
 use crate::remote::Server;
 use crate::settings::Surroundings;
+use crate::settings::notify::{Notify, Target};
 use crate::settings::server::{Found, Place};
+use crate::spool::{self, Spool};
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
 /// How often the certificate's files are looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How much of the log is written at a time, how long it rests then, and the net under its wake-ups.
+const LOG_CHUNK: u32 = 500;
+const LOG_REST: Duration = Duration::from_millis(100);
+const LOG_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -40,6 +51,10 @@ pub struct Args {
     /// A server with TLS stands in front. Where others can reach us, it or a certificate is needed.
     #[arg(long)]
     behind_tls: bool,
+    /// A directory for task files and what becomes of them [default: `spool.directory` of your own
+    /// configuration, else none].
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
 }
 
 impl Args {
@@ -69,9 +84,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     // Heard from the start: who stops us early finds nothing of us left.
     let mut told = Signals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
+    let (stopper, stop) = Stop::pair();
+    let outlets = Outlets::open(&args, &office, desktop, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     let mut posted = service::post(&office, address, fingerprint).await?;
-    let (stopper, stop) = Stop::pair();
     let watch = tokio::spawn({
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::look_after(&office, stop).await }
@@ -80,6 +96,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
+    let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
+    let outlets = outlets.start(&stop);
     let house = House::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
     let url = service::url(address, tls.is_some());
@@ -87,7 +105,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
     desktop.out.answer(&serde_json::json!({ "url": url }));
-    told.stop(tls.as_deref(), &mut posted, desktop).await;
+    told.stop_fresh(tls.as_deref(), &mut posted, desktop).await;
     desktop
         .out
         .line("stopping: what is being answered is answered first");
@@ -95,6 +113,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let _ = server.await;
     let _ = watch.await;
     let _ = keeper.await;
+    let _ = log.await;
+    outlets.finish().await;
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }
@@ -114,15 +134,82 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
     }
 }
 
+/// The ways in and out beside the listener, opened before anybody is told of us.
+struct Outlets {
+    spool: Option<Spool>,
+    carriers: Carriers,
+    running: JoinSet<()>,
+}
+
+impl Outlets {
+    async fn open(
+        args: &Args,
+        office: &Office,
+        desktop: &Desktop,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
+        let own = config::own(&desktop.surroundings)?;
+        let targets = own.notify.iter().map(Notify::target);
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let at = |path: PathBuf| desktop.directory.join(path);
+        let logs = own.spool.logs.map(PathBuf::from).map(at);
+        let named = own.spool.directory.map(PathBuf::from);
+        let files = args.spool.clone().or(named).map(at);
+        let spool = files.map(|path| spool::open(office, &path, logs.as_deref()));
+        Ok(Self {
+            spool: spool.transpose()?,
+            carriers: notify::start(office, targets, stop).await?,
+            running: JoinSet::new(),
+        })
+    }
+
+    fn start(mut self, stop: &Stop) -> Self {
+        if let Some(spool) = self.spool.take() {
+            self.running.spawn(spool::run(spool, stop.clone()));
+        }
+        self
+    }
+
+    async fn finish(mut self) {
+        while self.running.join_next().await.is_some() {}
+        self.carriers.finish().await;
+    }
+}
+
+/// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
+async fn write_log(office: Office, out: Out, mut stop: Stop) {
+    let mut follower = Follower::default();
+    let mut after = overview::newest(&office).await.unwrap_or_default();
+    loop {
+        let read = follower.read(&office, None, after, LOG_CHUNK).await;
+        // A store that is away now is back at another look.
+        let told = read.ok().and_then(|told| Some((told.end?, told.lines)));
+        if let Some((end, lines)) = told {
+            let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
+            worth.for_each(|line| out.line(super::log::told(line, &out)));
+            after = end;
+        }
+        let quiet = async {
+            // It goes on beside the work, not before it.
+            tokio::time::sleep(LOG_REST).await;
+            overview::changed(&office, after, LOG_LOOK).await;
+        };
+        tokio::select! {
+            () = quiet => {}
+            () = stop.asked() => return,
+        }
+    }
+}
+
 /// Ctrl-C, and what service managers send.
-struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let hear = |kind: SignalKind| {
             signal(kind)
                 .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
@@ -135,7 +222,7 @@ impl Signals {
     }
 
     /// Returns when we are told to stop; until then the certificate is kept fresh.
-    async fn stop(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
+    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
         loop {
             let asked = tokio::select! {
                 _ = self.interrupt.recv() => return,
@@ -150,6 +237,13 @@ impl Signals {
             if let Some(tls) = tls {
                 renew(tls, asked, posted, desktop);
             }
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }

@@ -250,7 +250,13 @@ async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
-    let added = desktop.ask(AddMany { tickets: wanted }).await?.tickets;
+    // A server has repositories of its own.
+    let here = desktop.surroundings.server.place.is_none();
+    let question = AddMany {
+        tickets: wanted,
+        repository: here.then(|| desktop.directory.to_string_lossy().into_owned()),
+    };
+    let added = desktop.ask(question).await?.tickets;
     for ticket in &added {
         desktop.out.line(format!(
             "added {} ({}): {}",

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::project;
 use crate::failure::Failure;
-use crate::settings::file::{self, NAME};
+use crate::settings::file::{self, NAME, Project};
 use crate::settings::layers::{self, Setting, Source};
 use crate::settings::trouble::{self, Problem};
 use crate::settings::{Surroundings, read_bounded};
@@ -49,12 +49,34 @@ pub async fn find(
             ));
         }
     }
+    if let Some(source) = &source {
+        must_be_a_projects(source)?;
+    }
     let sources = source.into_iter().chain(users_own(surroundings)?);
     Ok(Found {
         base,
         sources: sources.collect(),
         remarks,
     })
+}
+
+/// What a repository may not ask for, whoever cloned it.
+fn must_be_a_projects(source: &Source) -> Result<(), Failure> {
+    let project = file::read(&source.name, &source.text)?;
+    match project.says_what_is_the_users() {
+        None => Ok(()),
+        Some(what) => Err(Failure::usage(format!(
+            "{}: {what} is not for a project's file: a repository would reach out in your name",
+            source.name
+        ))
+        .hint("put it into your own file, ~/.config/countersign/config.toml")),
+    }
+}
+
+/// What the user's own file says.
+pub fn own(surroundings: &Surroundings) -> Result<Project, Failure> {
+    let sources: Vec<Source> = users_own(surroundings)?.into_iter().collect();
+    Ok(layers::combine(&sources)?.project)
 }
 
 fn named_base(source: &Source) -> Result<Option<String>, Failure> {

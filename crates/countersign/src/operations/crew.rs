@@ -11,64 +11,75 @@ use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
 
-/// Finds everybody that is named. What changes by who is missing is said in the remarks.
+/// Everybody.
+pub const ALL: [Role; 3] = [Role::Builder, Role::Reviewer, Role::Verifier];
+
+/// Finds everybody that is named for these roles. What changes by who is missing is said in the remarks.
 pub async fn crew(
     written: &mut Written,
-    surroundings: &Surroundings,
-    directory: &Path,
+    (surroundings, directory): (&Surroundings, &Path),
+    roles: &[Role],
     remarks: &mut Vec<String>,
 ) -> Result<Crew, Failure> {
-    let names = Names::of(written)?;
+    if roles.is_empty() {
+        return Ok(Crew::default());
+    }
+    let names = Names::of(written, roles)?;
     let said = written.clone();
     let finder = Finder {
         written: &said,
         surroundings,
         directory,
     };
-    let mut others = fallbacks(&finder, written, remarks).await;
-    let problem = written
-        .policy
-        .nobody_left_to_judge(&names.reviewer, &names.verifier);
-    if let Some(problem) = problem {
-        return Err(Failure::usage(problem).hint("docs/policy.md, [policy.fallback]"));
-    }
-    let fallback = &written.policy.fallback;
+    let mut others = fallbacks(&finder, written, roles, remarks).await;
+    must_leave_a_judge(written, &names)?;
     let mut found = Found {
         finder: &finder,
-        builder: &names.builder,
+        builder: names.builder.as_deref().unwrap_or_default(),
         remarks,
     };
-    let builder = found
-        .usual(&names.builder, Role::Builder, fallback.build.as_deref())
-        .await?;
-    let reviewer = found
-        .usual(&names.reviewer, Role::Reviewer, fallback.review.as_deref())
-        .await?;
-    let verifier = found
-        .usual(&names.verifier, Role::Verifier, fallback.verify.as_deref())
-        .await?;
-    let general = fallback.review.clone();
-    for seat in &mut written.policy.reviewers {
-        let Some(agent) = seat.agent.clone() else {
-            continue;
-        };
-        let stand_in = seat.fallback.clone().or_else(|| general.clone());
-        let member = found
-            .usual(&agent, Role::Reviewer, stand_in.as_deref())
-            .await?;
-        seat.agent = Some(member.written.clone());
-        others.push((Role::Reviewer, member));
-    }
+    let fallback = &written.policy.fallback;
     let mut crew = Crew {
-        builder: Some(builder),
-        reviewer: Some(reviewer),
-        verifier: Some(verifier),
+        builder: found
+            .of_role(
+                Role::Builder,
+                names.builder.as_deref(),
+                fallback.build.as_deref(),
+            )
+            .await?,
+        reviewer: found
+            .of_role(
+                Role::Reviewer,
+                names.reviewer.as_deref(),
+                fallback.review.as_deref(),
+            )
+            .await?,
+        verifier: found
+            .of_role(
+                Role::Verifier,
+                names.verifier.as_deref(),
+                fallback.verify.as_deref(),
+            )
+            .await?,
         others: Vec::new(),
     };
+    if roles.contains(&Role::Reviewer) {
+        others.extend(found.seated(written).await?);
+    }
     for (role, member) in others {
         join(&mut crew, role, member);
     }
     Ok(crew)
+}
+
+fn must_leave_a_judge(written: &Written, names: &Names) -> Result<(), Failure> {
+    let (Some(reviewer), Some(verifier)) = (&names.reviewer, &names.verifier) else {
+        return Ok(());
+    };
+    match written.policy.nobody_left_to_judge(reviewer, verifier) {
+        Some(problem) => Err(Failure::usage(problem).hint("docs/policy.md, [policy.fallback]")),
+        None => Ok(()),
+    }
 }
 
 /// Those who sit in the policy's seats, and nobody to build: for a change that is only looked at.
@@ -108,25 +119,29 @@ pub async fn judges(
     Ok(crew)
 }
 
-/// Who has each role, as written.
+/// Who has each role, as written; only the roles that are asked for.
 struct Names {
-    builder: String,
-    reviewer: String,
-    verifier: String,
+    builder: Option<String>,
+    reviewer: Option<String>,
+    verifier: Option<String>,
 }
 
 impl Names {
-    fn of(written: &Written) -> Result<Self, Failure> {
+    fn of(written: &Written, roles: &[Role]) -> Result<Self, Failure> {
         let in_a_seat = || {
             let mut seats = written.policy.reviewers.iter();
             seats.find_map(|seat| seat.agent.as_ref())
         };
         let reviewer = written.reviewers.first().or_else(in_a_seat);
-        let reviewer = named(reviewer, "reviewer")?;
+        let who = |role: Role, name: Option<&String>, word: &str| {
+            let wanted = roles.contains(&role);
+            wanted.then(|| named(name, word)).transpose()
+        };
+        let verifier = written.verifier.as_ref().or(reviewer);
         Ok(Self {
-            builder: named(written.builder.as_ref(), "builder")?,
-            verifier: written.verifier.clone().unwrap_or_else(|| reviewer.clone()),
-            reviewer,
+            builder: who(Role::Builder, written.builder.as_ref(), "builder")?,
+            reviewer: who(Role::Reviewer, reviewer, "reviewer")?,
+            verifier: who(Role::Verifier, verifier, "reviewer")?,
         })
     }
 }
@@ -146,6 +161,7 @@ pub fn named(name: Option<&String>, role: &str) -> Result<String, Failure> {
 async fn fallbacks(
     finder: &Finder<'_>,
     written: &mut Written,
+    roles_wanted: &[Role],
     remarks: &mut Vec<String>,
 ) -> Vec<(Role, Member)> {
     let policy = &mut written.policy;
@@ -157,7 +173,8 @@ async fn fallbacks(
         (Role::Verifier, &mut policy.fallback.verify),
     ];
     let mut found = Vec::new();
-    for (role, place) in roles.into_iter().chain(seats) {
+    let all = roles.into_iter().chain(seats);
+    for (role, place) in all.filter(|(role, _)| roles_wanted.contains(role)) {
         let Some(name) = place.clone() else { continue };
         match finder.member(&name, role.word()).await {
             Ok(member) => found.push((role, member)),
@@ -178,6 +195,37 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// Nobody where nobody was asked for.
+    async fn of_role(
+        &mut self,
+        role: Role,
+        name: Option<&str>,
+        stand_in: Option<&str>,
+    ) -> Result<Option<Member>, Failure> {
+        match name {
+            Some(name) => Ok(Some(self.usual(name, role, stand_in).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Those whom the policy's seats name.
+    async fn seated(&mut self, written: &mut Written) -> Result<Vec<(Role, Member)>, Failure> {
+        let general = written.policy.fallback.review.clone();
+        let mut seated = Vec::new();
+        for seat in &mut written.policy.reviewers {
+            let Some(agent) = seat.agent.clone() else {
+                continue;
+            };
+            let stand_in = seat.fallback.clone().or_else(|| general.clone());
+            let member = self
+                .usual(&agent, Role::Reviewer, stand_in.as_deref())
+                .await?;
+            seat.agent = Some(member.written.clone());
+            seated.push((Role::Reviewer, member));
+        }
+        Ok(seated)
+    }
+
     /// Whoever is named; where that one is not there, who stands in for it, unless that is who
     /// builds what it would judge.
     async fn usual(

@@ -1,5 +1,7 @@
 //! The log: told as a story, and held against what is stored.
 
+mod context;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,8 +26,19 @@ pub struct Line {
     pub event: String,
     pub activity: String,
     pub text: String,
+    /// What goes with it, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<serde_json::Value>,
     pub mood: Mood,
 }
+
+/// Notes that somebody should look at.
+const TROUBLES: [&str; 4] = [
+    "notification_given_up",
+    "refused",
+    "spool_troubled",
+    "task_refused",
+];
 
 /// Up to this many tickets are followed at a time; others are read from their beginning again.
 const FOLLOWED_MAX: usize = 256;
@@ -222,7 +235,12 @@ async fn tell(
         event: stored.name.clone(),
         activity: activity.to_owned(),
         text,
-        mood: Mood::Plain,
+        context: None,
+        mood: if TROUBLES.contains(&stored.name.as_str()) {
+            Mood::Bad
+        } else {
+            Mood::Plain
+        },
     };
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
@@ -241,14 +259,14 @@ async fn tell(
         tellers.insert(id.clone(), teller);
     }
     let policy = policy(office, stored).await?;
-    let story = tellers
-        .get_mut(id)
-        .map(|teller| teller.step(id, event, &policy))
-        .unwrap_or_default();
+    let teller = tellers.entry(id.clone()).or_default();
+    let story = teller.step(id, event, &policy);
+    let with = |activity: &str| context::of(activity, teller.ticket.as_ref()?, &policy);
     Ok(story
         .into_iter()
         .map(|sentence| Line {
             mood: sentence.mood,
+            context: with(sentence.activity),
             ..line(sentence.activity, sentence.text)
         })
         .collect())

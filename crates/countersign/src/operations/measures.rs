@@ -7,7 +7,7 @@ use flow::insight::Costs;
 use flow::quality::{BUCKETS_SECS, Quality, Spread, Verdicts, quality};
 use store::{JobQuery, JobState, Page};
 
-use super::{Office, insights, presence, tickets};
+use super::{Office, insights, silence, tickets};
 use crate::failure::Failure;
 
 /// A queue longer than this is shown as this long.
@@ -77,7 +77,7 @@ pub async fn gather(office: &Office) -> Result<Vec<Measure>, Failure> {
     found.push(one(
         "countersign_agents_silent",
         "Agents that do not call although work waits for them.",
-        count(presence::silent(office).await?.len()),
+        count(silence::silent(office).await?.len()),
     ));
     let newest = insights::newest(office).await?;
     found.extend(cost(&Costs::of(&newest)));

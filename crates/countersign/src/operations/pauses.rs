@@ -1,5 +1,7 @@
 //! Agents, queues and providers that are given nothing for now, and who has been seen.
 
+use std::collections::BTreeSet;
+
 use store::{Agent, Pause, Scope};
 
 use super::Office;
@@ -26,6 +28,45 @@ pub async fn pause(
 /// False where there was no such pause.
 pub async fn resume(office: &Office, scope: &Scope) -> Result<bool, Failure> {
     Ok(office.desk.store.resume(scope).await?)
+}
+
+/// Keeps these agents paused, and of those that this speaker paused no others; what somebody else
+/// paused is theirs to end. Each agent for whom that changed something, and whether it is paused now.
+pub async fn keep(
+    office: &Office,
+    agents: &BTreeSet<String>,
+    why: &str,
+) -> Result<Vec<(String, bool)>, Failure> {
+    let in_force = office.desk.store.pauses().await?;
+    let wanted: Vec<Scope> = agents.iter().flat_map(|agent| scopes(agent)).collect();
+    let mut changed = Vec::new();
+    for scope in &wanted {
+        if in_force.iter().all(|pause| pause.scope != *scope) {
+            pause(office, scope.clone(), why, None).await?;
+            changed.extend(agent_of(scope).map(|agent| (agent, true)));
+        }
+    }
+    let ours = office.person().agent;
+    for pause in in_force.iter().filter(|pause| pause.by == ours) {
+        if !wanted.contains(&pause.scope) && resume(office, &pause.scope).await? {
+            changed.extend(agent_of(&pause.scope).map(|agent| (agent, false)));
+        }
+    }
+    Ok(changed)
+}
+
+/// The agent itself, and the queue that its replicas share.
+fn scopes(agent: &str) -> Vec<Scope> {
+    let mut scopes = vec![Scope::Agent(agent.to_owned())];
+    scopes.extend(super::tasks::queue_name(agent).map(Scope::Queue));
+    scopes
+}
+
+fn agent_of(scope: &Scope) -> Option<String> {
+    match scope {
+        Scope::Agent(name) => Some(name.clone()),
+        Scope::Queue(_) | Scope::Provider(_) => None,
+    }
 }
 
 /// Agents and workers that have given a sign of life.

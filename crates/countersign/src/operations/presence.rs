@@ -1,229 +1,62 @@
-//! Who has been heard of, and who is silent although work waits for it: an agent with a token that
-//! never calls, or has stopped. What it held is taken back by the watchdog; here it is reported.
+//! Who is there: an agent that calls has given a sign of life. It is noted often enough to be
+//! believed, and seldom enough to cost nothing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use flow::{Role, Time};
-use serde::{Deserialize, Serialize};
+use flow::Role;
 use serde_json::json;
-use store::{Agent, Job, JobQuery, JobState, Noted, Page, Token};
+use store::Agent;
+use tokio::time::Instant;
 
 use super::Office;
-use super::identity::{self, Speaker};
-use crate::failure::Failure;
+use super::identity::Speaker;
 
-/// A sign of life is written down at most so often.
-const WRITTEN_EVERY_MS: u64 = 30_000;
-/// More agents than this are not told apart: the table begins anew.
-const AGENTS_MAX: usize = 10_000;
-/// How many waiting jobs are looked through, and of how many the oldest the ticket is.
-const JOBS_MAX: u32 = 1000;
-const TICKETS_MAX: usize = 20;
+/// Of one agent no more than one sign is noted in this time.
+pub const EVERY: Duration = Duration::from_secs(10);
+/// More agents are noted at each call.
+const KNOWN_MAX: usize = 10_000;
 
-/// When each agent's sign of life was written down last.
 #[derive(Debug, Default)]
-pub struct Heard {
-    last: Mutex<HashMap<String, Time>>,
+pub struct Presence {
+    noted: Mutex<BTreeMap<String, Instant>>,
 }
 
-/// An agent that does not call although it should.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Silent {
-    pub agent: String,
-    pub role: String,
-    /// Its last sign of life, or when its token was made.
-    pub since: Time,
-    pub why: String,
-}
+impl Presence {
+    /// Notes that the agent is there; whoever called does not wait for it.
+    pub fn sign(&self, office: &Office, speaker: &Speaker) {
+        if !self.is_due(speaker) {
+            return;
+        }
+        let agent = Agent {
+            name: speaker.actor.agent.clone(),
+            role: speaker.actor.role.word().to_owned(),
+            seen_at: (office.desk.clock)(),
+            body: json!({"principal": speaker.actor.principal}),
+        };
+        let store = office.desk.store.clone();
+        // The next sign is as good.
+        tokio::spawn(async move { store.beat(agent).await });
+    }
 
-impl Heard {
-    /// Whether this sign of life is to be written down.
-    fn is_news(&self, agent: &str, now: Time) -> bool {
-        // A panic elsewhere has not harmed the times in here.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = |at: &Time| now < at.plus_ms(WRITTEN_EVERY_MS);
-        if last.get(agent).is_some_and(recent) {
+    fn is_due(&self, speaker: &Speaker) -> bool {
+        if !matches!(
+            speaker.actor.role,
+            Role::Builder | Role::Reviewer | Role::Verifier
+        ) {
             return false;
         }
-        if last.len() >= AGENTS_MAX {
-            last.clear();
+        let now = Instant::now();
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = noted.get(&speaker.actor.agent);
+        if last.is_some_and(|last| now - *last < EVERY) {
+            return false;
         }
-        last.insert(agent.to_owned(), now);
+        if noted.len() >= KNOWN_MAX {
+            noted.clear();
+        }
+        noted.insert(speaker.actor.agent.clone(), now);
         true
-    }
-}
-
-/// The agent has called. That it cannot be written down now keeps nobody from working.
-pub async fn heard(office: &Office, heard: &Heard, speaker: &Speaker) {
-    let now = (office.desk.clock)();
-    let Speaker { actor, .. } = speaker;
-    if heard.is_news(&actor.agent, now) {
-        let agent = Agent {
-            name: actor.agent.clone(),
-            role: actor.role.word().to_owned(),
-            seen_at: now,
-            body: json!({}),
-        };
-        let _ = office.desk.store.beat(agent).await;
-    }
-}
-
-/// Those that are on record as silent.
-pub async fn silent(office: &Office) -> Result<Vec<Silent>, Failure> {
-    let all = office.desk.store.agents().await?;
-    Ok(all.iter().filter_map(recorded).collect())
-}
-
-fn recorded(agent: &Agent) -> Option<Silent> {
-    let why = agent.body.get("silent")?.as_str()?;
-    Some(Silent {
-        agent: agent.name.clone(),
-        role: agent.role.clone(),
-        since: agent.seen_at,
-        why: why.to_owned(),
-    })
-}
-
-/// Puts those on record, and into the log, that have become silent.
-pub async fn watch(office: &Office) -> Result<(), Failure> {
-    let now = (office.desk.clock)();
-    let mut tokens = identity::list(office).await?;
-    tokens.retain(|token| works(token, now));
-    if tokens.is_empty() {
-        return Ok(());
-    }
-    let known = office.desk.store.agents().await?;
-    let waiting = overdue(office, now).await?;
-    let mut told: Vec<String> = Vec::new();
-    for token in tokens {
-        let seen = known.iter().find(|agent| agent.name == token.agent);
-        let since = seen.map_or(token.created_at, |agent| agent.seen_at);
-        // It may have called since, and that was not written down again.
-        let heard = seen.map_or(since, |agent| agent.seen_at.plus_ms(WRITTEN_EVERY_MS));
-        let is_known = seen.is_some_and(|agent| recorded(agent).is_some());
-        if is_known || told.contains(&token.agent) {
-            continue;
-        }
-        if let Some(job) = waiting.iter().find(|one| one.is_for(&token, heard, now)) {
-            told.push(token.agent.clone());
-            record(office, &token, since, &job.why(&token, seen.is_some())).await?;
-        }
-    }
-    Ok(())
-}
-
-/// An agent's token that is good.
-fn works(token: &Token, now: Time) -> bool {
-    let role = identity::role(&token.role).ok();
-    let is_agent = role.is_some_and(|role| !queues(role).is_empty());
-    let ended = token.expires_at.is_some_and(|end| end <= now);
-    is_agent && !ended && token.revoked_at.is_none()
-}
-
-fn queues(role: Role) -> &'static [&'static str] {
-    engine::guest::queues(role)
-}
-
-/// A job that has waited for longer than an agent may be silent.
-struct Overdue {
-    job: Job,
-    /// Whom the ticket wants for it.
-    agent: Option<String>,
-    patience_ms: i64,
-}
-
-impl Overdue {
-    fn is_for(&self, token: &Token, since: Time, now: Time) -> bool {
-        let role = identity::role(&token.role).ok();
-        let theirs = role.is_some_and(|role| queues(role).contains(&self.job.queue.as_str()));
-        let of_ticket = token.ticket.is_none() || token.ticket == self.job.ticket;
-        let wanted = self.agent.as_ref().is_none_or(|name| *name == token.agent);
-        theirs && of_ticket && wanted && now.0 - since.0 > self.patience_ms
-    }
-
-    fn why(&self, token: &Token, was_seen: bool) -> String {
-        let ticket = self.job.ticket.as_ref().map(ToString::to_string);
-        format!(
-            "{} {}, and a {} of {} waits",
-            token.agent,
-            if was_seen {
-                "has stopped calling"
-            } else {
-                "has never called"
-            },
-            self.job.queue,
-            ticket.unwrap_or_default()
-        )
-    }
-}
-
-/// The oldest jobs that wait for agents, where they wait too long.
-async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
-    let mut jobs = Vec::new();
-    for queue in ["build", "review", "verify"] {
-        let query = JobQuery {
-            queue: Some(queue.to_owned()),
-            state: Some(JobState::Ready),
-            ticket: None,
-        };
-        let page = Page {
-            after: None,
-            most: JOBS_MAX,
-        };
-        jobs.extend(office.desk.store.jobs(&query, &page).await?.items);
-    }
-    jobs.sort_by_key(|job| job.not_before.max(job.created_at));
-    let mut found = Vec::new();
-    for job in jobs.into_iter().take(TICKETS_MAX) {
-        let Some(id) = &job.ticket else { continue };
-        let stored = office.desk.ticket(id).await?;
-        let policy = office.desk.policy_of(&stored).await?;
-        let patience = policy.limits.heartbeat_secs.saturating_mul(1000);
-        let patience_ms = i64::try_from(patience).unwrap_or(i64::MAX);
-        let waits_since = job.not_before.max(job.created_at);
-        if now.0 - waits_since.0 > patience_ms {
-            let mut of_ticket = stored.ticket.jobs.into_iter();
-            let own = of_ticket.find(|one| Some(one.serial) == job.serial);
-            found.push(Overdue {
-                agent: own.and_then(|one| one.agent),
-                job,
-                patience_ms,
-            });
-        }
-    }
-    Ok(found)
-}
-
-async fn record(office: &Office, token: &Token, since: Time, why: &str) -> Result<(), Failure> {
-    let store = &office.desk.store;
-    let agent = Agent {
-        name: token.agent.clone(),
-        role: token.role.clone(),
-        seen_at: since,
-        body: json!({"silent": why}),
-    };
-    store.beat(agent).await?;
-    let noted = Noted {
-        at: (office.desk.clock)(),
-        ticket: token.ticket.clone(),
-        name: "agent_silent".to_owned(),
-        by: "countersign".to_owned(),
-        body: json!({"agent": token.agent, "role": token.role, "why": why}),
-    };
-    Ok(store.note(noted).await?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sign_of_life_is_written_down_once_in_a_while() {
-        let heard = Heard::default();
-        assert!(heard.is_news("bea", Time(0)));
-        assert!(!heard.is_news("bea", Time(29_999)));
-        assert!(heard.is_news("rex", Time(29_999)));
-        assert!(heard.is_news("bea", Time(30_000)));
     }
 }

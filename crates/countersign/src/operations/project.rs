@@ -4,22 +4,24 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::carrier::Carrier;
 use engine::check::Check;
-use engine::git::{Repository, Tool};
+use engine::git::{Remote, Repository, Tool};
+use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::supplies::{Cache, Setup};
-use engine::work::worker_name;
 use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
-use flow::{Policy, Ticket};
+use flow::{Policy, Role, Ticket};
 
 use super::{Office, config, confinement, crew, house_rules};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
 use crate::settings::layers;
+use crate::settings::ticket_file::Wanted;
 
 /// What the command line says; it goes before every file.
 #[derive(Clone, Debug, Default)]
@@ -32,15 +34,15 @@ pub struct Asked {
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
     pub land: Option<Land>,
-    /// Checks and merges alone; agents come by themselves.
-    pub house_only: bool,
+    /// Who of the crew is ours to find; everybody where it is not said.
+    pub roles: Option<Vec<Role>>,
 }
 
 impl Asked {
     /// Nobody of ours builds or judges.
     pub fn of_the_house() -> Self {
         Self {
-            house_only: true,
+            roles: Some(Vec::new()),
             ..Self::default()
         }
     }
@@ -58,23 +60,64 @@ pub async fn furnish(
     directory: &Path,
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
+    furnish_for(office, directory, asked, (Post::for_everything(), None)).await
+}
+
+/// The same for a worker who does part of it.
+pub async fn furnish_for(
+    office: &Office,
+    directory: &Path,
+    asked: &Asked,
+    (post, carrier): (Post, Option<Carrier>),
+) -> Result<Furnished, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let (base_branch, mut written, mut remarks) =
         settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     remarks.extend(dirty(&git, &written, &base_branch).await?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let crew = if asked.house_only {
-        Crew::default()
-    } else {
-        crew::crew(&mut written, &office.surroundings, &directory, &mut remarks).await?
+    // A ticket names the git directory; what is written in the project is meant from beside it.
+    let directory = match directory.parent() {
+        Some(parent) if directory.ends_with(".git") => parent.to_owned(),
+        Some(_) | None => directory,
     };
+    let roles = asked.roles.as_deref().unwrap_or(&crew::ALL);
+    let found = crew::crew(
+        &mut written,
+        (&office.surroundings, &directory),
+        roles,
+        &mut remarks,
+    );
+    let crew = found.await?;
     let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    let post = Post {
+        queues: queues(post.queues, carrier.as_ref(), shop.project.policy.land),
+        ..post
+    };
+    let shop = Workshop {
+        post,
+        carrier,
+        ..shop
+    };
     remarks.extend(without);
     Ok(Furnished {
         shop: Arc::new(shop),
         remarks,
     })
+}
+
+/// A copy of the repository lands nothing unless it is told to, and never has a turn in the queue of
+/// landings: whoever has the repository itself does.
+fn queues(
+    mut queues: Vec<&'static str>,
+    carrier: Option<&Carrier>,
+    land: Land,
+) -> Vec<&'static str> {
+    let elsewhere = |carrier: &Carrier| carrier.is_copy && (!carrier.lands || land == Land::Queue);
+    if carrier.is_some_and(elsewhere) {
+        queues.retain(|queue| *queue != "merge");
+    }
+    queues
 }
 
 /// The workshop of a project with this crew, and what the person should know about it.
@@ -103,7 +146,8 @@ pub async fn workshop(
         git,
         crew,
         project,
-        worker: worker_name(),
+        post: Post::for_everything(),
+        carrier: None,
         path,
         ward,
     };
@@ -137,7 +181,36 @@ pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Pol
     let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
     spec.context.base_branch = Some(base);
+    spec.context.remote = remote(&git, &written).await?;
     Ok(written.policy)
+}
+
+/// Where workers on other machines get the repository from, as the project says.
+pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String>, Failure> {
+    let named = match written.worker.remote.as_deref() {
+        Some("origin") => git.origin().await.map_err(Failure::error)?,
+        named => named.map(str::to_owned),
+    };
+    if let Some(named) = &named {
+        Remote::parse(named).map_err(|why| Failure::usage(format!("[worker] remote: {why}")))?;
+    }
+    Ok(named)
+}
+
+/// Puts new tickets into the repository that they are written in; where there is none, into none.
+pub async fn settle_here(
+    office: &Office,
+    directory: &Path,
+    wanted: &mut [Wanted],
+) -> Result<Policy, Failure> {
+    let mut policy = Policy::default();
+    if open(&office.surroundings, directory).await.is_err() {
+        return Ok(policy);
+    }
+    for one in wanted {
+        policy = settle(office, &directory.to_string_lossy(), &mut one.spec).await?;
+    }
+    Ok(policy)
 }
 
 async fn project(

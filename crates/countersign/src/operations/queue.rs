@@ -18,6 +18,7 @@ pub async fn jobs(
         queue: queue.map(str::to_owned),
         state: state.map(state_of).transpose()?,
         ticket,
+        ..JobQuery::default()
     };
     Ok(office.desk.store.jobs(&query, page).await?)
 }

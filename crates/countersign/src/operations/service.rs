@@ -4,26 +4,24 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::{Identity, Stop};
-use engine::shift::{self, Shift};
+use engine::shift::Told;
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
-use super::project::Asked;
-use super::shops::Furnisher;
+use super::{silence, workers};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::server::{Place, Trust};
 
 /// How often leases are looked after, and news is brought that nobody else has.
-const ROUND: Duration = Duration::from_secs(5);
+pub const ROUND: Duration = Duration::from_secs(5);
 /// Tickets that are checked or merged side by side.
-const AT_ONCE: usize = 4;
+const AT_ONCE: u16 = 4;
 const FILE: &str = "server.json";
 
 /// Where the server of this data directory is, for the person whose directory it is.
@@ -185,22 +183,27 @@ pub async fn take_down(office: &Office, posted: Posted) {
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
 pub async fn keep_house(office: &Office, stop: Stop) {
-    let shift = Shift {
-        queues: shift::of_the_house(),
-        tickets_max: AT_ONCE,
+    let told = Told {
+        drain: stop.clone(),
+        halt: stop,
     };
-    let shops = Arc::new(Furnisher::new(office.clone(), Asked::of_the_house()));
-    shift::run(&office.desk, shops, &shift, stop).await;
+    workers::keep_house(office, AT_ONCE, told).await;
 }
 
-/// Looks after leases and news until it is told to stop. Any number of nodes may do it.
+/// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
+/// comes back after it was away, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
-    let worker = engine::work::worker_name();
+    let worker = engine::post::worker_name();
+    let mut was_away = false;
     loop {
-        // A store that is away now is back at another round.
-        let _ = engine::watchdog::take_back(&office.desk).await;
-        let _ = super::presence::watch(office).await;
-        let _ = engine::news::bring(&office.desk, &worker).await;
+        let is_away = office.desk.store.now().await.is_err();
+        if !is_away && !was_away {
+            // A store that is away now is back at another round.
+            let _ = engine::watchdog::take_back(&office.desk).await;
+            let _ = silence::watch(office).await;
+            let _ = engine::news::bring(&office.desk, &worker).await;
+        }
+        was_away = is_away;
         tokio::select! {
             () = tokio::time::sleep(ROUND) => {}
             () = stop.asked() => return,

@@ -1,19 +1,25 @@
-//! The workshops of a shift: one for each repository and base branch, furnished when a ticket of it
-//! comes up, and anew when its base has moved.
+//! The workshops of a worker: one for each repository and base branch, furnished when a ticket of it
+//! comes up, and anew when its base may have moved.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::carrier::Carrier;
+use engine::git::Remote;
+use engine::post::Post;
 use engine::shift::Shops;
 use engine::workshop::Workshop;
 use flow::Ticket;
+use flow::ticket::Context;
 use tokio::sync::Mutex;
+use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use super::Office;
-use super::project::{Asked, furnish};
+use super::project::{Asked, furnish_for, git_tool};
+use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
 const FRESH: Duration = Duration::from_secs(5);
@@ -22,19 +28,137 @@ const SHOPS_MAX: usize = 1000;
 
 type Key = (String, Option<String>);
 
+/// How a worker gets at repositories that are not on its machine.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// By repository, as this machine's own person names them.
+    pub remotes: BTreeMap<String, Remote>,
+    /// What lands is put on the remote's base branch.
+    pub lands: bool,
+}
+
 #[derive(Debug)]
 pub struct Furnisher {
     office: Office,
     asked: Asked,
+    post: Post,
+    reach: Reach,
+    /// Where it is said why a ticket cannot be worked on here, where somebody listens.
+    complaints: Option<Sender<String>>,
     shops: Mutex<BTreeMap<Key, (Instant, Arc<Workshop>)>>,
+    told: Mutex<BTreeMap<Key, String>>,
 }
 
 impl Furnisher {
-    pub fn new(office: Office, asked: Asked) -> Self {
+    pub fn new(office: Office, asked: Asked, post: Post) -> Self {
         Self {
             office,
             asked,
+            post,
+            reach: Reach::default(),
+            complaints: None,
             shops: Mutex::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn reaching(mut self, reach: Reach, complaints: Sender<String>) -> Self {
+        self.reach = reach;
+        self.complaints = Some(complaints);
+        self
+    }
+
+    /// The workshop of the ticket's repository, with all in it that its next job rests on.
+    async fn ready_for(
+        &self,
+        key: &Key,
+        context: &Context,
+        ticket: &Ticket,
+    ) -> Result<Arc<Workshop>, Failure> {
+        let shop = self.furnished(key, context).await?;
+        if let Some(carrier) = &shop.carrier {
+            carrier.bring(&shop.desk, &shop.git, ticket).await?;
+        }
+        Ok(shop)
+    }
+
+    async fn furnished(&self, key: &Key, context: &Context) -> Result<Arc<Workshop>, Failure> {
+        let mut shops = self.shops.lock().await;
+        if let Some((since, shop)) = shops.get(key)
+            && since.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(shop));
+        }
+        let shop = self.furnish(key, context).await?;
+        if shops.len() >= SHOPS_MAX {
+            shops.clear();
+        }
+        shops.insert(key.clone(), (Instant::now(), Arc::clone(&shop)));
+        Ok(shop)
+    }
+
+    async fn furnish(&self, key: &Key, context: &Context) -> Result<Arc<Workshop>, Failure> {
+        let asked = Asked {
+            base: key.1.clone(),
+            ..self.asked.clone()
+        };
+        let (place, carrier) = self.place(key, context).await?;
+        let manned = (self.post.clone(), carrier);
+        let furnished = furnish_for(&self.office, &place, &asked, manned).await?;
+        Ok(furnished.shop)
+    }
+
+    /// The repository itself where it is here; else a copy of it, brought up to date.
+    async fn place(
+        &self,
+        (repository, base): &Key,
+        context: &Context,
+    ) -> Result<(PathBuf, Option<Carrier>), Failure> {
+        let named = self.reach.remotes.get(repository).cloned();
+        let told = context.remote.as_deref().map(Remote::parse).transpose();
+        let told = told.map_err(Failure::usage)?;
+        let here = Path::new(repository);
+        if named.is_none() && here.is_dir() {
+            let carrier = told.map(|remote| Carrier {
+                remote,
+                lands: false,
+                is_copy: false,
+            });
+            return Ok((here.to_owned(), carrier));
+        }
+        let (Some(remote), Some(base)) = (named.or(told), base) else {
+            return Err(
+                Failure::usage("it is not on this machine, and no remote is named")
+                    .hint("name one in the project ([worker] remote), or with --remote"),
+            );
+        };
+        let surroundings = &self.office.surroundings;
+        let name = engine::hash::short(repository.as_bytes());
+        let copy = surroundings.data_dir.join("repositories").join(name);
+        let tool = git_tool(surroundings, &surroundings.data_dir)?;
+        tool.follow(&remote, base, &copy)
+            .await
+            .map_err(Failure::error)?;
+        let carrier = Carrier {
+            remote,
+            lands: self.reach.lands,
+            is_copy: true,
+        };
+        Ok((copy, Some(carrier)))
+    }
+
+    /// Once for each repository and reason.
+    async fn complain(&self, key: Key, failure: &Failure) {
+        let Some(complaints) = &self.complaints else {
+            return;
+        };
+        let said = format!("{} is not worked on here: {failure}", key.0);
+        let mut told = self.told.lock().await;
+        if told.get(&key) != Some(&said) && told.len() < SHOPS_MAX {
+            // Nobody may be listening any more.
+            let _ = complaints.try_send(said.clone());
+            told.insert(key, said);
         }
     }
 }
@@ -42,26 +166,18 @@ impl Furnisher {
 impl Shops for Furnisher {
     async fn of(&self, ticket: &Ticket) -> Option<Arc<Workshop>> {
         let context = &ticket.spec.context;
-        let place = context.repository.clone()?;
-        let key = (place.clone(), context.base_branch.clone());
-        let mut shops = self.shops.lock().await;
-        if let Some((since, shop)) = shops.get(&key)
-            && since.elapsed() < FRESH
-        {
-            return Some(Arc::clone(shop));
-        }
-        let asked = Asked {
-            base: context.base_branch.clone(),
-            ..self.asked.clone()
+        let Some(repository) = context.repository.clone() else {
+            let nowhere = Failure::usage("it belongs to no repository; add it in one");
+            self.complain((ticket.id.to_string(), None), &nowhere).await;
+            return None;
         };
-        // A repository that cannot be opened here may be another machine's.
-        let furnished = furnish(&self.office, Path::new(&place), &asked)
-            .await
-            .ok()?;
-        if shops.len() >= SHOPS_MAX {
-            shops.clear();
+        let key = (repository, context.base_branch.clone());
+        match self.ready_for(&key, context, ticket).await {
+            Ok(shop) => Some(shop),
+            Err(failure) => {
+                self.complain(key, &failure).await;
+                None
+            }
         }
-        shops.insert(key, (Instant::now(), Arc::clone(&furnished.shop)));
-        Some(furnished.shop)
     }
 }

@@ -1,6 +1,8 @@
 //! 001's tasks: a free job on an agent's queue. What a task says of where it belongs is taken from
 //! the work that its maker has in hand, never from its maker's words.
 
+pub mod board;
+
 use std::time::Duration;
 
 use engine::guest;
@@ -92,7 +94,7 @@ pub async fn put(
     priority: i32,
     body: Value,
     id: &str,
-) -> Result<(), Failure> {
+) -> Result<(), store::Error> {
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let job = FreeJob {
         queue: queue.to_owned(),
@@ -100,12 +102,16 @@ pub async fn put(
         priority,
         not_before: None,
         agent: None,
-        key: Some(format!("task/{id}")),
+        key: Some(key_of(id)),
         queue_max: Some(QUEUE_MAX),
         body,
     };
     office.desk.store.enqueue(vec![job]).await?;
     Ok(())
+}
+
+fn key_of(id: &str) -> String {
+    format!("task/{id}")
 }
 
 /// The loop's own queues are not for tasks.
@@ -213,6 +219,7 @@ async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure
             queue: Some(queue),
             state: Some(JobState::Leased),
             ticket: None,
+            ..JobQuery::default()
         };
         let page = Page {
             after: None,
@@ -253,8 +260,11 @@ fn queues(speaker: &Speaker) -> Vec<String> {
     if speaker.ticket.is_some() {
         return Vec::new();
     }
-    let name = &speaker.actor.agent;
-    let mut queues = vec![name.clone()];
+    queues_of(&speaker.actor.agent)
+}
+
+fn queues_of(name: &str) -> Vec<String> {
+    let mut queues = vec![name.to_owned()];
     if let Some((kind, number)) = name.rsplit_once('-')
         && !number.is_empty()
         && number.chars().all(|c| c.is_ascii_digit())

@@ -1,10 +1,11 @@
 //! `countersign.toml`: how a project wants its changes built, checked and judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow::Policy;
 use serde::{Deserialize, Serialize};
 
+use super::notify::{Notify, TARGETS_MAX};
 use super::trouble;
 use crate::failure::Failure;
 
@@ -24,8 +25,19 @@ struct Written {
     agents: BTreeMap<String, Agent>,
     checks: BTreeMap<String, WrittenCheck>,
     setup: WrittenSetup,
+    worker: Worker,
     preset: Option<String>,
+    notify: Vec<Notify>,
+    spool: Spool,
     policy: Policy,
+}
+
+/// 001's directory, for `serve`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spool {
+    pub directory: Option<String>,
+    pub logs: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -89,6 +101,14 @@ struct WrittenSetup {
     caches: Vec<String>,
 }
 
+/// What workers on other machines need to know of the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Worker {
+    /// Where they get the repository from and put results: an address, or `origin`.
+    pub remote: Option<String>,
+}
+
 /// An agent as the project wants it: another name, model or place for one that is known, or a
 /// command of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +153,10 @@ pub struct Project {
     pub agents: BTreeMap<String, Agent>,
     pub checks: Vec<Check>,
     pub setup: Setup,
+    pub worker: Worker,
+    /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
+    pub notify: Vec<Notify>,
+    pub spool: Spool,
     pub policy: Policy,
 }
 
@@ -188,6 +212,9 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         }
     };
     sound(name, &policy)?;
+    if let Some(problem) = targets(&written.notify).into_iter().next() {
+        return Err(Failure::usage(format!("{name}: {problem}")));
+    }
     let setup = written.setup;
     let command = setup.run.map(|run| {
         let full = WrittenCheck::Full {
@@ -212,8 +239,35 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
             command,
             caches: setup.caches,
         },
+        worker: written.worker,
+        notify: written.notify,
+        spool: written.spool,
         policy,
     })
+}
+
+/// All that is wrong with the targets of notifications.
+pub(super) fn targets(all: &[Notify]) -> Vec<String> {
+    let mut found: Vec<String> = all.iter().flat_map(Notify::problems).collect();
+    let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    if names.len() < all.len() {
+        found.push("two targets of [[notify]] have the same name".to_owned());
+    }
+    if all.len() > TARGETS_MAX {
+        found.push(format!("[[notify]] has at most {TARGETS_MAX} targets"));
+    }
+    found
+}
+
+impl Project {
+    /// Of what it says, what only the user's own file may: it would let a repository reach out in
+    /// the person's name.
+    pub fn says_what_is_the_users(&self) -> Option<&'static str> {
+        if !self.notify.is_empty() {
+            return Some("[[notify]]");
+        }
+        (self.spool != Spool::default()).then_some("[spool]")
+    }
 }
 
 /// Refuses a policy with impossible numbers, all of them at once.

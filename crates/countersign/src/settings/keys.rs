@@ -84,6 +84,76 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "Directories worth keeping: node_modules, target, ~/.cargo.",
     ),
     (
+        "config.worker",
+        "What workers on other machines need to know.",
+    ),
+    (
+        "config.worker.remote",
+        "Where they get the repository from and put results: https://…, ssh://…, user@host:path, or origin.",
+    ),
+    (
+        "config.notify",
+        "Who is told of what happens; only in your own file, not in a project's.",
+    ),
+    (
+        "config.notify[].name",
+        "The target's name; how far it has been told is kept under it.",
+    ),
+    (
+        "config.notify[].kind",
+        "webhook: a signed POST; command: JSON on its standard input; slack: a message for a channel.",
+    ),
+    ("config.notify[].url", "Where to send it."),
+    (
+        "config.notify[].url_env",
+        "The variable that has the address, where that is a secret.",
+    ),
+    (
+        "config.notify[].url_file",
+        "The file that has the address, where that is a secret.",
+    ),
+    (
+        "config.notify[].secret_env",
+        "The variable that has the key to sign with.",
+    ),
+    (
+        "config.notify[].secret_file",
+        "The file that has the key to sign with.",
+    ),
+    (
+        "config.notify[].command",
+        "The program and its arguments; no shell is asked.",
+    ),
+    (
+        "config.notify[].env",
+        "Variables that the program is passed, beside PATH, HOME and LANG.",
+    ),
+    (
+        "config.notify[].events",
+        "Only these activities or events; all, where none is named.",
+    ),
+    (
+        "config.notify[].severity",
+        "Only what matters at least so much; urgent where no events are named, else info.",
+    ),
+    (
+        "config.notify[].timeout_secs",
+        "How long one try may take; 10.",
+    ),
+    (
+        "config.notify[].tries_max",
+        "Tries before a message is given up; 10.",
+    ),
+    (
+        "config.spool",
+        "The directory for task files, for serve; only in your own file.",
+    ),
+    ("config.spool.directory", "Where it is."),
+    (
+        "config.spool.logs",
+        "Where its logs are; in it, or beside it where it is called .agent-communication.",
+    ),
+    (
         "config.preset",
         "A named set of policy numbers to start from.",
     ),
@@ -430,6 +500,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
     (
         "ticket.coordination",
         "What the epic demands of every ticket.",
+    ),
+    (
+        "ticket.needs",
+        "Labels (KEY=VALUE) that a worker must have to take it up.",
     ),
     ("epic.id", "Your own name for the epic."),
     ("epic.title", "What all of it together is for."),

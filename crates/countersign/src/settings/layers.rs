@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::file::{self, Project};
+use super::notify::Notify;
 use crate::failure::Failure;
 
 /// A configuration file that was found.
@@ -100,9 +101,12 @@ impl Layered {
                 "run": project.setup.command.as_ref().map(|check| &check.command),
                 "caches": project.setup.caches,
             },
+            "worker": project.worker,
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),
+            "notify": project.notify.iter().map(Notify::shown).collect::<Vec<_>>(),
+            "spool": project.spool,
             "policy": project.policy,
         })
     }

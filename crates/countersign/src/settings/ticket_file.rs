@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use flow::TicketId;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
+use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
 use serde::{Deserialize, Serialize};
 
 use super::trouble::meant;
@@ -46,6 +46,7 @@ struct Fields {
     github_repo: Option<String>,
     pr_number: Option<u64>,
     coordination: Vec<String>,
+    needs: Vec<String>,
 }
 
 /// Whether these fields could stand in a ticket, and why not.
@@ -136,7 +137,7 @@ fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failu
 }
 
 /// The fields as they are written first.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "id",
     "title",
     "description",
@@ -153,6 +154,7 @@ const FIELDS: [&str; 16] = [
     "github_repo",
     "pr_number",
     "coordination",
+    "needs",
 ];
 
 /// `name:line:column: what`, with the lines of the file and not of the YAML in it.
@@ -243,6 +245,8 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
         |text: &String| TicketId::new(text).map_err(|bad| Failure::usage(format!("{name}: {bad}")));
     let depends_on: BTreeSet<TicketId> =
         fields.depends_on.iter().map(id).collect::<Result<_, _>>()?;
+    let needs = fields.needs.iter().map(|text| label(text));
+    let needs = needs.collect::<Result<_, _>>();
     Ok(Wanted {
         id: fields.id.as_ref().map(id).transpose()?,
         spec: Spec {
@@ -262,6 +266,7 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
                 github_repo: fields.github_repo,
                 pr_number: fields.pr_number,
                 coordination: fields.coordination,
+                needs: needs.map_err(|bad| Failure::usage(format!("{name}: {bad}")))?,
                 ..Context::default()
             },
         },

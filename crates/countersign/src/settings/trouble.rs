@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file;
+use super::notify::Notify;
 
 /// More are not told; the first ones mended, the rest are seen.
 const PROBLEMS_MAX: usize = 50;
@@ -159,6 +160,14 @@ fn senseless(text: &str) -> Vec<Problem> {
     }
     found.extend(unknown_agents(text, top));
     let table: toml::Table = text.parse().unwrap_or_default();
+    let notify = table.get("notify").cloned();
+    let targets: Vec<Notify> = notify
+        .and_then(|all| all.try_into().ok())
+        .unwrap_or_default();
+    for problem in file::targets(&targets) {
+        let span = place(top, &["notify".to_owned()]);
+        found.push(Problem::at(text, span, problem, None));
+    }
     let policy = match &preset {
         Some((name, _)) => file::over_preset(name, &table).ok(),
         None => table

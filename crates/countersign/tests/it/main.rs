@@ -13,3 +13,4 @@ mod server;
 mod story;
 mod support;
 mod tidy;
+mod workers;

@@ -4,7 +4,9 @@ mod afar;
 mod agents;
 mod bridge;
 mod door;
+mod notify;
 mod rest;
+mod spool;
 mod tls;
 
 use std::fs;

@@ -2,6 +2,7 @@
 //! in them as a person would, with nothing of the machine's own environment.
 
 pub mod crew;
+pub mod listener;
 pub mod mask;
 mod mount;
 pub mod processes;
@@ -213,6 +214,16 @@ impl World {
         )
     }
 
+    /// The same with no data directory but the one that the words name.
+    pub fn start_elsewhere(&self, words: &[&str]) -> Running {
+        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
+    }
+
+    /// Starts any program in the work tree.
+    pub fn start_program(&self, program: &str, words: &[&str]) -> Running {
+        self.spawn(program.as_ref(), words)
+    }
+
     /// With the data directory and the database of this world.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let data = self.data.to_str().unwrap().to_owned();
@@ -226,8 +237,7 @@ impl World {
 
     /// Runs Countersign with no data directory but the one that the words name.
     pub fn without_data(&self, words: &[&str]) -> Ran {
-        self.spawn(env!("CARGO_BIN_EXE_countersign").as_ref(), words)
-            .wait(DEADLINE)
+        self.start_elsewhere(words).wait(DEADLINE)
     }
 
     /// Starts Countersign with its words going into a pipe.
@@ -316,6 +326,13 @@ impl World {
     pub fn count(&self, id: &str, event: &str) -> usize {
         let events = self.events(id);
         events.iter().filter(|name| *name == event).count()
+    }
+
+    /// How often this was noted beside the tickets' own events.
+    pub fn count_of(&self, event: &str) -> usize {
+        let log = self.json(&["log", "--limit", "10000"]);
+        let events = log["events"].as_array().cloned().unwrap_or_default();
+        events.iter().filter(|one| one["event"] == event).count()
     }
 
     /// What holds whatever has happened: the log gives what is stored, git's objects are whole.

@@ -228,7 +228,7 @@ impl Ground {
             queues: vec![queue.to_owned()],
             agent: by.agent.clone(),
             own_only: false,
-            holder: self.shop.worker.clone(),
+            holder: self.shop.post.worker.clone(),
             provider: None,
             ticket: Some(id.clone()),
             lease: Duration::from_secs(60),
@@ -323,7 +323,8 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             }],
             setup: Setup::default(),
         },
-        worker: engine::work::worker_name(),
+        carrier: None,
+        post: engine::post::Post::for_everything(),
         path,
         ward: None,
     }

@@ -144,6 +144,12 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// After our own, so that they win.
+    pub fn settings(mut self, settings: Vec<OsString>) -> Self {
+        self.place.extend(settings);
+        self
+    }
+
     pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args
             .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));

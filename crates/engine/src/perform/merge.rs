@@ -51,7 +51,7 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         shop.git.sync().await?;
         // What is cancelled or taken over in the meantime must not land.
         held.must_be_ours().await?;
-        match shop.git.land(branch, &combined, &tip).await? {
+        match land(held, branch, &combined, &tip).await? {
             Landed::Done { .. } | Landed::LeftBehind { .. } => {
                 shop.git.sync().await?;
                 return Ok(landed(held, &approved, &combined));
@@ -68,6 +68,18 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     Err(Trouble::transient(format!(
         "{branch} moved {MOVES_MAX} times while we merged"
     )))
+}
+
+/// Where the remote's branch shall move too, it moves first: it alone decides who was faster.
+async fn land(held: &Held<'_>, branch: &str, new: &Oid, old: &Oid) -> Result<Landed, Trouble> {
+    let git = &held.shop.git;
+    let carrier = held.shop.carrier.as_ref().filter(|carrier| carrier.lands);
+    if let Some(carrier) = carrier
+        && !carrier.land(git, branch, new).await?
+    {
+        return Ok(Landed::Moved { to: None });
+    }
+    Ok(git.land(branch, new, old).await?)
 }
 
 /// What it is stacked on lands first; no try is counted.

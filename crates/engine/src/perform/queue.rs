@@ -112,7 +112,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         queues: vec!["merge".to_owned()],
         agent: "countersign".to_owned(),
         own_only: false,
-        holder: shop.worker.clone(),
+        holder: shop.post.worker.clone(),
         provider: None,
         ticket: Some(id.clone()),
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),

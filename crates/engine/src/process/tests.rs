@@ -395,8 +395,8 @@ async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
     };
     let (left, kept) = (new_mark("sweep-orphan", dead), new_mark("sweep-spared", us));
     let (mut orphan, mut spared) = (stray(&left), stray(&kept));
-    record(&bench, "sweep-orphan", &left, dead, None, &tree::place());
-    record(&bench, "sweep-spared", &kept, us, None, &tree::place());
+    record(&bench, "sweep-orphan", &left, dead, None, &place());
+    record(&bench, "sweep-spared", &kept, us, None, &place());
     let swept = sweep(&bench.host.data_dir).await.unwrap();
     assert_eq!(
         swept,
@@ -426,14 +426,7 @@ async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
         pid: us.pid,
         start: us.start - 1,
     };
-    record(
-        &bench,
-        "sweep-reused",
-        "reused",
-        dead,
-        Some(was),
-        &tree::place(),
-    );
+    record(&bench, "sweep-reused", "reused", dead, Some(was), &place());
     let swept = sweep(&bench.host.data_dir).await.unwrap();
     assert_eq!(swept[0].ended, 0);
     assert!(innocent.try_wait().unwrap().is_none());
@@ -446,7 +439,7 @@ async fn a_record_of_another_boot_is_dropped_and_one_of_another_namespace_kept()
         pid: 1,
         start: u64::MAX,
     };
-    let here = tree::place();
+    let here = place();
     let boot = here.split_once(' ').unwrap().0;
     record(
         &bench,

@@ -69,7 +69,7 @@ pub(super) fn new_mark(run: &str, owner: Identity) -> String {
 }
 
 /// This boot and this PID namespace: outside of them a pid means nothing.
-pub(super) fn place() -> String {
+pub fn place() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), space.display())

@@ -18,7 +18,8 @@ const QUEUES: [(Role, &str); 3] = [
 /// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
 pub async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Claimed>, Error> {
     let mut claimed = Vec::new();
-    for (role, queue) in QUEUES {
+    let served = |(_, queue): &(Role, &str)| shop.post.queues.contains(queue);
+    for (role, queue) in QUEUES.into_iter().filter(served) {
         let Some(usual) = shop.crew.who(role, None) else {
             continue;
         };
@@ -48,18 +49,38 @@ fn of_member(shop: &Workshop, id: &TicketId, name: &str, queue: &str, member: &M
     }
 }
 
+/// As many as there are hands for, and shares in the provider.
 async fn take(
     shop: &Workshop,
     asked: &Ask,
     agent: Option<&str>,
     claimed: &mut Vec<Claimed>,
 ) -> Result<(), Error> {
-    let jobs = shop.desk.store.claim(asked).await?;
-    claimed.extend(jobs.into_iter().map(|job| Claimed {
-        job,
-        agent: agent.map(str::to_owned),
-    }));
-    Ok(())
+    let provider = asked.provider.as_deref().unwrap_or_default();
+    let one_by_one = shop.post.shares.limits(provider);
+    loop {
+        let taken = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
+        let left = shop.post.jobs_max.saturating_sub(taken);
+        let most = if one_by_one { left.min(1) } else { left };
+        let Some(share) = shop.post.shares.share(provider).filter(|_| most > 0) else {
+            return Ok(());
+        };
+        let asked = Ask {
+            most,
+            ..asked.clone()
+        };
+        let jobs = shop.desk.store.claim(&asked).await?;
+        let found = !jobs.is_empty();
+        let mut share = Some(share);
+        claimed.extend(jobs.into_iter().map(|job| Claimed {
+            job,
+            agent: agent.map(str::to_owned),
+            share: share.take(),
+        }));
+        if !found || !one_by_one {
+            return Ok(());
+        }
+    }
 }
 
 /// A job that was given to somebody who does not work here would be waited for without end.

@@ -1,6 +1,7 @@
 //! Reaches a `PostgreSQL`: the pool, the schema, and a clear word where it cannot be used.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Transaction};
 use tokio_postgres::config::{Host, SslMode};
@@ -14,10 +15,14 @@ use super::errors::{failed, no_connection};
 /// `xid8`, which the event log's order rests on, came with it.
 const SERVER_MIN: i32 = 130_000;
 
+/// Of a server that should answer.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/postgres/0001_first.sql"),
     include_str!("../../migrations/postgres/0002_tokens.sql"),
+    include_str!("../../migrations/postgres/0003_bookmarks.sql"),
 ];
 
 /// Every statement of ours walks an index, goes from row to row by their keys, and is prepared once.
@@ -45,6 +50,11 @@ pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(settings.connect_timeout);
     }
+    // A link that is cut says nothing: what was sent and never answered ends after this time.
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE_MAX);
+    }
+    config.keepalives_idle(SILENCE_MAX);
     Ok(config)
 }
 

@@ -255,6 +255,13 @@ impl Postgres {
         let items = found.iter().map(job).collect::<Result<_, _>>()?;
         Ok(listing.page(items, |job| job.id.0))
     }
+
+    pub(super) async fn one_job(&self, key: &str) -> Result<Option<Job>, Error> {
+        let columns = rows::JOB_COLUMNS;
+        let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
+        let found = self.read(&sql, values![rows::clean(key)]).await?;
+        found.first().map(job).transpose()
+    }
 }
 
 fn added(

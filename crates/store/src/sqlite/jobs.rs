@@ -259,6 +259,14 @@ pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
     Ok(listing.page(items, |job| job.id.0))
 }
 
+pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
+    let columns = rows::JOB_COLUMNS;
+    let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query([rows::clean(key)])?;
+    found.next()?.map(job).transpose()
+}
+
 fn job(row: &Row<'_>) -> Result<Job, Error> {
     let ticket: Option<String> = row.get(3)?;
     let serial: Option<i64> = row.get(4)?;

@@ -98,6 +98,8 @@ facts! {
         a_message_is_processed_once,
         the_last_heartbeat_is_seen,
         epics_are_put_and_listed,
+        one_reader_at_a_time_goes_on_from_a_bookmark,
+        a_job_is_found_by_its_key,
         a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
         the_store_says_what_it_is;
     wakeups:

@@ -1,9 +1,9 @@
 //! Tickets: those there are, what is known of one, and new ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flow::forecast::Forecast;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
+use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
 use flow::{Policy, Stage, TicketId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -188,6 +188,9 @@ pub struct Add {
     base_branch: Option<String>,
     #[serde(default)]
     epic: Option<String>,
+    /// Labels (`KEY=VALUE`) that a worker must have to take it up.
+    #[serde(default)]
+    needs: Vec<String>,
 }
 
 impl Question for Add {
@@ -216,19 +219,21 @@ impl Add {
     fn wanted(self) -> Result<Wanted, Failure> {
         let id = self.id.as_deref().map(ticket_id).transpose()?;
         let id = id.unwrap_or_else(|| id_for(&self.title));
-        let needs: Result<_, _> = self.depends_on.iter().map(|id| TicketId::new(id)).collect();
+        let after: Result<_, _> = self.depends_on.iter().map(|id| TicketId::new(id)).collect();
+        let needs: Result<_, _> = self.needs.iter().map(|text| label(text)).collect();
         let spec = Spec {
             title: self.title,
             description: self.description,
             acceptance: self.acceptance_criteria,
             priority: self.priority.unwrap_or(PRIORITY_DEFAULT),
-            depends_on: needs.map_err(Failure::usage)?,
+            depends_on: after.map_err(Failure::usage)?,
             kind: self.kind,
             critical: self.critical,
             protected: Vec::new(),
             context: Context {
                 epic: self.epic,
                 base_branch: self.base_branch,
+                needs: needs.map_err(Failure::usage)?,
                 ..Context::default()
             },
         };
@@ -243,6 +248,9 @@ pub struct AddMany {
     /// Each with its id, if it has one, and what is wanted.
     #[schemars(with = "Vec<Value>")]
     pub tickets: Vec<Wanted>,
+    /// A path on the server; of no repository where there is none.
+    #[serde(default)]
+    pub repository: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -257,7 +265,12 @@ impl Question for AddMany {
     const MAKES: bool = true;
 
     async fn answer(self, office: &Office) -> Result<AllAdded, Failure> {
-        let tickets = tickets::add(office, self.tickets, &Policy::default()).await?;
+        let mut wanted = self.tickets;
+        let policy = match &self.repository {
+            Some(place) => project::settle_here(office, Path::new(place), &mut wanted).await?,
+            None => Policy::default(),
+        };
+        let tickets = tickets::add(office, wanted, &policy).await?;
         Ok(AllAdded { tickets })
     }
 }

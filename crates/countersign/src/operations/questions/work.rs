@@ -13,7 +13,7 @@ use super::{Items, Method, Question, cursor, page};
 use crate::failure::Failure;
 use crate::operations::epics::Looked;
 use crate::operations::history::{self, Line};
-use crate::operations::presence::{self, Silent};
+use crate::operations::silence::{self, Silent};
 use crate::operations::{Office, epics, insights, overview, queue, ticket_id, tickets};
 
 /// More lines of the log are not told at once.
@@ -44,7 +44,7 @@ impl Question for Status {
         Ok(Standings {
             tally: tickets::tally(office).await?.into_iter().collect(),
             pauses: tickets::pauses(office).await?,
-            silent: presence::silent(office).await?,
+            silent: silence::silent(office).await?,
         })
     }
 }

@@ -63,9 +63,27 @@ pub const ROUTES: &[Route] = &[
 #[serde(deny_unknown_fields)]
 struct PullRequest {
     agent_id: String,
+    /// Its number; a CI job's template may write it as text.
+    #[serde(deserialize_with = "number")]
+    #[schemars(with = "Number")]
     pr: u64,
     #[serde(default)]
     github_repo: Option<String>,
+}
+
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+enum Number {
+    Number(u64),
+    Text(String),
+}
+
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let bad = || serde::de::Error::custom("pr is the number of a pull request");
+    match Number::deserialize(from).map_err(|_| bad())? {
+        Number::Number(number) => Ok(number),
+        Number::Text(text) => text.trim().parse().map_err(|_| bad()),
+    }
 }
 
 async fn task(call: Call) -> Result<Answer, Problem> {

@@ -158,7 +158,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &expect![[r#"
             exit 2
             error: ROOT/broken.yaml:1:8: expected string scalar
-              hint: known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination
+              hint: known fields: id, title, description, priority, depends_on, acceptance, kind, critical, protected, epic, base, branch, jira_key, github_repo, pr_number, coordination, needs
         "#]],
     );
     run_refused(

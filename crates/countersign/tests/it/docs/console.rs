@@ -10,13 +10,14 @@ use regex::Regex;
 use super::root;
 use crate::support::World;
 
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "docs/first-hour.md",
     "docs/agents.md",
     "docs/escalations.md",
     "docs/ci-gate.md",
     "docs/epics.md",
+    "docs/notifications.md",
 ];
 /// Installing and building cannot be shown here.
 const BLOCKS_NOT_RUN_MAX: usize = 4;
@@ -173,6 +174,11 @@ fn the_page_on_the_gate_holds() {
 #[test]
 fn the_page_on_epics_holds() {
     holds("docs/epics.md");
+}
+
+#[test]
+fn the_page_on_notifications_holds() {
+    holds("docs/notifications.md");
 }
 
 #[test]

@@ -145,6 +145,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         "token revoke",
         "token rotate",
         "watch",
+        "worker",
     ];
     let promised = promised();
     for (name, more) in calls {

@@ -66,6 +66,11 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// What it has printed until now.
+    pub fn output(&self) -> String {
+        fs::read_to_string(&self.running.said.out).unwrap()
+    }
+
     pub fn pid(&self) -> i32 {
         self.running.pid()
     }

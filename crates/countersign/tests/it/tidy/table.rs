@@ -78,13 +78,14 @@ pub const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        fact: "`cli`, `mcp` and `web` know no rule about tickets",
+        fact: "`cli`, `mcp`, `web` and `spool` know no rule about tickets",
         instead: "translate to a call of `operations`",
         checks: &[code(
             Scope::Production,
             &[
                 "crates/countersign/src/cli",
                 "crates/countersign/src/mcp",
+                "crates/countersign/src/spool",
                 "crates/countersign/src/web",
             ],
             &[],

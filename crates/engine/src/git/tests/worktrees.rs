@@ -311,13 +311,13 @@ async fn a_lock_that_a_killed_git_left_at_a_ref_of_ours_is_in_nobodys_way() {
 /// Git takes the times of an index to tell what it must read again.
 #[test]
 fn a_copied_index_is_as_old_as_the_first() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = TempDir::new().unwrap();
     let (from, to) = (dir.path().join("index"), dir.path().join("copy"));
     write(&from, "DIRC");
     let old =
         std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_123);
     let opened = fs::File::options().write(true).open(&from).unwrap();
     opened.set_modified(old).unwrap();
-    crate::git::commit::copy_index(&from, &to).unwrap();
+    commit::copy_index(&from, &to).unwrap();
     assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), old);
 }

@@ -1,8 +1,10 @@
 //! Messages, heartbeats, epics, tokens.
 
+use std::time::Duration;
+
 use flow::Time;
 use serde_json::json;
-use store::{Agent, Epic, NewMessage, Token};
+use store::{Agent, Cursor, Epic, FreeJob, NewMessage, Store, Token};
 
 use crate::support::{House, id};
 
@@ -48,6 +50,48 @@ pub async fn the_last_heartbeat_is_seen(house: House) {
         store.agents().await.unwrap(),
         [beat("qa-1", 5), beat("qa-2", 1)]
     );
+}
+
+pub async fn one_reader_at_a_time_goes_on_from_a_bookmark(house: House) {
+    let place = |sequence| Cursor {
+        transaction: 0,
+        sequence,
+    };
+    let (one, two) = (house.another().await, house.store);
+    let long = Duration::from_secs(60);
+    let take = async |store: &dyn Store, who| {
+        let start = place(if who == "one" { 3 } else { 9 });
+        store.take_bookmark("ops", who, start, long).await.unwrap()
+    };
+    assert_eq!(take(&*one, "one").await, Some(place(3)));
+    assert_eq!(take(&*one, "one").await, Some(place(3)));
+    assert_eq!(take(&*two, "two").await, None);
+    let moved = two.move_bookmark("ops", "two", place(5), long).await;
+    assert!(!moved.unwrap());
+    // Moved with a lease that is over at once, it is anybody's.
+    let moved = one.move_bookmark("ops", "one", place(7), Duration::ZERO);
+    assert!(moved.await.unwrap());
+    assert_eq!(take(&*two, "two").await, Some(place(7)));
+    let late = one.move_bookmark("ops", "one", place(8), long).await;
+    assert!(!late.unwrap());
+}
+
+pub async fn a_job_is_found_by_its_key(house: House) {
+    let store = house.store;
+    let job = FreeJob {
+        queue: "qa".to_owned(),
+        kind: "review".to_owned(),
+        body: json!({"id": "t"}),
+        priority: 50,
+        not_before: None,
+        agent: None,
+        key: Some("task/t".to_owned()),
+        queue_max: None,
+    };
+    let id = store.enqueue(vec![job]).await.unwrap()[0];
+    let found = store.job_by_key("task/t").await.unwrap().unwrap();
+    assert_eq!((found.id, found.queue.as_str()), (id, "qa"));
+    assert_eq!(store.job_by_key("task/u").await.unwrap(), None);
 }
 
 pub async fn epics_are_put_and_listed(house: House) {

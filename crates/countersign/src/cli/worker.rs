@@ -1,0 +1,143 @@
+//! `countersign worker`
+
+use std::collections::BTreeSet;
+
+use engine::git::Remote;
+use engine::process::Stop;
+use engine::shift::Told;
+use tokio::sync::mpsc;
+
+use super::Desktop;
+use super::serve::Signals;
+use crate::failure::{Exit, Failure};
+use crate::operations::project::Asked;
+use crate::operations::{service, workers};
+use crate::settings::machine_name;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A queue to work from: build, check, review, verify or merge; may be given several times
+    /// [default: all of them].
+    #[arg(long = "queue", value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// How many jobs at once, each by a worker of its own name: NAME-1, NAME-2, …
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(workers::REPLICAS_MAX)))]
+    replicas: u16,
+    /// What the workers are called [default: the queue where it is only one, else this machine's name].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// What this machine has; a ticket that needs more is left to others. May be given several times.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = flow::ticket::label)]
+    labels: Vec<String>,
+    /// Who builds, as for `run`; else whom the project names.
+    #[arg(long, value_name = "AGENT")]
+    builder: Option<String>,
+    /// Who reviews; may be given several times, one for each seat.
+    #[arg(long = "reviewer", value_name = "AGENT")]
+    reviewers: Vec<String>,
+    /// Who verifies single findings.
+    #[arg(long, value_name = "AGENT")]
+    verifier: Option<String>,
+    /// How many jobs of one provider (claude, codex, …) run here at once; may be given several times.
+    #[arg(long = "max-jobs-per-provider", value_name = "PROVIDER=N", value_parser = share)]
+    shares: Vec<(String, usize)>,
+    /// Where this machine gets a repository from that is not here, and puts what came of it; else
+    /// where the project says. ADDRESS: https://…, ssh://…, user@host:path, or a directory.
+    #[arg(long = "remote", value_name = "REPOSITORY=ADDRESS", value_parser = remote)]
+    remotes: Vec<(String, Remote)>,
+    /// Land on the base branches of remotes too; else that is left to whoever has the repository.
+    #[arg(long)]
+    push_base: bool,
+}
+
+/// A repository as tickets name it, and where this machine gets it from.
+fn remote(text: &str) -> Result<(String, Remote), String> {
+    let wrong = || format!("{text:?} is no REPOSITORY=ADDRESS");
+    let (repository, address) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((repository.to_owned(), Remote::parse(address)?))
+}
+
+fn share(text: &str) -> Result<(String, usize), String> {
+    let wrong = || format!("{text:?} is no PROVIDER=N, with N from 0 to 1000");
+    let (provider, most) = text.split_once('=').ok_or_else(wrong)?;
+    let most = most.parse().ok().filter(|most| *most <= 1000);
+    match most {
+        Some(most) if !provider.is_empty() => Ok((provider.to_owned(), most)),
+        Some(_) | None => Err(wrong()),
+    }
+}
+
+pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+    let wanted = wanted(args)?;
+    let office = desktop.office().await?;
+    let mut told = Signals::new()?;
+    let (drainer, drain) = Stop::pair();
+    let (halter, halt) = Stop::pair();
+    let (stopper, stop) = Stop::pair();
+    let watch = tokio::spawn({
+        let office = office.clone();
+        async move { service::look_after(&office, stop).await }
+    });
+    announce(&wanted, desktop);
+    let (complaints, mut heard) = mpsc::channel(64);
+    let work = workers::work(&office, wanted, Told { drain, halt }, complaints);
+    tokio::pin!(work);
+    let mut asked = 0_u32;
+    let ended = loop {
+        tokio::select! {
+            ended = &mut work => break ended,
+            Some(complaint) = heard.recv() => desktop.out.remark(complaint),
+            () = told.stop() => {
+                asked += 1;
+                if asked == 1 {
+                    desktop.out.line("draining: what is in hand is finished first; once more to stop now");
+                    drainer.stop();
+                } else {
+                    desktop.out.line("stopping: what is in hand is given back");
+                    halter.stop();
+                }
+            }
+        }
+    };
+    stopper.stop();
+    let _ = watch.await;
+    ended.map(|()| Exit::Done)
+}
+
+fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
+    let queues = workers::queues(&args.queues)?;
+    let own = match queues.as_slice() {
+        [only] => (*only).to_owned(),
+        _ => machine_name(),
+    };
+    Ok(workers::Wanted {
+        name: args.name.unwrap_or(own),
+        replicas: args.replicas,
+        queues,
+        labels: args.labels.into_iter().collect::<BTreeSet<String>>(),
+        shares: args.shares,
+        reach: workers::Reach {
+            remotes: args.remotes.into_iter().collect(),
+            lands: args.push_base,
+        },
+        asked: Asked {
+            builder: args.builder,
+            reviewers: args.reviewers,
+            verifier: args.verifier,
+            ..Asked::default()
+        },
+    })
+}
+
+fn announce(wanted: &workers::Wanted, desktop: &Desktop) {
+    let names: Vec<String> = (1..=wanted.replicas)
+        .map(|number| format!("{}-{number}", wanted.name))
+        .collect();
+    let queues = wanted.queues.join(", ");
+    desktop
+        .out
+        .line(format!("{}: at work on {queues}", names.join(", ")));
+    let answer =
+        serde_json::json!({"workers": names, "queues": wanted.queues, "labels": wanted.labels});
+    desktop.out.answer(&answer);
+}

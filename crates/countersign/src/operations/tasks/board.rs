@@ -1,0 +1,176 @@
+//! Tasks as those see them who look at the queues: which there are, where each stands, who could be
+//! given one.
+
+use std::collections::BTreeSet;
+
+use flow::{Role, Time};
+use serde_json::Value;
+use store::{Job, JobQuery, JobState, Page, Work};
+
+use super::{key_of, put, queue_name, queues_of};
+use crate::failure::Failure;
+use crate::operations::Office;
+use crate::operations::identity;
+
+/// Of each state no more are looked at; a queue holds fewer.
+const LOOK_MOST: u32 = 1000;
+
+/// Where a task stands, in 001's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Standing {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn read(word: &str) -> Option<Self> {
+        let all = [
+            Self::Pending,
+            Self::InProgress,
+            Self::Completed,
+            Self::Failed,
+            Self::Cancelled,
+        ];
+        all.into_iter().find(|one| one.word() == word)
+    }
+
+    /// Something may still happen to it.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::InProgress)
+    }
+
+    fn of(state: JobState) -> Self {
+        match state {
+            JobState::Waiting | JobState::Ready => Self::Pending,
+            JobState::Leased => Self::InProgress,
+            JobState::Done => Self::Completed,
+            JobState::Dead => Self::Failed,
+            JobState::Dropped => Self::Cancelled,
+        }
+    }
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub struct Card {
+    pub id: String,
+    pub queue: String,
+    pub standing: Standing,
+    /// The agent that has it in hand.
+    pub agent: Option<String>,
+    pub until: Option<Time>,
+    pub attempts: u32,
+    pub error: Option<String>,
+    pub result: Option<Value>,
+    /// As it was queued.
+    pub body: Value,
+}
+
+/// Why a task is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    Full(String),
+    /// Nothing is wrong with the task; it may be tried again.
+    #[error("{0}")]
+    NotNow(store::Error),
+}
+
+/// Puts a task of 001's form into a queue as it is.
+pub async fn enter(
+    office: &Office,
+    queue: &str,
+    priority: i32,
+    body: Value,
+    id: &str,
+) -> Result<(), Refusal> {
+    match put(office, queue, priority, body, id).await {
+        Ok(()) => Ok(()),
+        Err(full @ store::Error::QueueFull { .. }) => Err(Refusal::Full(full.to_string())),
+        Err(error) => Err(Refusal::NotNow(error)),
+    }
+}
+
+/// The queue's tasks that have not ended.
+pub async fn open(office: &Office, queue: &str) -> Result<Vec<Card>, Failure> {
+    let mut cards = Vec::new();
+    for state in [JobState::Waiting, JobState::Ready, JobState::Leased] {
+        let query = JobQuery {
+            queue: Some(queue.to_owned()),
+            state: Some(state),
+            ..JobQuery::default()
+        };
+        let page = Page {
+            after: None,
+            most: LOOK_MOST,
+        };
+        let jobs = office.desk.store.jobs(&query, &page).await?.items;
+        cards.extend(jobs.into_iter().filter_map(card));
+    }
+    Ok(cards)
+}
+
+/// Whether there is anything in the queue that has not ended.
+pub async fn is_used(office: &Office, queue: &str) -> Result<bool, Failure> {
+    Ok(queue_name(queue).is_ok() && !open(office, queue).await?.is_empty())
+}
+
+pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
+    let job = office.desk.store.job_by_key(&key_of(id)).await?;
+    Ok(job.and_then(card))
+}
+
+fn card(job: Job) -> Option<Card> {
+    let Work::Free { body, .. } = job.work else {
+        return None;
+    };
+    let holder = job.holder.as_deref().unwrap_or_default();
+    let agent = holder.strip_prefix("guest:").unwrap_or(holder);
+    Some(Card {
+        id: body.get("id")?.as_str()?.to_owned(),
+        queue: job.queue,
+        standing: Standing::of(job.state),
+        agent: Some(agent.to_owned()).filter(|name| !name.is_empty()),
+        until: job.lease_until,
+        attempts: job.attempts,
+        error: job.last_error,
+        result: job.result,
+        body,
+    })
+}
+
+/// The queues of all agents that have a token or have been seen.
+pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
+    let now = (office.desk.clock)();
+    let works = |role: &str| {
+        let roles = [Role::Builder, Role::Reviewer, Role::Verifier];
+        roles.iter().any(|known| known.word() == role)
+    };
+    let mut names = BTreeSet::new();
+    for token in identity::list(office).await? {
+        let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now);
+        if !over && token.ticket.is_none() && works(&token.role) {
+            names.extend(queues_of(&token.agent));
+        }
+    }
+    for agent in office.desk.store.agents().await? {
+        if works(&agent.role) {
+            names.extend(queues_of(&agent.name));
+        }
+    }
+    names.retain(|name| queue_name(name).is_ok());
+    Ok(names)
+}

@@ -1,0 +1,144 @@
+//! A worker: several pairs of hands in one program, on any machine that reaches the database. It takes
+//! up what is ready in its queues, keeps its leases alive, and is told to drain or to halt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::post::{Post, Shares};
+use engine::process::{adopt_orphans, sweep};
+use engine::shift::{self, Hand, Told};
+use flow::{Role, Task};
+use serde_json::json;
+use store::Agent;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use super::project::Asked;
+use super::shops::Furnisher;
+pub use super::shops::Reach;
+use super::{Office, service};
+use crate::failure::Failure;
+
+/// More hands than this are another worker's.
+pub const REPLICAS_MAX: u16 = 64;
+
+/// What a worker is to do.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub name: String,
+    pub replicas: u16,
+    /// Of the loop: build, check, review, verify, merge.
+    pub queues: Vec<&'static str>,
+    pub labels: BTreeSet<String>,
+    /// How many jobs of a provider run at once.
+    pub shares: Vec<(String, usize)>,
+    pub reach: Reach,
+    pub asked: Asked,
+}
+
+/// The queues of the loop that these words name; all of them where there are no words.
+pub fn queues(words: &[String]) -> Result<Vec<&'static str>, Failure> {
+    let known: Vec<&'static str> = Task::QUEUES.into_iter().filter(|q| *q != "tell").collect();
+    if words.is_empty() {
+        return Ok(known);
+    }
+    let find = |word: &String| {
+        let mut known = known.iter().copied();
+        known.find(|queue| queue == word).ok_or_else(|| {
+            Failure::usage(format!("{word:?} is no queue of the loop"))
+                .hint("they are build, check, review, verify and merge")
+        })
+    };
+    words.iter().map(find).collect()
+}
+
+/// Works until it is told to drain, and is over when nothing is in hand any more.
+pub async fn work(
+    office: &Office,
+    wanted: Wanted,
+    told: Told,
+    complaints: Sender<String>,
+) -> Result<(), Failure> {
+    adopt_orphans()
+        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
+    sweep(&office.surroundings.data_dir)
+        .await
+        .map_err(Failure::error)?;
+    let shares = Shares::new(wanted.shares.clone());
+    let mut hands = JoinSet::new();
+    for number in 1..=wanted.replicas {
+        let hand = Hand {
+            name: format!("{}-{number}", wanted.name),
+            queues: wanted.queues.clone(),
+            labels: wanted.labels.clone(),
+        };
+        let post = Post::of_replica(&hand.name, hand.queues.clone(), shares.clone());
+        let asked = Asked {
+            roles: Some(roles(&hand.queues)),
+            ..wanted.asked.clone()
+        };
+        let shops = Furnisher::new(office.clone(), asked, post)
+            .reaching(wanted.reach.clone(), complaints.clone());
+        let (office, told) = (office.clone(), told.clone());
+        hands.spawn(async move {
+            tokio::select! {
+                () = shift::work(&office.desk, &shops, &hand, told) => {}
+                () = show_life(&office, &hand) => {}
+            }
+        });
+    }
+    while let Some(ended) = hands.join_next().await {
+        ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Whom of the crew these queues need.
+fn roles(queues: &[&'static str]) -> Vec<Role> {
+    let roles = [
+        ("build", Role::Builder),
+        ("review", Role::Reviewer),
+        ("verify", Role::Verifier),
+    ];
+    let served = roles
+        .into_iter()
+        .filter(|(queue, _)| queues.contains(queue));
+    served.map(|(_, role)| role).collect()
+}
+
+/// Signs of life, for those who look who is there. It never ends by itself.
+async fn show_life(office: &Office, hand: &Hand) {
+    loop {
+        let agent = Agent {
+            name: hand.name.clone(),
+            role: "worker".to_owned(),
+            seen_at: (office.desk.clock)(),
+            body: json!({"queues": hand.queues, "labels": hand.labels}),
+        };
+        // A store that is away now is back at another round.
+        let _ = office.desk.store.beat(agent).await;
+        tokio::time::sleep(service::ROUND).await;
+    }
+}
+
+/// The house's own hands: checks and merges, and nobody who is paid.
+pub async fn keep_house(office: &Office, hands: u16, told: Told) {
+    let queues = shift::of_the_house();
+    let shops = Furnisher::new(
+        office.clone(),
+        Asked::of_the_house(),
+        Post::of_replica("house", queues.clone(), Shares::default()),
+    );
+    let shops = Arc::new(shops);
+    let mut working = JoinSet::new();
+    for number in 1..=hands {
+        let hand = Hand {
+            name: format!("house-{number}"),
+            queues: queues.clone(),
+            labels: BTreeSet::new(),
+        };
+        let (office, shops, told) = (office.clone(), Arc::clone(&shops), told.clone());
+        working.spawn(async move { shift::work(&office.desk, shops.as_ref(), &hand, told).await });
+    }
+    working.join_all().await;
+}

@@ -1,0 +1,62 @@
+//! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
+
+mod database;
+mod fleet;
+mod hands;
+mod outage;
+mod race;
+mod remotes;
+
+use serde_json::{Value, json};
+
+use crate::support::crew::{always, answers, built_by, runs, writes};
+use crate::support::{Running, World, until};
+
+/// Nobody is asked, nothing is merged: a ticket is one build and one check.
+const PLAIN: &str = "\
+[checks]
+test = \"true\"
+
+[policy]
+review = \"none\"
+land = \"branch\"
+isolation = \"manifest\"
+
+[policy.limits]
+backoff_secs = 0
+lease_secs = 3
+";
+
+/// A worker whose builder and reviewer are this crew.
+fn worker(world: &World, crew: &str, words: &[&str]) -> Running {
+    world.start(&[&["worker", "--builder", crew, "--reviewer", crew], words].concat())
+}
+
+/// A builder that leaves a sign that it has begun and goes on when there is another.
+fn waits_for_a_sign(world: &World) -> Value {
+    let dir = world.root().display().to_string();
+    let begun = format!("echo $COUNTERSIGN_TICKET >> {dir}/begun");
+    let go = format!("until [ -e {dir}/go ]; do sleep 0.05; done");
+    let mut steps = vec![runs(&begun), runs(&go), writes("file.txt", "text\n")];
+    steps.extend(answers(json!({"summary": "Done."})));
+    built_by(&always(steps))
+}
+
+/// The tickets that a builder has begun, in order.
+fn begun(world: &World) -> Vec<String> {
+    let text = std::fs::read_to_string(world.root().join("begun")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn add(world: &World, id: &str, more: &str) {
+    let file = world.put(
+        &format!("{id}.md"),
+        format!("---\nid: {id}\n{more}---\n# Do {id}\n"),
+    );
+    world.call(&["ticket", "add", &file]).ends_with(0);
+}
+
+#[track_caller]
+fn until_stage(world: &World, id: &str, stage: &str) {
+    until(&format!("{id} is {stage}"), || world.stage(id) == stage);
+}

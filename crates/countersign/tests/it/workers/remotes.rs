@@ -1,0 +1,108 @@
+//! Workers that have not the repository: they get it from a remote, and put there what came of it.
+
+use std::fs;
+
+use crate::support::crew::two_rounds;
+use crate::support::server::Server;
+use crate::support::{Running, SETTINGS, World};
+
+use super::{add, until_stage};
+
+/// A bare repository that everybody reaches, and a project that names it.
+fn shared() -> (World, String) {
+    let world = World::without_commits();
+    let shared = world.root().join("shared.git").display().to_string();
+    world.write("README.md", "# greetings\n");
+    world.write("test.sh", "true\n");
+    let remote = format!("{SETTINGS}\n[worker]\nremote = \"{shared}\"\n");
+    world.write("countersign.toml", &remote);
+    world.commit("A small shell project");
+    world.git(&[
+        "init",
+        "--quiet",
+        "--bare",
+        "--initial-branch=main",
+        &shared,
+    ]);
+    world.git(&["push", "--quiet", &shared, "main"]);
+    (world, shared)
+}
+
+/// A worker on another machine: with a data directory of its own, and the repository out of its sight.
+fn elsewhere(world: &World, name: &str, remote: &str, words: &[&str]) -> Running {
+    let crew = format!("scripted:{}", world.root().join("crew.json").display());
+    let data = world.root().join(name).display().to_string();
+    let database = world.data.join("countersign.db").display().to_string();
+    let here = world.repository.join(".git").display().to_string();
+    let reach = format!("{here}={remote}");
+    let own = [
+        "--data-dir",
+        &data,
+        "--database",
+        &database,
+        "worker",
+        "--name",
+        name,
+    ];
+    let crew = ["--builder", &crew, "--reviewer", &crew, "--remote", &reach];
+    world.start_elsewhere(&[own.as_slice(), &crew, words].concat())
+}
+
+#[test]
+fn two_machines_share_a_ticket_through_a_remote_and_one_lands_it_there() {
+    let (world, shared) = shared();
+    world.crew(&two_rounds());
+    add(&world, "greet", "");
+    let _builder = elsewhere(&world, "one", &shared, &["--queue", "build"]);
+    let more = ["check", "review", "verify", "merge"].map(|queue| ["--queue", queue]);
+    let mut words = more.concat();
+    words.push("--push-base");
+    let _judge = elsewhere(&world, "two", &shared, &words);
+    until_stage(&world, "greet", "done");
+    let of_shared = |words: &[&str]| world.git(&[&["--git-dir", &shared], words].concat());
+    assert!(of_shared(&["show", "main:greet.sh"]).contains("exit 2"));
+    let kept = of_shared(&["for-each-ref", "refs/countersign/greet/commits"]);
+    assert_eq!(kept.lines().count(), 2, "{kept}");
+    assert!(!of_shared(&["branch", "--list", "countersign/greet"]).is_empty());
+    assert!(
+        !world.repository.join("greet.sh").exists(),
+        "nobody had the repository itself"
+    );
+    of_shared(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn who_has_the_repository_lands_what_others_built() {
+    let (world, shared) = shared();
+    world.crew(&two_rounds());
+    add(&world, "greet", "");
+    let before = fs::read(world.root().join("shared.git/refs/heads/main")).unwrap();
+    let _worker = elsewhere(&world, "one", &shared, &[]);
+    let _house = Server::start(&world);
+    until_stage(&world, "greet", "done");
+    assert!(world.repository.join("greet.sh").exists());
+    let after = fs::read(world.root().join("shared.git/refs/heads/main")).unwrap();
+    assert_eq!(
+        before, after,
+        "no base branch is pushed unless that is told"
+    );
+    world.must_be_sound();
+}
+
+#[test]
+fn a_repository_that_nobody_can_reach_is_said_so() {
+    let world = World::new();
+    let crew = world.crew(&two_rounds());
+    add(&world, "greet", "");
+    fs::rename(&world.repository, world.root().join("gone")).unwrap();
+    fs::create_dir(&world.repository).unwrap();
+    let worker = super::worker(&world, &crew, &[]);
+    let said = || {
+        let files = fs::read_dir(world.root()).unwrap();
+        let mut texts = files.filter_map(|file| fs::read_to_string(file.unwrap().path()).ok());
+        texts.any(|text| text.contains("is not worked on here: it is not on this machine"))
+    };
+    crate::support::until("it is said", said);
+    drop(worker);
+    assert_eq!(world.stage("greet"), "queued");
+}
