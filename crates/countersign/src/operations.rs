@@ -35,6 +35,7 @@ pub mod review;
 pub mod run;
 pub mod service;
 mod shops;
+pub mod silence;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;

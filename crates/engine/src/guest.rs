@@ -35,6 +35,16 @@ pub struct Errand {
     pub until: Time,
 }
 
+/// The queues that a role works from.
+pub fn queues(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Builder => &["build"],
+        Role::Reviewer => &["review", "verify"],
+        Role::Verifier => &["verify"],
+        Role::Human | Role::Service | Role::Admin => &[],
+    }
+}
+
 /// What a builder says about what it puts forward; claims, all of it.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
@@ -49,14 +59,8 @@ impl Guest {
         format!("guest:{}", self.actor.agent)
     }
 
-    /// The queues that its role works from.
-    pub fn queues(&self) -> &'static [&'static str] {
-        match self.actor.role {
-            Role::Builder => &["build"],
-            Role::Reviewer => &["review", "verify"],
-            Role::Verifier => &["verify"],
-            Role::Human | Role::Service | Role::Admin => &[],
-        }
+    fn queues(&self) -> &'static [&'static str] {
+        queues(self.actor.role)
     }
 
     /// A reviewer who looks at single findings speaks as a verifier.

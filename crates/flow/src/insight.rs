@@ -45,7 +45,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    fn of(tickets: &[Ticket]) -> Self {
+    pub fn of(tickets: &[Ticket]) -> Self {
         let sum = |sum: Usage, ticket: &Ticket| sum.plus(ticket.spent.ticket);
         let spent = tickets.iter().fold(Usage::default(), sum);
         let count = |of: &dyn Fn(&Ticket) -> bool| tickets.iter().filter(|one| of(one)).count();

@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod narrate;
 pub mod opinion;
 pub mod policy;
+pub mod quality;
 pub mod queue;
 pub mod ticket;
 pub mod time;

@@ -18,7 +18,11 @@ use crate::operations::{Scope, TicketRow};
 const SHOWN_MAX: u32 = 10;
 
 pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
-    let Standings { tally, pauses } = desktop.ask(Status {}).await?;
+    let Standings {
+        tally,
+        pauses,
+        silent,
+    } = desktop.ask(Status {}).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
     let first = Escalations {
         after: None,
@@ -46,6 +50,7 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         "waiting": waiting.items,
         "working": working,
         "pauses": pauses,
+        "silent": silent,
         "costs": costs,
     }));
     let out = &desktop.out;
@@ -76,6 +81,13 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
     let rows: Vec<Vec<String>> = working.iter().map(at_a_glance).collect();
     for line in columns(&rows) {
         out.line(line);
+    }
+    if !silent.is_empty() {
+        out.line(format!("\n{}", out.paint(Mood::Urgent, "silent agents")));
+    }
+    for one in silent {
+        let why = findings::one_line(&one.why);
+        out.line(format!("  {why} (since {})", one.since.iso()));
     }
     if !pauses.is_empty() {
         out.line("\npaused");

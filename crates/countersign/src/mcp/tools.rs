@@ -255,12 +255,11 @@ impl Counter {
         let task = tasks::finish(office, &who, &ended.summary)
             .await
             .map_err(told)?;
-        let message = match task {
-            Some(id) => format!("task {id} is done"),
-            None => {
-                let completed = messages::complete(office, &who, &ended.summary).await;
-                outcome(completed.map_err(told)?)
-            }
+        let message = if let Some(id) = task {
+            format!("task {id} is done")
+        } else {
+            let completed = messages::complete(office, &who, &ended.summary).await;
+            outcome(completed.map_err(told)?)
         };
         Ok(Json(Said { message }))
     }

@@ -1,5 +1,6 @@
 //! What all tickets together teach.
 
+use flow::Ticket;
 use flow::insight::{Costs, Insights, insights};
 use store::{Page, TicketQuery};
 
@@ -13,15 +14,20 @@ const PAGE: u32 = 500;
 const GLANCE_MAX: usize = 200;
 
 pub async fn gather(office: &Office) -> Result<Insights, Failure> {
-    of_newest(office, TICKETS_MAX).await
+    Ok(insights(&of_newest(office, TICKETS_MAX).await?))
+}
+
+/// The newest tickets, for a glance.
+pub async fn newest(office: &Office) -> Result<Vec<Ticket>, Failure> {
+    of_newest(office, GLANCE_MAX).await
 }
 
 /// What the newest tickets have cost.
 pub async fn costs(office: &Office) -> Result<Costs, Failure> {
-    Ok(of_newest(office, GLANCE_MAX).await?.costs)
+    Ok(Costs::of(&newest(office).await?))
 }
 
-async fn of_newest(office: &Office, tickets_max: usize) -> Result<Insights, Failure> {
+async fn of_newest(office: &Office, tickets_max: usize) -> Result<Vec<Ticket>, Failure> {
     let (mut tickets, mut after) = (Vec::new(), None);
     while tickets.len() < tickets_max {
         let left = u32::try_from(tickets_max - tickets.len()).unwrap_or(PAGE);
@@ -40,5 +46,5 @@ async fn of_newest(office: &Office, tickets_max: usize) -> Result<Insights, Fail
             break;
         }
     }
-    Ok(insights(&tickets))
+    Ok(tickets)
 }

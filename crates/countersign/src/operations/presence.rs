@@ -14,7 +14,7 @@ use super::Office;
 use super::identity::Speaker;
 
 /// Of one agent no more than one sign is noted in this time.
-const EVERY: Duration = Duration::from_secs(10);
+pub const EVERY: Duration = Duration::from_secs(10);
 /// More agents are noted at each call.
 const KNOWN_MAX: usize = 10_000;
 

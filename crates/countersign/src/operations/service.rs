@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Office;
 use super::identity::{self, Minted, Wanted};
 use super::project::git_tool;
-use super::workers;
+use super::{silence, workers};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::server::{Place, Trust};
@@ -201,6 +201,7 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
         if !is_away && !was_away {
             // A store that is away now is back at another round.
             let _ = engine::watchdog::take_back(&office.desk).await;
+            let _ = silence::watch(office).await;
             let _ = engine::news::bring(&office.desk, &worker).await;
             let _ = answer_wants(office).await;
         }

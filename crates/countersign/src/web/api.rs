@@ -175,6 +175,20 @@ impl Call {
         })
     }
 
+    /// A token for one ticket changes nothing else.
+    async fn must_be_in_scope<Q: Question>(&self, question: &Q) -> Result<(), Problem> {
+        let named = question.tickets();
+        let changes = Q::METHOD != Method::Get;
+        if let (Some(only), true, true) = (&self.speaker.ticket, changes, named.is_empty()) {
+            let why = format!("this token speaks of {only} alone");
+            return Err(Problem::new(StatusCode::FORBIDDEN, why));
+        }
+        for ticket in named {
+            self.must_be_known(ticket).await?;
+        }
+        Ok(())
+    }
+
     /// There is such a ticket, and the token may speak of it; to others it is as if there were none.
     async fn must_be_known(&self, ticket: &str) -> Result<(), Problem> {
         let id = operations::ticket_id(ticket)
@@ -189,9 +203,7 @@ impl Call {
 
 async fn asked<Q: Question>(call: Call) -> Result<Answer, Problem> {
     let question: Q = call.question()?;
-    for ticket in question.tickets() {
-        call.must_be_known(ticket).await?;
-    }
+    call.must_be_in_scope(&question).await?;
     let answer = question.answer(&call.office).await.map_err(|failure| {
         let problem = Problem::from(failure);
         match Q::METHOD {

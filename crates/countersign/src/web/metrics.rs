@@ -30,7 +30,12 @@ fn text(measures: &[Measure]) -> String {
     for measure in measures {
         if measure.name != last {
             let _ = writeln!(out, "# HELP {} {}", measure.name, measure.means);
-            let _ = writeln!(out, "# TYPE {} gauge", measure.name);
+            let kind = if measure.part.is_empty() {
+                "gauge"
+            } else {
+                "histogram"
+            };
+            let _ = writeln!(out, "# TYPE {} {kind}", measure.name);
             last = measure.name;
         }
         let labels: Vec<String> = measure
@@ -43,7 +48,8 @@ fn text(measures: &[Measure]) -> String {
         } else {
             format!("{{{}}}", labels.join(","))
         };
-        let _ = writeln!(out, "{}{labels} {}", measure.name, measure.value);
+        let name = format!("{}{}", measure.name, measure.part);
+        let _ = writeln!(out, "{name}{labels} {}", measure.value);
     }
     out
 }

@@ -13,6 +13,7 @@ use super::{Items, Method, Question, cursor, page};
 use crate::failure::Failure;
 use crate::operations::epics::Looked;
 use crate::operations::history::{self, Line};
+use crate::operations::silence::{self, Silent};
 use crate::operations::{Office, epics, insights, overview, queue, ticket_id, tickets};
 
 /// More lines of the log are not told at once.
@@ -29,6 +30,9 @@ pub struct Status {}
 pub struct Standings {
     pub tally: BTreeMap<Stage, u64>,
     pub pauses: Vec<Pause>,
+    /// Agents that do not call although work waits for them.
+    #[serde(default)]
+    pub silent: Vec<Silent>,
 }
 
 impl Question for Status {
@@ -40,6 +44,7 @@ impl Question for Status {
         Ok(Standings {
             tally: tickets::tally(office).await?.into_iter().collect(),
             pauses: tickets::pauses(office).await?,
+            silent: silence::silent(office).await?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Builders and reviewers that come by themselves.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Clone, assignment, submit};
 use crate::support::server::Server;
@@ -89,6 +89,18 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.stage("greet") == "done"
     });
     assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 2);
+    let metrics = server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    for line in [
+        "countersign_approved_in_round{round=\"2\"} 1",
+        "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
+        "countersign_reviews{reviewer=\"rex\",verdict=\"approved\"} 1",
+        "countersign_findings{severity=\"high\",fate=\"fixed\"} 1",
+        "# TYPE countersign_round_seconds histogram",
+        "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
+        "countersign_round_seconds_count 2",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+    }
     world.must_be_sound();
 }
 
@@ -113,6 +125,33 @@ fn nobody_is_offered_the_review_of_their_own_work_under_any_identity() {
         assert_eq!(work["assignment"], json!(null));
     }
     assignment(&server, &other, "review");
+}
+
+#[test]
+fn an_agent_that_never_calls_although_work_waits_is_reported() {
+    let settings = SETTINGS.replace(
+        "backoff_secs = 0\n",
+        "backoff_secs = 0\nheartbeat_secs = 1\n",
+    );
+    let world = World::with_settings(&settings);
+    let server = Server::start(&world);
+    let token = server.token("bea", "builder", &[]);
+    server.token("rex", "reviewer", &[]);
+    server.add("greet");
+    let silent = || {
+        let status = server.rest("GET", "/api/v1/status", &Value::Null);
+        status.is(200).json()["silent"].take()
+    };
+    until("bea is missed", || silent()[0]["agent"] == "bea");
+    // For a reviewer there is nothing yet.
+    assert_eq!(silent().as_array().unwrap().len(), 1);
+    let why = "bea has never called, and a build of greet waits";
+    world.call(&["status"]).ends_with(0).says(why);
+    world.call(&["log"]).ends_with(0).says(why);
+    let metrics = server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    assert!(metrics.contains("countersign_agents_silent 1"), "{metrics}");
+    assignment(&server, &token, "build");
+    assert_eq!(silent(), json!([]));
 }
 
 #[test]

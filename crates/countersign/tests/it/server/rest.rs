@@ -164,3 +164,29 @@ fn an_administrator_makes_tokens_and_others_do_not() {
         .is(200);
     server.rest_as(builder, "POST", "/mcp", "{}").is(401);
 }
+
+#[test]
+fn a_token_for_one_ticket_sees_and_changes_no_other() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("one");
+    server.add("two");
+    let token = server.token("ada", "human", &["--ticket", "one"]);
+    let ask = |method: &str, path: &str, body: &Value| {
+        server.rest_as(&token, method, path, &body.to_string())
+    };
+    ask("GET", "/api/v1/tickets/one", &Value::Null).is(200);
+    ask("GET", "/api/v1/tickets/two", &Value::Null).is(404);
+    let export = "/api/v1/export?form=task&tickets=one,two";
+    ask("GET", export, &Value::Null).is(404);
+    let listed = ask("GET", "/api/v1/tickets", &Value::Null).is(200).json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    let log = ask("GET", "/api/v1/log", &Value::Null).is(200).body;
+    assert!(log.contains("\"one\"") && !log.contains("\"two\""), "{log}");
+    let why = json!({"why": "no longer wanted"});
+    ask("POST", "/api/v1/tickets/two/cancel", &why).is(404);
+    ask("POST", "/api/v1/tickets", &json!({"title": "Another"})).is(403);
+    let pause = json!({"scope": "queue", "name": "build"});
+    ask("POST", "/api/v1/pauses", &pause).is(403);
+    ask("POST", "/api/v1/tickets/one/cancel", &why).is(200);
+}
