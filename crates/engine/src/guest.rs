@@ -142,6 +142,7 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     if let Some(errand) = held(desk, guest).await? {
         return Ok(Some(errand));
     }
+    bring_due(desk, guest).await?;
     for queue in guest.queues() {
         for id in candidates(desk, guest, queue).await? {
             if let Some(errand) = claim(desk, guest, queue, id).await? {
@@ -150,6 +151,17 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         }
     }
     Ok(None)
+}
+
+/// What waited for its time and is due becomes ready when somebody claims, and here nobody may be
+/// claiming but us: so nothing is claimed first.
+async fn bring_due(desk: &Desk, guest: &Guest) -> Result<(), Error> {
+    let nothing = Ask {
+        most: 0,
+        ..guest.ask(Duration::ZERO)
+    };
+    desk.store.claim(&nothing).await?;
+    Ok(())
 }
 
 /// Tickets with a job there that the guest may take, the most urgent first.
