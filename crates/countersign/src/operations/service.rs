@@ -72,7 +72,7 @@ pub async fn must_be_safe(
     if identity::list(office)
         .await?
         .iter()
-        .all(|token| token.revoked_at.is_some())
+        .all(|token| token.revoked_at.is_some() || token.lease.is_some())
     {
         return Err(Failure::usage("there are no tokens, so nobody could call")
             .hint("`countersign token create --agent NAME --role ROLE` makes one"));
@@ -133,6 +133,15 @@ pub fn running(surroundings: &Surroundings) -> Option<Place> {
     };
     let url = sign.url;
     sign.process.is_alive().then_some(Place { url, trust })
+}
+
+/// The same for agents that we start, who are told its address and trust whom their own programs do.
+pub fn of_runs(data_dir: &Path) -> Option<engine::workshop::Server> {
+    let sign = read(&data_dir.join(FILE)).filter(|sign| sign.process.is_alive())?;
+    Some(engine::workshop::Server {
+        token_hash: engine::secret::hash(&sign.token),
+        url: sign.url,
+    })
 }
 
 fn read(path: &Path) -> Option<Sign> {
