@@ -157,6 +157,17 @@ class Hand:
         return tool and Move(tool, self.value)
 
 
+@dataclass
+class Call:
+    """A tool of ours, under whatever name the CLI gives it."""
+    name: str
+    args: dict
+
+    def carry_out(self, tools, _cwd):
+        tool = pick(tools, rf"(^|[_.]){self.name}$")
+        return tool and Move(tool, self.args)
+
+
 def pick(tools, names):
     return next((tool for tool in tools if re.search(names, tool.name, re.IGNORECASE)), None)
 
@@ -289,10 +300,63 @@ def verifying(project, ids, results):
     return [Read(project.place), *tampering(project), Hand(answer)], answer
 
 
+# --- the plays of agents that come to the server by themselves --------------------------------------
+
+ARRIVAL = re.compile(r"Rehearsal over MCP: role=(\w+) language=(\w+) tree=(\S+)")
+
+
+def arriving(project, role, tree, results):
+    """One turn of a builder or a reviewer: ask for work, do it as it is, report."""
+    steps = [Call("get_my_assignment", {})]
+    given = results[0] if results else ""
+    if not re.search(r'"kind\\?":', given):
+        return steps
+    steps.append(Call("accept_assignment", {}))
+    if role == "builder":
+        steps += work_of(project, tree, "review_attempt\":2" in given.replace(" ", "").replace("\\", ""))
+        return [*steps, Call("submit_for_review", {"summary": "The mean."})]
+    steps.append(Shell(f"git -C {tree} show HEAD:{project.place}"))
+    fixed = any(first_line(project.mended) in result for result in results[1:])
+    if re.search(r'"kind\\?":\s*\\?"verify', given):
+        outcome = {"finding": "F1", "outcome": "fixed" if fixed else "confirmed", "evidence": project.place}
+        return [*steps, Call("submit_review_result", {"answers": [outcome]})]
+    said = {"approved": True, "feedback": ""} if fixed else {"approved": False, "feedback": "The mean of nothing divides by zero."}
+    return [*steps, Call("get_review_context", {}), Call("submit_review_result", said)]
+
+
+def work_of(project, tree, again):
+    commit = f"cd {tree} && git add -A && git commit -q -m 'the mean' && git log --oneline | head -1"
+    if again:
+        program = "import sys; p, a, b = sys.argv[1:]; t = open(p).read(); open(p, 'w').write(t.replace(a, b))"
+        words = " ".join(quoted(word) for word in (f"{tree}/{project.place}", project.broken, project.mended))
+        return [Shell(f"python3 -c {quoted(program)} {words}"), Shell(commit)]
+    files = [Shell(f"printf %s {quoted(text)} > {quoted(f'{tree}/{path}')}") for path, text in project.files.items()]
+    return [*files, Shell(f"cd {tree} && {project.extra}"), Shell(commit)]
+
+
+def arrived(talk):
+    """The move of such an agent, if this is one."""
+    at, found = next(((at, found) for at in range(len(talk.said) - 1, -1, -1)
+                      if talk.said[at][0] == "user" and (found := ARRIVAL.search(talk.said[at][1]))), (-1, None))
+    if found is None or not talk.tools:
+        return None
+    results = [text for kind, text in talk.said[at + 1:] if kind == "result"]
+    steps = arriving(PROJECTS[found[2]], found[1], found[3], results)
+    line = {"role": found[1], "step": len(results), "tools": [tool.name for tool in talk.tools],
+            "result": results[-1][-RESULT_SHOWN:] if results else None}
+    moves = [(step, move) for step in steps if (move := step.carry_out(talk.tools, None))]
+    if len(results) < len(moves):
+        step, move = moves[len(results)]
+        return move, {**line, "move": type(step).__name__.lower(), "tool": move.tool.name, "args": move.args}
+    return Move(text="Done."), {**line, "move": "answer"}
+
+
 # --- which step is next ----------------------------------------------------------------------------
 
 def next_move(talk, raw):
     """The move for this conversation, and the line for the log."""
+    if move := arrived(talk):
+        return move
     at, brief = last_brief(talk)
     if brief is None:
         return before_the_brief(talk)

@@ -169,7 +169,7 @@ impl Counter {
             let ticket = assignments::submit(office, &who, put.assignment_id, said, call).await?;
             Ok(taken(&ticket))
         };
-        self.reported(once.as_ref(), report).await
+        self.reported(once.as_ref(), Box::pin(report)).await
     }
 
     #[tool(

@@ -125,7 +125,7 @@ fn a_dropped_task_is_taken_up_shown_and_archived_as_its_scripts_expect() {
 }
 
 #[test]
-fn a_task_is_taken_within_a_second_and_once_whatever_happens() {
+fn a_task_is_taken_at_once_and_once_whatever_happens() {
     let world = World::new();
     let dir = Dir::new(&world);
     let server = dir.serve(&world);
@@ -141,8 +141,9 @@ fn a_task_is_taken_within_a_second_and_once_whatever_happens() {
         let jobs = server.rest("GET", "/api/v1/jobs?queue=qa&limit=1000", &Value::Null);
         jobs.is(200).json()["items"].as_array().unwrap().len()
     };
+    // Long before the next look at all files.
     assert!(
-        reached(Duration::from_secs(1), || count(&server) == 20),
+        reached(Duration::from_secs(20), || count(&server) == 20),
         "{}",
         count(&server)
     );

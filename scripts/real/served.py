@@ -1,0 +1,131 @@
+"""Real CLIs that come to the server by themselves: over MCP, each with its own token."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import shutil
+import time
+
+import clis
+import namespace
+import plays
+from rehearse import build
+from scene import Scene
+
+TURNS_MAX = 8
+
+
+def claude(url, token, prompt, folder):
+    config = os.path.join(folder, "mcp.json")
+    server = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    with open(config, "w", encoding="utf-8") as out:
+        json.dump({"mcpServers": {"countersign": server}}, out)
+    words = ["claude", "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits",
+             "--allowedTools", "mcp__countersign__*", "Bash", "--strict-mcp-config", "--mcp-config", config, "--setting-sources", ""]
+    return words, {"ENABLE_TOOL_SEARCH": "false", "IS_SANDBOX": "1"}, prompt
+
+
+def codex(url, token, prompt, folder):
+    server = (f'{{url = {json.dumps(url)}, bearer_token_env_var = "COUNTERSIGN_TOKEN", '
+              'default_tools_approval_mode = "approve", required = true}')
+    words = ["codex", "exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "-m", clis.MODEL,
+             "-c", f"mcp_servers.countersign={server}", *clis.CLIS["codex"].settings(folder_url(folder)).args, "-"]
+    return words, {"COUNTERSIGN_TOKEN": token}, prompt
+
+
+def folder_url(folder):
+    with open(os.path.join(folder, "model.url"), encoding="utf-8") as file:
+        return file.read()
+
+
+WAYS = {"claude": claude, "codex": codex}
+
+
+def main(words, binary=None):
+    if os.environ.get(namespace.INSIDE) != "yes":
+        sys.argv += [] if "--binary" in sys.argv else ["--binary", binary or build()]
+    namespace.enter()
+    names = words or [name for name in WAYS if clis.is_installed(clis.CLIS[name])]
+    strange = [name for name in names if name not in WAYS]
+    if strange or not names:
+        sys.exit(f"real-agents: only {', '.join(WAYS)} are sent to the server, where they are installed")
+    fine = True
+    for name in names:
+        fine &= tell(os.path.abspath(binary), clis.CLIS[name])
+    return 0 if fine else 1
+
+
+def tell(binary, cli):
+    work = tempfile.mkdtemp(prefix="served-", dir=clis.folder())
+    scene = Scene(os.path.join(work, cli.name), cli, cli, plays.PYTHON)
+    began = time.monotonic()
+    try:
+        with scene.model() as url:
+            scene.build(url)
+            scene.write(scene.root, {"model.url": url})
+            turns, stage = story(binary, scene, cli, url)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{cli.name} {cli.version}: {turns}; the ticket is {stage}, {time.monotonic() - began:.0f} s")
+    return stage == "done"
+
+
+def story(binary, scene, cli, url):
+    env = scene.environment(url)
+    tree = os.path.join(scene.root, "tree")
+    ask = lambda *words: json.loads(subprocess.run([binary, *words, "--json"], env=env, cwd=scene.repository, text=True,
+                                                   capture_output=True, check=True).stdout)
+    log = open(os.path.join(scene.root, "serve.log"), "wb")
+    with log, subprocess.Popen([binary, "serve", "--listen", "127.0.0.1:0"], env=env, cwd=scene.repository, stdout=log, stderr=log) as server:
+        try:
+            place = address(scene, server)
+            ask("ticket", "add", os.path.join(scene.root, "ticket.md"))
+            tokens = {role: ask("token", "create", "--agent", f"{cli.name}-{role}", "--role", role)["secret"]
+                      for role in ("builder", "reviewer")}
+            scene.git("worktree", "add", "--quiet", "-b", "countersign/T-1", tree, "main")
+            done = []
+            for _ in range(TURNS_MAX):
+                stage = settled(ask)
+                if stage not in ("queued", "building", "rework", "reviewing"):
+                    break
+                role = "reviewer" if stage == "reviewing" else "builder"
+                done.append(role)
+                turn(scene, cli, role, (f"{place}/mcp", tokens[role]), tree, env)
+            return ", ".join(done), settled(ask)
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def address(scene, server):
+    for _ in range(600):
+        try:
+            with open(os.path.join(scene.data, "server.json"), encoding="utf-8") as sign:
+                sign = json.load(sign)
+            if sign["pid"] == server.pid:
+                return sign["url"]
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.05)
+    sys.exit("real-agents: the server does not start")
+
+
+def settled(ask):
+    """The stage, once the house's own work (checks, the merge) is done."""
+    for _ in range(600):
+        stage = ask("ticket", "show", "T-1")["ticket"]["stage"]
+        if stage not in ("checking", "approved", "merging"):
+            return stage
+        time.sleep(0.1)
+    return stage
+
+
+def turn(scene, cli, role, where, tree, env):
+    """One start of the CLI, with a prompt that says no more than who it is."""
+    prompt = (f"You are a {role}. Ask the countersign server for your assignment and do it.\n"
+              f"Rehearsal over MCP: role={role} language={scene.project.language} tree={tree}\n")
+    words, more, said = WAYS[cli.name](*where, prompt, scene.root)
+    ended = subprocess.run(words, env={**env, **more}, cwd=tree, input=said, text=True, capture_output=True, timeout=120)
+    if ended.returncode:
+        print(f"{cli.name} as {role}: exit {ended.returncode}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}", file=sys.stderr)
