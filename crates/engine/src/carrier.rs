@@ -186,11 +186,7 @@ impl Carrier {
             return Ok(());
         };
         match &self.way {
-            Way::Remote(remote) => {
-                let name = name_of(ticket, &commit);
-                let pushed = push(git, remote, &commit, &name, &submission.branch).await;
-                pushed.map_err(unusable)
-            }
+            Way::Remote(_) => self.publish(git, ticket, &commit, &submission.branch).await,
             // Whoever has the repository packs what is asked for.
             Way::Parcels(_) if !self.is_copy => Ok(()),
             Way::Parcels(repository) => {
@@ -203,6 +199,23 @@ impl Carrier {
                 Ok(desk.store.put_parcel(parcel).await?)
             }
         }
+    }
+
+    /// Puts a commit where the remote has one: under a name of its own, and on its branch where that
+    /// needs no force.
+    pub async fn publish(
+        &self,
+        git: &Repository,
+        ticket: &Ticket,
+        commit: &Oid,
+        branch: &str,
+    ) -> Result<(), DeskError> {
+        let Way::Remote(remote) = &self.way else {
+            return Ok(());
+        };
+        let name = name_of(ticket, commit);
+        let pushed = push(git, remote, commit, &name, branch).await;
+        pushed.map_err(unusable)
     }
 
     /// Puts what is to land on the remote's base branch; false where that has moved.

@@ -109,6 +109,7 @@ impl Guest {
             ticket: self.ticket.clone(),
             lease,
             own_only: false,
+            job: None,
             most: 1,
         }
     }

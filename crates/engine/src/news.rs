@@ -25,6 +25,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
         queues: vec![QUEUE.to_owned()],
         agent: house().agent,
         own_only: false,
+        job: None,
         holder: worker.to_owned(),
         provider: None,
         ticket: None,

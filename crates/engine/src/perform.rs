@@ -15,6 +15,7 @@ mod review;
 mod room;
 mod submission;
 mod supply;
+pub mod task;
 mod verify;
 
 use std::path::PathBuf;
@@ -222,7 +223,7 @@ pub async fn put_forward(
         Some(commit) => commit,
         None => git.base(&project.base_branch).await.map_err(unusable)?,
     };
-    submission::must_be_sound(git, project, &start, &head)
+    Box::pin(submission::must_be_sound(git, project, &start, &head))
         .await
         .map_err(|trouble| Error::Unusable(trouble.message))?;
     let submission = submission::describe(git, project, ticket, &head, branch, by).await;
@@ -320,7 +321,7 @@ async fn tell_once(
 }
 
 /// The heartbeat never ends before the work does.
-fn unreachable_end() -> Result<Brought, Trouble> {
+fn unreachable_end<T>() -> Result<T, Trouble> {
     Err(Trouble::transient(
         "the worker's heartbeat ended before its work",
     ))

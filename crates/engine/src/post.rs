@@ -37,7 +37,7 @@ impl Post {
     /// One of several workers of this program, who does one thing at a time.
     pub fn of_replica(name: &str, queues: Vec<&'static str>, shares: Shares) -> Self {
         Self {
-            worker: format!("{}:{name}", worker_name()),
+            worker: replica_name(name),
             queues,
             jobs_max: 1,
             shares,
@@ -85,6 +85,16 @@ pub fn worker_name() -> String {
     format!("{}:{pid}:{start}", here())
 }
 
+/// The name on leases of one of several workers of this program.
+pub fn replica_name(name: &str) -> String {
+    format!("{}:{name}", worker_name())
+}
+
+/// The replica's own name, as it is on a lease; none where no worker holds it.
+pub fn called(holder: &str) -> Option<&str> {
+    holder.splitn(4, ':').nth(3)
+}
+
 /// Unlike a host name, it tells apart two machines that share a database, two boots of one, and two
 /// containers of one boot, in which the same number is another process.
 fn here() -> String {
@@ -114,7 +124,8 @@ mod tests {
     #[test]
     fn a_replica_s_name_tells_as_much_as_its_program_s() {
         let name = Post::of_replica("qa-1", Vec::new(), Shares::default()).worker;
-        assert!(name.ends_with(":qa-1"), "{name}");
+        assert_eq!(called(&name), Some("qa-1"));
+        assert_eq!(called("guest:qa-1"), None);
         assert!(!worker_is_dead(&name));
         let own: Vec<&str> = name.split(':').collect();
         assert!(worker_is_dead(&format!("{}:{}:0:qa-1", own[0], own[1])));

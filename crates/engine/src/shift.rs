@@ -3,6 +3,8 @@
 //! them apart. Told to drain, it claims no more and finishes what it has; told to halt, it gives
 //! that back.
 
+mod tasks;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::desk::{Desk, Error};
+use crate::perform::task::Taken;
 use crate::perform::{self, Claimed};
 use crate::post::worker_name;
 use crate::process::Stop;
@@ -23,6 +26,8 @@ use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
+/// The same while nothing is open at all: whatever comes then rings.
+pub const QUIET_POLL: Duration = Duration::from_secs(30);
 /// After a failure that is nobody's job's, such as a store that is away.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 /// How many ready jobs of a queue are looked through; more of them where none of the first is for us.
@@ -36,6 +41,12 @@ const PASSED_OVER_MAX: usize = 10_000;
 pub trait Shops: Send + Sync + fmt::Debug {
     /// `None` where the ticket is not for us: its repository is not here, or its rules cannot be read.
     fn of(&self, ticket: &Ticket) -> impl Future<Output = Option<Arc<Workshop>>> + Send;
+
+    /// The same for a task, which is a ticket that nobody keeps and may belong to no repository.
+    fn of_task(&self, task: &Ticket) -> impl Future<Output = Option<Arc<Workshop>>> + Send;
+
+    /// Whether all these tasks have come to their ends.
+    fn are_done(&self, tasks: &[String]) -> impl Future<Output = Result<bool, Error>> + Send;
 }
 
 /// One pair of hands.
@@ -44,6 +55,8 @@ pub struct Hand {
     /// As people call it, and pause it: `qa-1`.
     pub name: String,
     pub queues: Vec<&'static str>,
+    /// Queues of free tasks, as people name them.
+    pub tasks: Vec<String>,
     /// Only tickets that need no others are taken up.
     pub labels: BTreeSet<String>,
 }
@@ -63,6 +76,8 @@ enum Found {
     Work(Arc<Workshop>, Vec<Claimed>),
     /// It is this ticket's turn in the queue of landings.
     Turn(Arc<Workshop>, TicketId),
+    /// A free task of ours, under a lease.
+    Task(Box<Taken>),
     Nothing,
     /// There is something, and not for us.
     NotForUs,
@@ -70,7 +85,7 @@ enum Found {
 
 /// Works until told to drain, and is over when nothing is in hand any more.
 pub async fn work<S: Shops>(desk: &Desk, shops: &S, hand: &Hand, told: Told) {
-    let mut passed_over = HashMap::new();
+    let mut passed_over = PassedOver::default();
     let mut drain = told.drain.clone();
     loop {
         let found = next(desk, shops, hand, &mut passed_over).await;
@@ -83,6 +98,10 @@ pub async fn work<S: Shops>(desk: &Desk, shops: &S, hand: &Hand, told: Told) {
             Ok(Found::Turn(shop, id)) => {
                 let turn = perform::queue::take_turn(shop, id, told.halt.clone());
                 let _ = Box::pin(turn).await;
+                Duration::ZERO
+            }
+            Ok(Found::Task(taken)) => {
+                let _ = Box::pin(perform::task::perform(*taken, told.halt.clone())).await;
                 Duration::ZERO
             }
             Ok(Found::Nothing) => {
@@ -112,15 +131,37 @@ async fn listen(desk: &Desk, asked: &Ask) {
     };
     // What is wrong will show in the look that follows.
     let _ = desk.store.claim(&nothing).await;
-    desk.store.wait(asked, POLL).await;
+    let quiet = nothing_is_open(desk).await.unwrap_or_default();
+    let most = if quiet { QUIET_POLL } else { POLL };
+    desk.store.wait(asked, most).await;
+}
+
+/// Whether no job is ready, in hand, or waits for its time: nothing can happen before somebody comes.
+pub async fn nothing_is_open(desk: &Desk) -> Result<bool, Error> {
+    for state in [JobState::Ready, JobState::Leased, JobState::Waiting] {
+        let query = JobQuery {
+            state: Some(state),
+            ..JobQuery::default()
+        };
+        let first = Page {
+            after: None,
+            most: 1,
+        };
+        if !desk.store.jobs(&query, &first).await?.items.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whatever rings for our queues.
 fn bell(hand: &Hand) -> Ask {
+    let queues = hand.queues.iter().map(|name| (*name).to_owned());
     Ask {
-        queues: hand.queues.iter().map(|name| (*name).to_owned()).collect(),
+        queues: queues.chain(hand.tasks.iter().cloned()).collect(),
         agent: hand.name.clone(),
         own_only: false,
+        job: None,
         holder: worker_name(),
         provider: None,
         ticket: None,
@@ -142,16 +183,40 @@ async fn all(shop: &Arc<Workshop>, claimed: Vec<Claimed>, halt: &Stop) -> Result
     came_to
 }
 
-/// The most urgent thing that is ready and for us.
+/// What was not for us, and since when it is not looked at.
+#[derive(Debug, Default)]
+struct PassedOver {
+    tickets: HashMap<TicketId, Instant>,
+    tasks: tasks::PassedOver,
+}
+
+/// The most urgent thing that is ready and for us: of tickets, else of tasks.
 async fn next<S: Shops>(
+    desk: &Desk,
+    shops: &S,
+    hand: &Hand,
+    passed_over: &mut PassedOver,
+) -> Result<Found, Error> {
+    if is_paused(desk, hand).await? {
+        return Ok(Found::NotForUs);
+    }
+    let of_tickets = next_of_tickets(desk, shops, hand, &mut passed_over.tickets).await?;
+    match of_tickets {
+        Found::Nothing => tasks::next(desk, shops, hand, &mut passed_over.tasks).await,
+        Found::NotForUs => match tasks::next(desk, shops, hand, &mut passed_over.tasks).await? {
+            Found::Nothing => Ok(Found::NotForUs),
+            found => Ok(found),
+        },
+        work => Ok(work),
+    }
+}
+
+async fn next_of_tickets<S: Shops>(
     desk: &Desk,
     shops: &S,
     hand: &Hand,
     passed_over: &mut HashMap<TicketId, Instant>,
 ) -> Result<Found, Error> {
-    if is_paused(desk, hand).await? {
-        return Ok(Found::NotForUs);
-    }
     passed_over.retain(|_, since| since.elapsed() < PASSED_OVER);
     let mut found = Found::Nothing;
     for most in LOOKS {

@@ -51,6 +51,7 @@ async fn give_back(desk: &Desk, job: &Leased) -> Result<bool, Error> {
         ticket: None,
         lease: Duration::ZERO,
         own_only: false,
+        job: None,
         most: 0,
     };
     desk.store.claim(&ask).await?;
@@ -110,6 +111,7 @@ mod tests {
             ticket: None,
             lease: Duration::ZERO,
             own_only: false,
+            job: None,
             most: 1,
         };
         assert_eq!(desk.store.claim(&ask).await.unwrap().len(), 1);

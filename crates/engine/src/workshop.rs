@@ -228,6 +228,11 @@ impl Files {
         self.data.join(&self.of_ticket).join("worktree")
     }
 
+    /// The repository of a task that belongs to none.
+    pub fn repository(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("repository")
+    }
+
     /// There once the worktree has been set up.
     pub fn set_up(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("set-up")

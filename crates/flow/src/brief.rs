@@ -56,6 +56,19 @@ pub fn build(ticket: &Ticket, policy: &Policy, house: &House) -> String {
     out
 }
 
+/// For whoever takes up a free task: what it asks for, and what its maker sent along.
+pub fn task(ticket: &Ticket, along: &str, house: &House) -> String {
+    let (id, title) = (&ticket.id, line(&ticket.spec.title));
+    let mut out = format!("# {id}: {title}\n\n{}", answers::FREE_TASK);
+    out.push_str(&wanted(ticket));
+    if !along.is_empty() {
+        out.push_str(&fenced("what was sent along with the task", along));
+    }
+    out.push_str(&bullets("House rules", &house.rules));
+    out.push_str(answers::FREE_ANSWER);
+    out
+}
+
 /// What the last round came to, in the words that the builder is told; nothing in the first round.
 pub fn feedback(ticket: &Ticket, policy: &Policy) -> Option<String> {
     let setback = ticket.setback.as_ref()?;

@@ -12,6 +12,7 @@ pub mod epic;
 pub mod event;
 pub mod export;
 pub mod forecast;
+pub mod free;
 pub mod graph;
 pub mod insight;
 pub mod job;

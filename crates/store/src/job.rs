@@ -51,6 +51,8 @@ pub struct Ask {
     pub provider: Option<String>,
     /// Only this ticket's jobs, where a worker serves one ticket.
     pub ticket: Option<TicketId>,
+    /// Only this job, where a worker has chosen one.
+    pub job: Option<JobId>,
     pub lease: Duration,
     pub most: u32,
 }
@@ -93,6 +95,8 @@ pub enum Outcome {
     Retry {
         error: String,
         not_before: Time,
+        /// Whether it was a try that failed.
+        counts: bool,
     },
     Dead {
         error: String,

@@ -16,8 +16,8 @@ use crate::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A queue to work from: build, check, review, verify or merge; may be given several times
-    /// [default: all of them].
+    /// A queue to work from: build, check, review, verify or merge, or the name of an agent whose tasks
+    /// are taken up with the builder (engineer); may be given several times [default: the loop's].
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
     /// How many jobs at once, each by a worker of its own name: NAME-1, NAME-2, …
@@ -108,8 +108,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
 }
 
 fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
-    let queues = workers::queues(&args.queues)?;
-    let own = match queues.as_slice() {
+    let queues = workers::Queues::named(&args.queues)?;
+    let own = match queues.names().as_slice() {
         [only] => (*only).to_owned(),
         _ => machine_name(),
     };
@@ -137,11 +137,12 @@ fn announce(wanted: &workers::Wanted, desktop: &Desktop) {
     let names: Vec<String> = (1..=wanted.replicas)
         .map(|number| format!("{}-{number}", wanted.name))
         .collect();
-    let queues = wanted.queues.join(", ");
-    desktop
-        .out
-        .line(format!("{}: at work on {queues}", names.join(", ")));
-    let answer =
-        serde_json::json!({"workers": names, "queues": wanted.queues, "labels": wanted.labels});
+    let queues = wanted.queues.names();
+    desktop.out.line(format!(
+        "{}: at work on {}",
+        names.join(", "),
+        queues.join(", ")
+    ));
+    let answer = serde_json::json!({"workers": names, "queues": queues, "labels": wanted.labels});
     desktop.out.answer(&answer);
 }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::process::{Identity, Stop};
-use engine::shift::Told;
+use engine::shift::{QUIET_POLL, Told};
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
 use super::project::git_tool;
-use super::{silence, workers};
+use super::{overview, silence, workers};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::server::{Place, Trust};
@@ -216,9 +216,20 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
         }
         was_away = is_away;
         tokio::select! {
-            () = tokio::time::sleep(ROUND) => {}
+            () = next_round(office) => {}
             () = stop.asked() => return,
         }
+    }
+}
+
+/// While nothing is open there is nothing to look after, until something happens.
+async fn next_round(office: &Office) {
+    let quiet = engine::shift::nothing_is_open(&office.desk).await;
+    match overview::newest(office).await {
+        Ok(newest) if quiet.unwrap_or_default() => {
+            overview::changed(office, newest, QUIET_POLL).await;
+        }
+        Ok(_) | Err(_) => tokio::time::sleep(ROUND).await,
     }
 }
 

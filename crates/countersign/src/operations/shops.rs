@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::carrier::{Carrier, Way, follow};
-use engine::git::{Remote, Tool};
+use engine::desk::Error;
+use engine::git::{Identity, Remote, Tool, remove_tree};
 use engine::post::Post;
 use engine::shift::Shops;
-use engine::workshop::Workshop;
+use engine::workshop::{Files, Workshop};
 use flow::Ticket;
 use flow::ticket::Context;
 use tokio::sync::Mutex;
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use super::Office;
 use super::project::{Asked, furnish_for, git_tool};
+use super::tasks;
 use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
@@ -27,6 +29,9 @@ const FRESH: Duration = Duration::from_secs(5);
 const PACKED_FRESH: Duration = Duration::from_secs(60);
 /// More repositories than this are furnished again each time.
 const SHOPS_MAX: usize = 1000;
+
+/// The base branch of a repository that we made.
+const OWN_BASE: &str = "main";
 
 type Key = (String, Option<String>);
 
@@ -151,6 +156,25 @@ impl Furnisher {
         Ok((copy, Some(carrier(remote, true))))
     }
 
+    /// A repository of its own for a task that belongs to none: an empty directory with a history.
+    async fn own(&self, task: &Ticket) -> Result<Arc<Workshop>, Failure> {
+        let surroundings = &self.office.surroundings;
+        let place = Files::of(&surroundings.data_dir, &task.id).repository();
+        if !place.is_dir() {
+            let aside = place.with_extension("part");
+            remove_tree(&aside).map_err(Failure::error)?;
+            std::fs::create_dir_all(&aside).map_err(Failure::error)?;
+            let tool = git_tool(surroundings, &aside)?;
+            let (identity, message) = (Identity::countersign(), "An empty directory for a task");
+            let made = tool.create(&aside, OWN_BASE, &identity, message).await;
+            made.map_err(Failure::error)?;
+            std::fs::rename(&aside, &place).map_err(Failure::error)?;
+        }
+        let manned = (self.post.clone(), None);
+        let furnished = furnish_for(&self.office, &place, &self.asked, manned).await?;
+        Ok(furnished.shop)
+    }
+
     /// Through the database: somebody packs the whole of it each time that we ask.
     async fn follow(&self, tool: &Tool, of: (&str, &str), copy: &Path) -> Result<(), Failure> {
         let mut followed = self.followed.lock().await;
@@ -193,5 +217,22 @@ impl Shops for Furnisher {
                 None
             }
         }
+    }
+
+    async fn of_task(&self, task: &Ticket) -> Option<Arc<Workshop>> {
+        if task.spec.context.repository.is_some() {
+            return self.of(task).await;
+        }
+        match self.own(task).await {
+            Ok(shop) => Some(shop),
+            Err(failure) => {
+                self.complain((task.id.to_string(), None), &failure).await;
+                None
+            }
+        }
+    }
+
+    async fn are_done(&self, tasks: &[String]) -> Result<bool, Error> {
+        Ok(tasks::board::are_done(&self.office, tasks).await?)
     }
 }

@@ -6,7 +6,7 @@ pub mod board;
 use std::time::Duration;
 
 use engine::guest;
-use flow::Task;
+use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use store::{Ask, Ended, FreeJob, Job, JobQuery, JobState, Outcome, Page, Work};
@@ -20,14 +20,19 @@ use crate::failure::{Exit, Failure};
 pub const QUEUE_MAX: u64 = 100;
 /// 001's time limit of a task.
 const LEASE: Duration = Duration::from_secs(1800);
-const FIELDS_INHERITED: [&str; 6] = [
+const FIELDS_INHERITED: [&str; 8] = [
     "repository",
     "base_branch",
+    "remote",
+    "needs",
     "jira_key",
     "jira_project",
     "github_repo",
     "epic_key",
 ];
+
+/// Where a worker would take the task up. An agent cannot choose that.
+const FIELDS_OF_PLACE: [&str; 4] = ["repository", "base_branch", "remote", "needs"];
 
 /// 001's arguments.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
@@ -144,6 +149,9 @@ fn task(
     parent: Option<Value>,
 ) -> Value {
     let mut context = wanted.context;
+    if let Role::Builder | Role::Reviewer | Role::Verifier = speaker.actor.role {
+        context.retain(|field, _| !FIELDS_OF_PLACE.contains(&field.as_str()));
+    }
     for field in FIELDS_INHERITED {
         if let Some(value) = parent.as_ref().and_then(|parent| parent.get(field)) {
             context.insert(field.to_owned(), value.clone());
@@ -250,6 +258,7 @@ pub fn ask(speaker: &Speaker) -> Ask {
         ticket: None,
         lease: LEASE,
         own_only: false,
+        job: None,
         most: 1,
     }
 }
@@ -263,7 +272,8 @@ fn queues(speaker: &Speaker) -> Vec<String> {
     queues_of(&speaker.actor.agent)
 }
 
-fn queues_of(name: &str) -> Vec<String> {
+/// What an agent or a worker of this name takes tasks from.
+pub fn queues_of(name: &str) -> Vec<String> {
     let mut queues = vec![name.to_owned()];
     if let Some((kind, number)) = name.rsplit_once('-')
         && !number.is_empty()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::post::{Post, Shares};
 use engine::process::{adopt_orphans, sweep};
 use engine::shift::{self, Hand, Told};
+use flow::policy::Land;
 use flow::{Role, Task};
 use serde_json::json;
 use store::Agent;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use super::project::Asked;
 use super::shops::Furnisher;
 pub use super::shops::Reach;
+use super::tasks::{queue_name, queues_of};
 use super::{Office, service};
 use crate::failure::Failure;
 
@@ -27,8 +29,7 @@ pub const REPLICAS_MAX: u16 = 64;
 pub struct Wanted {
     pub name: String,
     pub replicas: u16,
-    /// Of the loop: build, check, review, verify, merge.
-    pub queues: Vec<&'static str>,
+    pub queues: Queues,
     pub labels: BTreeSet<String>,
     /// How many jobs of a provider run at once.
     pub shares: Vec<(String, usize)>,
@@ -36,20 +37,53 @@ pub struct Wanted {
     pub asked: Asked,
 }
 
-/// The queues of the loop that these words name; all of them where there are no words.
-pub fn queues(words: &[String]) -> Result<Vec<&'static str>, Failure> {
-    let known: Vec<&'static str> = Task::QUEUES.into_iter().filter(|q| *q != "tell").collect();
-    if words.is_empty() {
-        return Ok(known);
+/// Where a worker takes its work from.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    /// Of the loop: build, check, review, verify, merge.
+    pub of_loop: Vec<&'static str>,
+    /// Of free tasks, by the name of the agent that they are for.
+    pub of_tasks: Vec<String>,
+}
+
+impl Queues {
+    /// All that these words name; the whole loop where there are no words.
+    pub fn named(words: &[String]) -> Result<Self, Failure> {
+        let known = Task::QUEUES.into_iter().filter(|queue| *queue != "tell");
+        if words.is_empty() {
+            let of_loop = known.collect();
+            return Ok(Self {
+                of_loop,
+                ..Self::default()
+            });
+        }
+        let known: Vec<&'static str> = known.collect();
+        let mut queues = Self::default();
+        for word in words {
+            match known.iter().find(|queue| *queue == word) {
+                Some(queue) => queues.of_loop.push(queue),
+                None => queues.of_tasks.push(queue_name(word)?),
+            }
+        }
+        Ok(queues)
     }
-    let find = |word: &String| {
-        let mut known = known.iter().copied();
-        known.find(|queue| queue == word).ok_or_else(|| {
-            Failure::usage(format!("{word:?} is no queue of the loop"))
-                .hint("they are build, check, review, verify and merge")
-        })
-    };
-    words.iter().map(find).collect()
+
+    pub fn names(&self) -> Vec<&str> {
+        let of_tasks = self.of_tasks.iter().map(String::as_str);
+        self.of_loop.iter().copied().chain(of_tasks).collect()
+    }
+
+    /// Of tasks, for one replica: `engineer-1` has what is for `engineer`, and what is for itself.
+    fn of_replica(&self, name: &str) -> Vec<String> {
+        let own = queues_of(name);
+        let mut queues = self.of_tasks.clone();
+        if own.iter().any(|queue| queues.contains(queue)) {
+            queues.extend(own);
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        queues
+    }
 }
 
 /// Works until it is told to drain, and is over when nothing is in hand any more.
@@ -67,14 +101,18 @@ pub async fn work(
     let shares = Shares::new(wanted.shares.clone());
     let mut hands = JoinSet::new();
     for number in 1..=wanted.replicas {
+        let name = format!("{}-{number}", wanted.name);
         let hand = Hand {
-            name: format!("{}-{number}", wanted.name),
-            queues: wanted.queues.clone(),
+            queues: wanted.queues.of_loop.clone(),
+            tasks: wanted.queues.of_replica(&name),
             labels: wanted.labels.clone(),
+            name,
         };
         let post = Post::of_replica(&hand.name, hand.queues.clone(), shares.clone());
         let asked = Asked {
-            roles: Some(roles(&hand.queues)),
+            roles: Some(roles(&hand)),
+            // Nothing of a task lands.
+            land: hand.queues.is_empty().then_some(Land::Branch),
             ..wanted.asked.clone()
         };
         let shops = Furnisher::new(office.clone(), asked, post)
@@ -94,7 +132,7 @@ pub async fn work(
 }
 
 /// Whom of the crew these queues need.
-fn roles(queues: &[&'static str]) -> Vec<Role> {
+fn roles(hand: &Hand) -> Vec<Role> {
     let roles = [
         ("build", Role::Builder),
         ("review", Role::Reviewer),
@@ -102,8 +140,12 @@ fn roles(queues: &[&'static str]) -> Vec<Role> {
     ];
     let served = roles
         .into_iter()
-        .filter(|(queue, _)| queues.contains(queue));
-    served.map(|(_, role)| role).collect()
+        .filter(|(queue, _)| hand.queues.contains(queue));
+    let mut roles: Vec<Role> = served.map(|(_, role)| role).collect();
+    if !hand.tasks.is_empty() && !roles.contains(&Role::Builder) {
+        roles.push(Role::Builder);
+    }
+    roles
 }
 
 /// Signs of life, for those who look who is there. It never ends by itself.
@@ -113,7 +155,7 @@ async fn show_life(office: &Office, hand: &Hand) {
             name: hand.name.clone(),
             role: "worker".to_owned(),
             seen_at: (office.desk.clock)(),
-            body: json!({"queues": hand.queues, "labels": hand.labels}),
+            body: json!({"queues": hand.queues, "tasks": hand.tasks, "labels": hand.labels}),
         };
         // A store that is away now is back at another round.
         let _ = office.desk.store.beat(agent).await;
@@ -135,6 +177,7 @@ pub async fn keep_house(office: &Office, hands: u16, told: Told) {
         let hand = Hand {
             name: format!("house-{number}"),
             queues: queues.clone(),
+            tasks: Vec::new(),
             labels: BTreeSet::new(),
         };
         let (office, shops, told) = (office.clone(), Arc::clone(&shops), told.clone());

@@ -196,13 +196,7 @@ impl Spool {
 
     /// All that it depends on is completed.
     async fn may_begin(&self, file: &TaskFile) -> Result<bool, Failure> {
-        for id in &file.depends_on {
-            let card = board::find(&self.office, id).await?;
-            if card.is_none_or(|card| card.standing != Standing::Completed) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(board::are_done(&self.office, &file.depends_on).await?)
     }
 
     /// Moves the file to `rejected/`, with the reason beside it.

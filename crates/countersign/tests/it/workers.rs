@@ -6,6 +6,7 @@ mod hands;
 mod outage;
 mod race;
 mod remotes;
+mod tasks;
 
 use serde_json::{Value, json};
 
@@ -46,6 +47,13 @@ fn waits_for_a_sign(world: &World) -> Value {
 fn begun(world: &World) -> Vec<String> {
     let text = std::fs::read_to_string(world.root().join("begun")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
+}
+
+/// Whether a worker of this world has said that it drains.
+fn drains(world: &World) -> bool {
+    let files = std::fs::read_dir(world.root()).unwrap();
+    let mut said = files.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok());
+    said.any(|text| text.contains("draining"))
 }
 
 fn add(world: &World, id: &str, more: &str) {

@@ -228,6 +228,7 @@ impl Ground {
             queues: vec![queue.to_owned()],
             agent: by.agent.clone(),
             own_only: false,
+            job: None,
             holder: self.shop.post.worker.clone(),
             provider: None,
             ticket: Some(id.clone()),

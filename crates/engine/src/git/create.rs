@@ -14,7 +14,7 @@ impl Tool {
             .await
     }
 
-    /// Makes `dir` a repository whose branch `branch` has all its files in one commit.
+    /// Makes `dir` a repository whose branch `branch` has all its files, if there are any, in one commit.
     pub async fn create(
         &self,
         dir: &Path,
@@ -27,7 +27,7 @@ impl Tool {
         git().args(init).done().await?;
         git().args(["add", "--all"]).done().await?;
         git()
-            .args(["commit", "--quiet", "--message", message])
+            .args(["commit", "--quiet", "--allow-empty", "--message", message])
             .done()
             .await
     }

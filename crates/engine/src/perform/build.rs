@@ -20,7 +20,24 @@ const ANSWERS_MAX: usize = 1_000;
 /// The ref of the commit that a stacked ticket began on.
 pub const STACK: &str = "stack";
 
+/// What an agent has made in its worktree.
+#[derive(Debug)]
+pub struct Work {
+    pub head: Oid,
+    pub branch: String,
+    pub run: Run,
+}
+
 pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
+    let (shop, project) = (held.shop, &held.shop.project);
+    let brief = flow::brief::build(held.ticket, &project.policy, &project.house);
+    let work = in_worktree(held, &brief).await?;
+    submission::must_change_something(&shop.git, project, &work.head).await?;
+    bring(held, &work.head, &work.branch, work.run).await
+}
+
+/// Has the brief worked on in the ticket's own worktree, and takes the commit that comes out.
+pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> {
     let shop = held.shop;
     let branch = branch(held.ticket);
     let start = start(held).await?;
@@ -30,7 +47,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     if let Some(run) = agents::finished(held)
         && let Some(head) = run.head.as_deref().and_then(Oid::parse)
     {
-        return bring(held, &head, &branch, run).await;
+        return Ok(Work { head, branch, run });
     }
     let aside = held.ref_named(&format!(
         "leftovers-{}-{}",
@@ -42,7 +59,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
         shop.git.put_back(&worktree, &start).await?;
     }
     supply::furnish_worktree(held, &worktree).await?;
-    let mut run = run_builder(held, &worktree).await?;
+    let mut run = run_builder(held, &worktree, brief).await?;
     held.must_be_ours().await?;
     if shop.ward.is_some() {
         let layer = room::git_layer(&held.dir());
@@ -56,7 +73,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     keep(held, &head).await?;
     run.head = Some(head.to_string());
     agents::record(held, &run)?;
-    bring(held, &head, &branch, run).await
+    Ok(Work { head, branch, run })
 }
 
 /// Whether there is anything that an earlier try left; it is saved under a ref.
@@ -168,15 +185,13 @@ pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> 
     Ok(found)
 }
 
-async fn run_builder(held: &Held<'_>, worktree: &Worktree) -> Result<Run, Trouble> {
-    let shop = held.shop;
-    let brief = flow::brief::build(held.ticket, &shop.project.policy, &shop.project.house);
-    let limit = shop.project.policy.limits.build_secs;
+async fn run_builder(held: &Held<'_>, worktree: &Worktree, brief: &str) -> Result<Run, Trouble> {
+    let limit = held.shop.project.policy.limits.build_secs;
     agents::run(
         held,
         held.member()?,
         Role::Build,
-        &brief,
+        brief,
         &worktree.path,
         limit,
     )
@@ -204,7 +219,7 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
         }
     }
     let head = shop.git.head_of(worktree).await?.commit;
-    submission::must_be_sound(&shop.git, &shop.project, start, &head).await?;
+    submission::must_stand_on_base(&shop.git, &shop.project, start, &head).await?;
     ground::must_be_left(held, &head).await?;
     Ok(head)
 }
@@ -277,7 +292,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
 }
 
 /// What a builder says of its work is stored for good; the transcript has all of it.
-fn short(text: &str) -> String {
+pub fn short(text: &str) -> String {
     findings::shorten(&findings::clean(text), WORDS_CHARS_MAX)
 }
 

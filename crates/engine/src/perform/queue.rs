@@ -112,6 +112,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         queues: vec!["merge".to_owned()],
         agent: "countersign".to_owned(),
         own_only: false,
+        job: None,
         holder: shop.post.worker.clone(),
         provider: None,
         ticket: Some(id.clone()),

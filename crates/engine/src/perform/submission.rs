@@ -95,6 +95,17 @@ pub async fn must_be_sound(
     start: &Oid,
     head: &Oid,
 ) -> Result<(), Trouble> {
+    must_stand_on_base(git, project, start, head).await?;
+    must_change_something(git, project, head).await
+}
+
+/// Refuses a commit that leaves out what the work began on.
+pub async fn must_stand_on_base(
+    git: &Repository,
+    project: &Project,
+    start: &Oid,
+    head: &Oid,
+) -> Result<(), Trouble> {
     let base = git.base(&project.base_branch).await?;
     let fork = git.merge_base(&base, start).await?;
     if !git.is_ancestor(&fork, head).await? {
@@ -103,6 +114,16 @@ pub async fn must_be_sound(
             "the builder rewrote history at or below the base ({short})"
         )));
     }
+    Ok(())
+}
+
+/// Refuses a commit that is no change.
+pub async fn must_change_something(
+    git: &Repository,
+    project: &Project,
+    head: &Oid,
+) -> Result<(), Trouble> {
+    let base = git.base(&project.base_branch).await?;
     let below = git.merge_base(&base, head).await?;
     if git.tree_of(head).await? == git.tree_of(&below).await? {
         return Err(Trouble::transient("the builder changed nothing"));

@@ -1,7 +1,5 @@
 //! Leases: a job's report counts only under the newest fencing token, from the one who holds it.
 
-use sha2::{Digest, Sha256};
-
 use super::Refused;
 use super::draft::Draft;
 use super::stand_in::built_by;
@@ -304,16 +302,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Doubles with every try, up to the limit, give or take a fifth: the same for the same
-    /// ticket, job and try, so that replaying gives the same time, and unlike its neighbours'.
     fn backoff_ms(&self, serial: u32, attempts: u32) -> u64 {
-        let limits = &self.policy.limits;
-        let doubled = limits
-            .backoff_secs
-            .saturating_mul(1 << attempts.saturating_sub(1).min(20));
-        let ms = doubled.min(limits.backoff_secs_max).saturating_mul(1000);
-        let seed = Sha256::digest(format!("{}/{serial}/{attempts}", self.ticket.id));
-        let share = u64::from(seed.first().copied().unwrap_or_default());
-        ms * 4 / 5 + ms * 2 / 5 * share / 255
+        let job = format!("{}/{serial}", self.ticket.id);
+        self.policy.limits.backoff_ms(&job, attempts)
     }
 }

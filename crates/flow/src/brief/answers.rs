@@ -9,6 +9,22 @@ You are the builder. Make the change in this working directory, with tests, and 
 Do what is asked and no more. You do not judge your own work: checks and an independent reviewer do.
 ";
 
+pub const FREE_TASK: &str = "\
+You work on one task. This working directory is yours alone: a branch made for the task, or an empty
+repository where the task belongs to none. Do what is asked and no more. Commit what you change; where
+the task asks for words only, change nothing. Nobody can answer questions meanwhile.
+";
+
+pub const FREE_ANSWER: &str = r#"
+## Your answer
+
+When you are done, write this JSON to the file named in COUNTERSIGN_RESULT_FILE (or print it last):
+
+```json
+{"summary": "the result of the task: what you found or did, as whoever made the task needs it"}
+```
+"#;
+
 pub const FIXER_TASK: &str = "\
 You are the builder, and your last submission came back. Answer what is listed below and change
 nothing else; what worked must go on working. Run the tests before you commit. If a finding is

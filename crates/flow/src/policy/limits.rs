@@ -1,6 +1,7 @@
 //! Bounds that are not rounds: tries, times, sizes.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::within;
 
@@ -70,6 +71,18 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Doubles with every try, up to the limit, give or take a fifth: the same for the same job and
+    /// try, so that replaying gives the same time, and unlike its neighbours'.
+    pub fn backoff_ms(&self, job: &str, attempts: u32) -> u64 {
+        let doubled = self
+            .backoff_secs
+            .saturating_mul(1 << attempts.saturating_sub(1).min(20));
+        let ms = doubled.min(self.backoff_secs_max).saturating_mul(1000);
+        let seed = Sha256::digest(format!("{job}/{attempts}"));
+        let share = u64::from(seed.first().copied().unwrap_or_default());
+        ms * 4 / 5 + ms * 2 / 5 * share / 255
+    }
+
     pub(super) fn problems(&self, found: &mut Vec<String>) {
         const WEEK: u64 = 7 * 86_400;
         within(found, "limits.lease_secs", self.lease_secs, 1..=86_400);

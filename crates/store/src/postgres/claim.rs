@@ -65,10 +65,15 @@ const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
 /// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
 fn picked(ask: &Ask, first: &str, lock: &str) -> String {
-    if ask.ticket.is_some() {
+    let only = match (ask.job, &ask.ticket) {
+        (Some(_), _) => Some("id = $5::text::bigint"),
+        (None, Some(_)) => Some("ticket = $5"),
+        (None, None) => None,
+    };
+    if let Some(only) = only {
         return format!(
             "SELECT line.id, line.priority FROM (SELECT id, priority, queue, agent FROM jobs
-                WHERE state = 'ready' AND ticket = $5 AND queue = ANY ($1::text[])
+                WHERE state = 'ready' AND {only} AND queue = ANY ($1::text[])
                     AND agent = ANY ($2::text[])
                 ORDER BY priority DESC, id LIMIT $6 {lock}) AS line
             WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT $6"
@@ -108,9 +113,15 @@ fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
         agents,
         clean(&ask.agent),
         ask.provider.as_deref().map(clean),
-        ask.ticket.as_ref().map(ToString::to_string),
+        only_of(ask),
         i64::from(most.min(CLAIMED_MAX)),
     ]
+}
+
+/// The job or the ticket that it is all about, if there is one.
+fn only_of(ask: &Ask) -> Option<String> {
+    let ticket = ask.ticket.as_ref().map(ToString::to_string);
+    ask.job.map(|job| job.0.to_string()).or(ticket)
 }
 
 /// Takes jobs that are ready. Values are numbered from 1 to 8.

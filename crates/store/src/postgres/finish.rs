@@ -153,14 +153,19 @@ fn done_columns(ended: &[Ended]) -> Result<Columns, Error> {
 /// One statement for each way to end; each refuses unless every job of its was still held.
 fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
     let done_jobs = done_columns(ended)?;
-    let mut retry = (Columns::default(), Vec::new());
+    let mut retry = (Columns::default(), Vec::new(), Vec::new());
     let mut dead = Columns::default();
     for one in ended {
         match &one.outcome {
             Outcome::Done { .. } => {}
-            Outcome::Retry { error, not_before } => {
+            Outcome::Retry {
+                error,
+                not_before,
+                counts,
+            } => {
                 failed(&mut retry.0, one, error);
                 retry.1.push(not_before.0);
+                retry.2.push(i64::from(*counts));
             }
             Outcome::Dead { error } => failed(&mut dead, one, error),
         }
@@ -179,9 +184,10 @@ fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
         steps.push(sql, values![ids, fences, results, wanted, "leased"]);
     }
     if !retry.1.is_empty() {
-        let ((ids, fences, errors), times) = retry;
+        let ((ids, fences, errors), times, tries) = retry;
         let wanted = count(ids.len());
-        steps.push(RETRY, values![ids, fences, errors, wanted, "leased", times]);
+        let values = values![ids, fences, errors, wanted, "leased", times, tries];
+        steps.push(RETRY, values);
     }
     if !dead.0.is_empty() {
         let (ids, fences, errors) = dead;
@@ -220,9 +226,9 @@ fn done(first: usize) -> String {
 
 const RETRY: &str = "WITH ended AS (UPDATE jobs SET last_error = given.text, not_before = given.at,
             state = CASE WHEN given.at <= clock_ms() THEN 'ready' ELSE 'waiting' END,
-            attempts = attempts + 1, holder = NULL, lease_until = NULL
-        FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $6::bigint[])
-            LIMIT $4) AS given (id, fence, text, at)
+            attempts = attempts + given.tries, holder = NULL, lease_until = NULL
+        FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $6::bigint[],
+                $7::bigint[]) LIMIT $4) AS given (id, fence, text, at, tries)
         WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = $5 AND NOT tracked
         RETURNING jobs.id, queue, kind, ticket, attempts, last_error),
     logged AS (INSERT INTO events (ticket, at, name, by, body)

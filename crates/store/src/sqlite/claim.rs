@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Rows, params};
 
 use flow::{TicketId, Time};
 
 use crate::error::Error;
-use crate::job::{Ask, Leased};
+use crate::job::{Ask, JobId, Leased};
 use crate::rows::{self, JobStory, int, nat};
 
 use super::jobs::{LEASED_COLUMNS, leased};
@@ -168,9 +168,10 @@ fn candidates(
     queues: &[&str],
     most: u32,
 ) -> Result<Vec<Candidate>, Error> {
-    let mut found = match &ask.ticket {
-        Some(ticket) => of_ticket(db, ask, queues, ticket.as_str())?,
-        None => of_queues(db, ask, queues, most)?,
+    let mut found = match (ask.job, &ask.ticket) {
+        (Some(job), _) => the_one(db, ask, queues, job)?,
+        (None, Some(ticket)) => of_ticket(db, ask, queues, ticket.as_str())?,
+        (None, None) => of_queues(db, ask, queues, most)?,
     };
     found.sort_unstable_by_key(|one| (Reverse(one.priority), one.job.id));
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
@@ -227,7 +228,25 @@ fn of_ticket(
         FROM jobs WHERE state = 'ready' AND ticket = ?1
         ORDER BY priority DESC, id LIMIT ?2",
     )?;
-    let mut found = select.query(params![ticket, CLAIMED_MAX])?;
+    let found = select.query(params![ticket, CLAIMED_MAX])?;
+    for_who_asks(found, ask, queues)
+}
+
+fn the_one(
+    db: &Connection,
+    ask: &Ask,
+    queues: &[&str],
+    job: JobId,
+) -> Result<Vec<Candidate>, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts,
+            priority, tracked, agent
+        FROM jobs WHERE state = 'ready' AND id = ?1",
+    )?;
+    for_who_asks(select.query([job.0])?, ask, queues)
+}
+
+fn for_who_asks(mut found: Rows<'_>, ask: &Ask, queues: &[&str]) -> Result<Vec<Candidate>, Error> {
     let mut all = Vec::new();
     while let Some(row) = found.next()? {
         let one = candidate(row)?;

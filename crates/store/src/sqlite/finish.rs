@@ -46,7 +46,12 @@ impl Tx<'_> {
                 self.end_done(held.id, &serde_json::to_string(result)?)?;
                 "job_done"
             }
-            Outcome::Retry { error, not_before } => {
+            Outcome::Retry {
+                error,
+                not_before,
+                counts,
+            } => {
+                let attempts = attempts - i64::from(!counts);
                 story = story.failed(attempts, error);
                 self.end_retry(held.id, not_before.0, attempts, error)?;
                 self.made_ready(queue);

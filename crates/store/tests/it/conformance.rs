@@ -65,6 +65,7 @@ facts! {
         a_lease_names_the_worker_and_not_the_agent,
         a_worker_of_one_ticket_gets_its_jobs_alone,
         who_asks_for_its_own_gets_nothing_that_is_anybodys,
+        who_has_chosen_a_job_gets_that_one_or_none,
         several_queues_are_one_line,
         a_job_waits_for_its_time,
         a_retry_keeps_the_fence_and_counts,
@@ -82,6 +83,7 @@ facts! {
         a_lease_is_prolonged_by_its_holder_alone,
         a_lapsed_free_job_goes_to_the_next_worker,
         a_free_job_that_loses_every_lease_is_dead,
+        a_free_job_that_is_given_back_has_not_failed,
         a_lapsed_tell_goes_to_the_next_worker,
         a_lapsed_job_of_a_ticket_waits_for_its_ticket,
         a_lapsed_free_job_is_ended_under_its_fence_alone;

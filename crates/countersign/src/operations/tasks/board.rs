@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use engine::post::called;
 use flow::{Role, Time};
 use serde_json::Value;
 use store::{Job, JobQuery, JobState, Page, Work};
@@ -133,12 +134,24 @@ pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
     Ok(job.and_then(card))
 }
 
+/// Whether all these tasks have been completed.
+pub async fn are_done(office: &Office, ids: &[String]) -> Result<bool, store::Error> {
+    for id in ids {
+        let job = office.desk.store.job_by_key(&key_of(id)).await?;
+        if job.is_none_or(|job| Standing::of(job.state) != Standing::Completed) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn card(job: Job) -> Option<Card> {
     let Work::Free { body, .. } = job.work else {
         return None;
     };
     let holder = job.holder.as_deref().unwrap_or_default();
-    let agent = holder.strip_prefix("guest:").unwrap_or(holder);
+    let agent = holder.strip_prefix("guest:").or_else(|| called(holder));
+    let agent = agent.unwrap_or(holder);
     Some(Card {
         id: body.get("id")?.as_str()?.to_owned(),
         queue: job.queue,
@@ -152,7 +165,7 @@ fn card(job: Job) -> Option<Card> {
     })
 }
 
-/// The queues of all agents that have a token or have been seen.
+/// The queues of all agents and workers that have a token or have been seen.
 pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
     let now = (office.desk.clock)();
     let works = |role: &str| {
@@ -170,6 +183,9 @@ pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
         if works(&agent.role) {
             names.extend(queues_of(&agent.name));
         }
+        let served = agent.body.get("tasks").and_then(Value::as_array);
+        let served = served.into_iter().flatten().filter_map(Value::as_str);
+        names.extend(served.map(str::to_owned));
     }
     names.retain(|name| queue_name(name).is_ok());
     Ok(names)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{PLAIN, add, begun, until_stage, waits_for_a_sign, worker};
+use super::{PLAIN, add, begun, drains, until_stage, waits_for_a_sign, worker};
 use crate::support::crew::two_rounds;
 use crate::support::processes::{marked, signal};
 use crate::support::server::Server;
@@ -60,13 +60,7 @@ fn the_second_signal_stops_and_gives_back() {
     let worker = worker(&world, &crew, &[]);
     until("the builder has begun", || begun(&world) == ["one"]);
     signal(worker.pid(), Signal::TERM);
-    let root = world.root();
-    until("it drains", || {
-        let said = std::fs::read_dir(&root)
-            .unwrap()
-            .filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok());
-        said.into_iter().any(|text| text.contains("draining"))
-    });
+    until("it drains", || drains(&world));
     signal(worker.pid(), Signal::TERM);
     worker
         .wait(Duration::from_secs(30))

@@ -99,6 +99,29 @@ pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: House) {
     assert!(store.claim(&only).await.unwrap().is_empty());
 }
 
+pub async fn who_has_chosen_a_job_gets_that_one_or_none(house: House) {
+    let store = house.store;
+    let urgent = FreeJob {
+        priority: 99,
+        ..free("work", json!(1))
+    };
+    enqueue(&*store, urgent).await;
+    number(&*store, "work", 2).await;
+    let listed = store.jobs(&JobQuery::default(), &Page::default()).await;
+    let listed = listed.unwrap().items;
+    let second = listed.iter().find(|job| body(&job.work) == 2).unwrap();
+    let chosen = |queue: &str| Ask {
+        job: Some(second.id),
+        most: 5,
+        ..ask(queue)
+    };
+    assert!(store.claim(&chosen("other")).await.unwrap().is_empty());
+    let claimed = store.claim(&chosen("work")).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].id, second.id);
+    assert!(store.claim(&chosen("work")).await.unwrap().is_empty());
+}
+
 pub async fn several_queues_are_one_line(house: House) {
     let store = house.store;
     number(&*store, "a", 1).await;

@@ -190,6 +190,7 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
         outcome: Outcome::Retry {
             error: "the worker is gone".to_owned(),
             not_before: Time(0),
+            counts: true,
         },
     };
     is_stale(&store.finish(vec![retry(lapsed.fence + 1)], None).await);
@@ -204,6 +205,26 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
             ..
         })
     ));
+}
+
+pub async fn a_free_job_that_is_given_back_has_not_failed(house: House) {
+    let store = house.store;
+    number(&*store, "work", 1).await;
+    for (counts, attempts) in [(true, 1), (false, 1), (true, 2)] {
+        let held = claim_one(&*store, &ask("work")).await;
+        let ended = Ended {
+            job: held.id,
+            fence: held.fence,
+            outcome: Outcome::Retry {
+                error: "once more".to_owned(),
+                not_before: Time(0),
+                counts,
+            },
+        };
+        store.finish(vec![ended], None).await.unwrap();
+        let jobs = store.jobs(&JobQuery::default(), &Page::default()).await;
+        assert_eq!(jobs.unwrap().items[0].attempts, attempts);
+    }
 }
 
 /// A lease that has run out as soon as it is given.

@@ -1,0 +1,161 @@
+//! A free task: the builder's room and its worktree for a job that no ticket decides about. What comes of
+//! it is the task's result; nothing is checked, reviewed or landed.
+
+use std::sync::Arc;
+
+use flow::event::{Failure, Lease};
+use flow::free::{self, Fate};
+use flow::{Ticket, Usage};
+use serde_json::{Value, json};
+use store::{Ended, Leased, Outcome, Work};
+
+use super::{
+    BETWEEN_TRIES, Held, TRIES_MAX, Trouble, agents, build, gives_up, keep_alive, pause_provider,
+    unreachable_end,
+};
+use crate::agent::answer;
+use crate::desk::Error;
+use crate::post::Share;
+use crate::process::Stop;
+use crate::runs;
+use crate::workshop::Workshop;
+
+/// A task is one job.
+const SERIAL: u32 = 1;
+
+/// A task under a lease.
+#[derive(Debug)]
+pub struct Taken {
+    pub shop: Arc<Workshop>,
+    pub job: Leased,
+    /// The task as a ticket, which nobody keeps.
+    pub ticket: Ticket,
+    /// Whose hand it is in: `engineer-1`.
+    pub by: String,
+    /// Held while it is performed.
+    pub share: Share,
+}
+
+/// Performs a task to its end, whatever that is.
+pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
+    taken.ticket.spent.ticket = spent_before(&taken);
+    let (shop, job) = (&taken.shop, &taken.job);
+    let (stopper, own_stop) = Stop::pair();
+    let held = Held {
+        shop,
+        ticket: &taken.ticket,
+        member: shop.crew.builder.as_ref(),
+        job: Some(job.id),
+        lease: Lease {
+            serial: SERIAL,
+            fence: job.fence,
+        },
+        stop: own_stop,
+    };
+    let came_to = tokio::select! {
+        came_to = Box::pin(work(&held, &taken)) => came_to,
+        () = keep_alive(shop, job, &stopper, stop.clone()) => unreachable_end(),
+    };
+    tokio::select! {
+        told = tell(&held, job, came_to) => told,
+        () = gives_up(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
+    }
+}
+
+/// What earlier tries on this machine have cost.
+fn spent_before(taken: &Taken) -> Usage {
+    let runs = runs::of_ticket(&taken.shop.files(&taken.ticket.id));
+    let ended = runs.into_iter().filter_map(|found| found.run.ended);
+    ended.fold(Usage::default(), |sum, ended| {
+        let wall = std::time::Duration::from_millis(ended.wall_ms);
+        sum.plus(agents::spent(ended.usage, wall))
+    })
+}
+
+async fn work(held: &Held<'_>, taken: &Taken) -> Result<Value, Trouble> {
+    must_be_nobodys(held).await?;
+    let shop = held.shop;
+    let along = match &taken.job.work {
+        Work::Free { body, .. } => free::along(body),
+        Work::Task(_) => return Err(Trouble::permanent("this is no free task")),
+    };
+    let brief = flow::brief::task(held.ticket, &along, &shop.project.house);
+    let made = build::in_worktree(held, &brief).await?;
+    let said = answer::built(made.run.result.as_deref().unwrap_or_default());
+    let base = shop.git.base(&shop.project.base_branch).await?;
+    let changed = made.head != base && !shop.git.is_ancestor(&made.head, &base).await?;
+    if said.summary.trim().is_empty() && !changed {
+        return Err(Trouble::transient(
+            "the agent said nothing and changed nothing",
+        ));
+    }
+    if let Some(carrier) = shop.carrier.as_ref().filter(|_| changed) {
+        let sent = carrier.publish(&shop.git, held.ticket, &made.head, &made.branch);
+        sent.await.map_err(Trouble::transient)?;
+    }
+    Ok(json!({
+        "summary": build::short(&said.summary),
+        "by": taken.by,
+        "agent": held.member()?.name,
+        "repository": shop.git.common_dir(),
+        "branch": made.branch,
+        "commit": made.head.to_string(),
+        "changed": changed,
+        "usage": made.run.usage,
+    }))
+}
+
+/// Its files and its branch would be those of a ticket that is called the same.
+async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
+    let id = &held.ticket.id;
+    let store = &held.shop.desk.store;
+    match store.ticket(id).await.map_err(Trouble::transient)? {
+        None => Ok(()),
+        Some(_) => Err(Trouble::permanent(format!(
+            "there is a ticket {id}, whose files and branch this task would use; queue it with another id"
+        ))),
+    }
+}
+
+/// Reports what came of it. A store that is away is asked again while there may still be somebody who
+/// waits for it; a lease that is lost is somebody else's.
+async fn tell(held: &Held<'_>, job: &Leased, came_to: Result<Value, Trouble>) -> Result<(), Error> {
+    let outcome = match came_to {
+        Ok(result) => Outcome::Done { result },
+        Err(trouble) => {
+            agents::forget(held.shop, &held.ticket.id, held.lease);
+            if let (Failure::Quota { .. }, Some(member)) = (trouble.failure, held.member) {
+                pause_provider(held.shop, member, &trouble).await?;
+            }
+            failed(held, job, trouble)
+        }
+    };
+    let ended = Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome,
+    };
+    let mut tries = 0;
+    loop {
+        match held.shop.desk.store.finish(vec![ended.clone()], None).await {
+            Ok(_) | Err(store::Error::StaleFence { .. }) => return Ok(()),
+            Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+}
+
+fn failed(held: &Held<'_>, job: &Leased, trouble: Trouble) -> Outcome {
+    let (shop, id) = (held.shop, &held.ticket.id);
+    let (limits, now) = (&shop.project.policy.limits, (shop.desk.clock)());
+    let error = findings::clean(&trouble.message);
+    match free::fate(trouble.failure, id, job.attempts, limits, now) {
+        Fate::Again { not_before, counts } => Outcome::Retry {
+            error,
+            not_before,
+            counts,
+        },
+        Fate::GivenUp => Outcome::Dead { error },
+    }
+}
