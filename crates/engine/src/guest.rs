@@ -1,6 +1,7 @@
 //! Guests: agents that we did not start. They come with an identity, ask for work, and report what
-//! they did. Those that we did start may call too, about the job that they have, and do neither. Nothing they say is taken on trust: it goes through the same door as what our own runs
-//! bring, under a lease that ends where a guest falls silent.
+//! they did. Nothing they say is taken on trust: it goes through the same door as what our own runs
+//! bring, under a lease that ends where a guest falls silent. Those that we did start may call too,
+//! about the job that they have; they neither take work nor report it.
 
 use std::time::Duration;
 

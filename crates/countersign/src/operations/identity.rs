@@ -165,8 +165,10 @@ async fn still_stands(
     office: &Office,
     speaker: Speaker,
 ) -> Result<Result<Speaker, Stranger>, Failure> {
-    let (Standing::Hired(_), Some(id)) = (speaker.standing, &speaker.ticket) else {
-        return Ok(Ok(speaker));
+    let id = match (speaker.standing, &speaker.ticket) {
+        (Standing::Guest, _) => return Ok(Ok(speaker)),
+        (Standing::Hired(_), Some(id)) => id,
+        (Standing::Hired(_), None) => return Ok(Err(Stranger::Over)),
     };
     let stored = office.desk.store.ticket(id).await?;
     let lasts = stored.is_some_and(|stored| speaker.standing.lasts(&stored.ticket));

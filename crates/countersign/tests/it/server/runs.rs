@@ -220,6 +220,24 @@ fn a_finding_that_is_disputed_by_tool_goes_with_the_result() {
 }
 
 #[test]
+fn an_agent_that_asks_for_help_ends_its_run_and_a_person_is_asked() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ask = calls(&[r#"request_help {"why": "Which name is meant?"}"#]);
+    let waits = runs("sleep 100");
+    let script = crew(
+        &always(with(ask, with(waits, builds("greet.sh", GOOD)))),
+        &always(approves()),
+        &always(verifies(&[])),
+    );
+    greet(&world, &script).says("escalated in round 1");
+    world.call(&["log", "greet"]).says("Which name is meant?");
+    assert_eq!(server.stage("greet"), "escalated");
+    assert_eq!(world.count("greet", "help_requested"), 1);
+    assert_eq!(world.count("greet", "submitted"), 0);
+}
+
+#[test]
 fn without_a_server_or_a_network_there_is_no_token() {
     let script = crew(
         &always(with(calls(&[]), builds("greet.sh", GOOD))),
