@@ -174,7 +174,9 @@ impl From<engine::desk::Error> for Failure {
             engine::desk::Error::Store(error) => error.into(),
             engine::desk::Error::NoSuchTicket(_) => Self::missing(error),
             engine::desk::Error::NoSuchDependency { .. } => Self::usage(error),
-            engine::desk::Error::Unusable(_) => Self::new(Exit::Refused, error),
+            engine::desk::Error::Unusable(_) | engine::desk::Error::Barred(_) => {
+                Self::new(Exit::Refused, error)
+            }
             engine::desk::Error::TooBusy(_) => Self::new(Exit::Store, error),
             engine::desk::Error::Broken(_) => Self::error(error),
         }

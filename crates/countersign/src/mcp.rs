@@ -10,7 +10,6 @@ mod words;
 
 use std::sync::Arc;
 
-use flow::Role;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::model::{
@@ -70,11 +69,12 @@ impl Counter {
 
     async fn refuse(&self, speaker: &Speaker, tool: &str) -> CallToolResponse {
         let role = speaker.actor.role;
-        let why = format!(
-            "the tool {tool} is not for the role {}; yours are: {}",
-            role.word(),
-            tools::of(role).join(", ")
-        );
+        let mut why = match tools::barred(speaker, tool) {
+            Some(barred) => barred.to_string(),
+            None => format!("the tool {tool} is not for the role {}", role.word()),
+        };
+        why.push_str("; yours are: ");
+        why.push_str(&tools::of(speaker).join(", "));
         let body = json!({"tool": tool, "role": role.word(), "why": why});
         identity::note_refusal(&self.office, Some(speaker), body).await;
         CallToolResult::error(vec![ContentBlock::text(why)]).into()
@@ -119,8 +119,8 @@ fn tidied_value(value: &Value) -> Value {
     }
 }
 
-fn mine(role: Role, tool: &Tool) -> bool {
-    tools::of(role).contains(&tool.name.as_ref())
+fn mine(speaker: &Speaker, tool: &Tool) -> bool {
+    tools::of(speaker).contains(&tool.name.as_ref())
 }
 
 impl ServerHandler for Counter {
@@ -141,8 +141,8 @@ impl ServerHandler for Counter {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let role = self.speaker(&context)?.actor.role;
-        let ours = self.tools.iter().filter(|tool| mine(role, tool));
+        let speaker = self.speaker(&context)?;
+        let ours = self.tools.iter().filter(|tool| mine(&speaker, tool));
         Ok(ListToolsResult::with_all_items(ours.cloned().collect()))
     }
 
@@ -158,7 +158,7 @@ impl ServerHandler for Counter {
                 None,
             ));
         };
-        if !mine(speaker.actor.role, tool) {
+        if !mine(&speaker, tool) {
             return Ok(self.refuse(&speaker, &request.name).await);
         }
         self.presence.sign(&self.office, &speaker);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flow::event::Lease;
 use flow::narrate::{Sentence, narrate};
+use flow::standing::Barred;
 use flow::ticket::Spec;
 use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ const ATTEMPTS_MAX: u32 = 32;
 pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refused),
+    #[error("{0}")]
+    Barred(#[from] Barred),
     #[error("there is no ticket {0}; `countersign ticket list` shows those there are")]
     NoSuchTicket(TicketId),
     #[error("{ticket} depends on {dependency}, and there is no such ticket; add that one first")]

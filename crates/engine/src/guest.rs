@@ -1,11 +1,12 @@
 //! Guests: agents that we did not start. They come with an identity, ask for work, and report what
-//! they did. Nothing they say is taken on trust: it goes through the same door as what our own runs
+//! they did. Those that we did start may call too, about the job that they have, and do neither. Nothing they say is taken on trust: it goes through the same door as what our own runs
 //! bring, under a lease that ends where a guest falls silent.
 
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
-use flow::event::{Answer, FindingReport, Lease};
+use flow::event::{Answer, FindingReport, Lease, ReportedOutcome};
+use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
 use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
 use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
@@ -16,12 +17,15 @@ use crate::desk::{Desk, Error, Once, Report};
 const LOOK_MOST: u32 = 1000;
 /// A guest that has been given so many in one question and may have none asks again.
 const TRIES_MAX: usize = 16;
+/// Of one claim.
+const DISPUTES_MAX: u32 = 50;
 
 /// Who asks, and of which ticket alone it may speak.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub actor: Actor,
     pub ticket: Option<TicketId>,
+    pub standing: Standing,
 }
 
 /// A job in a guest's hands.
@@ -61,6 +65,13 @@ impl Guest {
 
     fn queues(&self) -> &'static [&'static str] {
         queues(self.actor.role)
+    }
+
+    fn holds(&self, job: &Job) -> bool {
+        match self.standing {
+            Standing::Guest => job.holder == Some(self.holder()),
+            Standing::Hired(lease) => job.serial == Some(lease.serial) && job.fence == lease.fence,
+        }
     }
 
     /// A reviewer who looks at single findings speaks as a verifier.
@@ -106,8 +117,12 @@ impl Guest {
 impl Errand {
     /// Names this very claim; a retry of a report carries it.
     pub fn attempt(&self) -> String {
-        let Lease { serial, fence } = self.lease;
-        format!("{}/{serial}/{fence}", self.stored.ticket.id)
+        attempt(&self.stored.ticket.id, self.lease)
+    }
+
+    /// Where what a builder disputes waits for what it submits.
+    pub fn dispute_box(&self) -> String {
+        dispute_box(&self.stored.ticket.id, self.lease)
     }
 
     /// The guest has said that it is at work.
@@ -115,6 +130,37 @@ impl Errand {
         let mut jobs = self.stored.ticket.jobs.iter();
         jobs.any(|job| job.serial == self.lease.serial && job.fence == self.lease.fence)
     }
+}
+
+fn attempt(ticket: &TicketId, lease: Lease) -> String {
+    let Lease { serial, fence } = lease;
+    format!("{ticket}/{serial}/{fence}")
+}
+
+fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
+    format!("dispute:{}", attempt(ticket, lease))
+}
+
+/// What a builder says of findings in the end, and what it disputed before under the same claim; the
+/// end is the last word.
+pub async fn with_disputes(
+    desk: &Desk,
+    (ticket, lease): (&TicketId, Lease),
+    mut reports: Vec<FindingReport>,
+) -> Result<Vec<FindingReport>, Error> {
+    let waiting = dispute_box(ticket, lease);
+    for letter in desk.store.messages(&waiting, DISPUTES_MAX).await? {
+        let content = letter.message.content;
+        let (finding, note) = content.split_once('\n').unwrap_or((&content, ""));
+        if reports.iter().all(|one| one.finding != finding) {
+            reports.push(FindingReport {
+                finding: finding.to_owned(),
+                outcome: ReportedOutcome::Disputed,
+                note: note.to_owned(),
+            });
+        }
+    }
+    Ok(reports)
 }
 
 /// What the guest has in hand, if anything.
@@ -126,9 +172,8 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
             ticket: guest.ticket.clone(),
             ..JobQuery::default()
         };
-        let holder = guest.holder();
         for job in page_of(desk, &query).await? {
-            if job.holder.as_ref() == Some(&holder)
+            if guest.holds(&job)
                 && let Some(errand) = errand(desk, job.into()).await?
             {
                 return Ok(Some(errand));
@@ -140,9 +185,11 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
 
 /// What the guest has in hand, else the most urgent job that it may take.
 pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
+    guest.standing.may(Deed::Take)?;
     if let Some(errand) = held(desk, guest).await? {
         return Ok(Some(errand));
     }
+    bring_due(desk, guest).await?;
     for queue in guest.queues() {
         for id in candidates(desk, guest, queue).await? {
             if let Some(errand) = claim(desk, guest, queue, id).await? {
@@ -151,6 +198,17 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         }
     }
     Ok(None)
+}
+
+/// What waited for its time and is due becomes ready when somebody claims, and here nobody may be
+/// claiming but us: so nothing is claimed first.
+async fn bring_due(desk: &Desk, guest: &Guest) -> Result<(), Error> {
+    let nothing = Ask {
+        most: 0,
+        ..guest.ask(Duration::ZERO)
+    };
+    desk.store.claim(&nothing).await?;
+    Ok(())
 }
 
 /// Tickets with a job there that the guest may take, the most urgent first.
@@ -306,8 +364,12 @@ pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket
     Err(refused.into())
 }
 
-/// A sign of life: the lease is prolonged.
-pub async fn beat(desk: &Desk, errand: &Errand) -> Result<Time, Error> {
+/// A sign of life: the lease is prolonged. One that we started has ours, which lasts for as long as we
+/// do.
+pub async fn beat(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Time, Error> {
+    if let Standing::Hired(_) = guest.standing {
+        return Ok(errand.until);
+    }
     let lease = Duration::from_secs(errand.policy.limits.heartbeat_secs);
     let Lease { fence, .. } = errand.lease;
     Ok(desk.store.renew(errand.job, fence, lease).await?)
@@ -324,10 +386,12 @@ pub async fn submit(
 ) -> Result<Ticket, Error> {
     submission.claims = said.claims;
     submission.summary = findings::clean(&said.summary);
+    let claim = (&errand.stored.ticket.id, errand.lease);
+    let reports = with_disputes(desk, claim, said.reports).await?;
     let what = What::Submitted {
         lease: errand.lease,
         submission: Box::new(submission),
-        reports: said.reports,
+        reports,
         session: None,
         usage: Usage::default(),
     };
@@ -391,6 +455,7 @@ async fn report(
     what: What,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
+    guest.standing.may(Deed::Report)?;
     let id = &errand.stored.ticket.id;
     if !guest.may_speak_of(id) {
         return Err(Error::NoSuchTicket(id.clone()));

@@ -8,6 +8,7 @@ mod fault;
 mod ground;
 mod merge;
 pub mod opinion;
+mod pass;
 mod purse;
 pub mod queue;
 mod review;

@@ -30,6 +30,9 @@ pub struct Run {
     /// What it may use up, where the budget says so.
     #[serde(skip_serializing_if = "is_unbounded")]
     pub budget: Caps,
+    /// The id of the token that it was given, where it was given one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// None while it goes on, or where nobody saw its end.
     pub ended: Option<Ended>,
 }

@@ -1,5 +1,6 @@
 //! Secrets: made of the operating system's randomness, kept only as hashes.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -12,12 +13,34 @@ use crate::hash::{self, hex};
 /// Every secret begins with it, so that scanners for leaked ones know ours.
 pub const PREFIX: &str = "cs_";
 const BYTES: usize = 32;
+const ID_CHARS: usize = 8;
 
 /// A new secret of 256 random bits.
 pub fn mint() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(format!("{PREFIX}{}", hex(&bytes)))
+}
+
+/// A secret as it is handed out, and what is kept of it.
+pub struct Fresh {
+    pub secret: String,
+    pub hash: String,
+    /// Enough of the hash to name it by.
+    pub id: String,
+}
+
+impl fmt::Debug for Fresh {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Fresh").field(&self.id).finish()
+    }
+}
+
+pub fn fresh() -> io::Result<Fresh> {
+    let secret = mint()?;
+    let hash = hash(&secret);
+    let id = hash.chars().take(ID_CHARS).collect();
+    Ok(Fresh { secret, hash, id })
 }
 
 /// What is kept of a secret. With that many random bits there is nothing to guess, so a plain
@@ -51,6 +74,9 @@ mod tests {
         assert_eq!(one.len(), PREFIX.len() + 2 * BYTES);
         assert_eq!(hash(&one), hash(&one));
         assert!(!one.contains(&hash(&one)));
+        let fresh = fresh().unwrap();
+        assert!(fresh.hash == hash(&fresh.secret) && fresh.hash.starts_with(&fresh.id));
+        assert!(!format!("{fresh:?}").contains(&fresh.secret));
     }
 
     #[test]

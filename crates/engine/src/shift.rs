@@ -26,6 +26,8 @@ use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
+/// The same while nothing is open at all: whatever comes then rings.
+pub const QUIET_POLL: Duration = Duration::from_secs(30);
 /// After a failure that is nobody's job's, such as a store that is away.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 /// How many ready jobs of a queue are looked through; more of them where none of the first is for us.
@@ -129,7 +131,27 @@ async fn listen(desk: &Desk, asked: &Ask) {
     };
     // What is wrong will show in the look that follows.
     let _ = desk.store.claim(&nothing).await;
-    desk.store.wait(asked, POLL).await;
+    let quiet = nothing_is_open(desk).await.unwrap_or_default();
+    let most = if quiet { QUIET_POLL } else { POLL };
+    desk.store.wait(asked, most).await;
+}
+
+/// Whether no job is ready, in hand, or waits for its time: nothing can happen before somebody comes.
+pub async fn nothing_is_open(desk: &Desk) -> Result<bool, Error> {
+    for state in [JobState::Ready, JobState::Leased, JobState::Waiting] {
+        let query = JobQuery {
+            state: Some(state),
+            ..JobQuery::default()
+        };
+        let first = Page {
+            after: None,
+            most: 1,
+        };
+        if !desk.store.jobs(&query, &first).await?.items.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whatever rings for our queues.

@@ -34,6 +34,16 @@ pub struct Workshop {
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.
     pub ward: Option<Ward>,
+    /// The server that agents can call, if one runs now on this data directory.
+    pub server: fn(&Path) -> Option<Server>,
+}
+
+/// A server as it has left word of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    pub url: String,
+    /// The hash of its own token: a store that knows it is the server's too.
+    pub token_hash: String,
 }
 
 /// How the project wants its changes built, checked and judged; read from the base branch.
@@ -92,7 +102,7 @@ impl Member {
         name == self.name || name == self.written
     }
 
-    fn actor(&self, role: Role) -> Actor {
+    pub fn actor(&self, role: Role) -> Actor {
         Actor {
             family: self.family.clone(),
             written: Some(self.written.clone()),

@@ -23,6 +23,7 @@ pub mod opinion;
 pub mod policy;
 pub mod quality;
 pub mod queue;
+pub mod standing;
 pub mod ticket;
 pub mod time;
 pub mod usage;

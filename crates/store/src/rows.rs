@@ -6,7 +6,8 @@ mod words;
 
 pub(crate) use jobs::{JobColumns, Turn, lease_end, state_for};
 pub(crate) use words::{
-    JobStory, clean, count, decode, event_body, int, nat, nat32, stage, ticket_id, time, unreadable,
+    JobStory, clean, count, decode, event_body, int, lease, nat, nat32, stage, ticket_id, time,
+    unreadable,
 };
 
 use flow::{Event, Policy, Ticket, Usage, What};

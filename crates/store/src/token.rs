@@ -1,5 +1,6 @@
 //! Tokens: who may speak, as whom, of what, until when. The store compares hashes and looks at no role.
 
+use flow::event::Lease;
 use flow::{TicketId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,10 @@ pub struct Token {
     pub family: Option<String>,
     /// The only ticket that it may speak of.
     pub ticket: Option<TicketId>,
+    /// The lease of the run that it was made for. Such tokens are many, and are forgotten when they
+    /// have ended and another is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
     pub created_by: String,
     pub created_at: Time,
     pub expires_at: Option<Time>,

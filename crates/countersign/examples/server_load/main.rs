@@ -20,7 +20,7 @@ mod client;
 mod echo;
 mod house;
 
-use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ const CALLS_EACH: usize = 20;
 const TURNS: usize = 5;
 const WAKES: usize = 200;
 const TICKETS: usize = 10_000;
+/// What its threads do within so short a time is one wake-up.
+const GLANCE: Duration = Duration::from_millis(10);
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -105,11 +107,17 @@ impl Times {
 }
 
 async fn idle(house: &House) {
-    let seconds = 20;
+    let seconds = 60;
     rest(Duration::from_secs(2)).await;
-    let before = house.switches();
-    rest(Duration::from_secs(seconds)).await;
-    let woken = (house.switches() - before) as f64 / seconds as f64;
+    let (mut known, mut woken) = (house.switches(), 0_u32);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < until {
+        rest(GLANCE).await;
+        let now = house.switches();
+        woken += u32::from(now != known);
+        known = now;
+    }
+    let woken = f64::from(woken) / seconds as f64;
     println!(
         "idle: {:.1} MB resident, {woken:.2} wake-ups a second",
         house.resident_mb()
@@ -226,12 +234,19 @@ async fn timed(piped: &mut Piped, tool: &str, arguments: &Value) -> Duration {
     began.elapsed()
 }
 
-/// What the disk can do: the least that a durable write costs.
+/// What the disk can do: the least that a durable write costs, into blocks that are there, as a
+/// write-ahead log has them.
 fn fsyncs(dir: &Path) -> Times {
-    let mut file = std::fs::File::create(dir.join("fsyncs")).unwrap();
-    let one = |_| {
+    const BLOCK: [u8; 4096] = [7; 4096];
+    let file = std::fs::File::create(dir.join("fsyncs")).unwrap();
+    let at = |number: u64| number * BLOCK.len() as u64;
+    for number in 0..200 {
+        file.write_all_at(&BLOCK, at(number)).unwrap();
+    }
+    file.sync_all().unwrap();
+    let one = |number| {
         let began = Instant::now();
-        file.write_all(&[7; 4096]).unwrap();
+        file.write_all_at(&BLOCK, at(number)).unwrap();
         file.sync_data().unwrap();
         began.elapsed()
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::desk::Once;
+use flow::standing::{Barred, Deed};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
@@ -29,8 +30,32 @@ type Caller = Extension<Speaker>;
 const WAIT_SECS_MAX: u64 = 50;
 const WAIT_SECS_DEFAULT: u64 = 25;
 
+/// What somebody may call: its role's, but for what those may not do whom we have started.
+pub fn of(speaker: &Speaker) -> Vec<&'static str> {
+    let tools = of_role(speaker.actor.role).iter().copied();
+    tools
+        .filter(|tool| speaker.standing.may(deed(tool)).is_ok())
+        .collect()
+}
+
+/// Why somebody may not call what others of its role may.
+pub fn barred(speaker: &Speaker, tool: &str) -> Option<Barred> {
+    let theirs = of_role(speaker.actor.role).contains(&tool);
+    speaker.standing.may(deed(tool)).err().filter(|_| theirs)
+}
+
+fn deed(tool: &str) -> Deed {
+    match tool {
+        "heartbeat" | "checkpoint" | "request_help" | "send_message" | "dispute_finding"
+        | "get_review_context" => Deed::Speak,
+        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Deed::Take,
+        "queue_task_for_agent" => Deed::Order,
+        _ => Deed::Report,
+    }
+}
+
 /// What each role may call.
-pub fn of(role: Role) -> &'static [&'static str] {
+fn of_role(role: Role) -> &'static [&'static str] {
     match role {
         Role::Builder => &[
             "get_my_assignment",
@@ -165,7 +190,6 @@ impl Counter {
                 claims: put.claims,
                 findings: put.findings,
             };
-            let said = messages::with_disputes(office, &who, said).await?;
             let ticket = assignments::submit(office, &who, put.assignment_id, said, call).await?;
             Ok(taken(&ticket))
         };
@@ -234,7 +258,7 @@ impl Counter {
             .await
             .map_err(told)?;
         Ok(Json(Said {
-            message: format!("{finding} is disputed; submit_for_review puts it forward"),
+            message: format!("{finding} is disputed; that goes with your result"),
         }))
     }
 

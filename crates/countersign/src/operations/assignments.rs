@@ -100,6 +100,7 @@ impl Speaker {
         Guest {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
+            standing: self.standing,
         }
     }
 }
@@ -125,9 +126,11 @@ pub async fn accept(
 
 /// Prolongs the lease; says until when.
 pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, Failure> {
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
-    match held {
-        Some(errand) => Ok(Some(guest::beat(&office.desk, &errand).await?.iso())),
+    let guest = speaker.guest();
+    match guest::held(&office.desk, &guest).await? {
+        Some(errand) => Ok(Some(
+            guest::beat(&office.desk, &guest, &errand).await?.iso(),
+        )),
         None => Ok(None),
     }
 }

@@ -1,6 +1,8 @@
 //! Who speaks: tokens, whom they stand for, and of what they may speak. The secret is shown once;
 //! what is kept is its hash.
 
+use engine::secret::Fresh;
+use flow::standing::Standing;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,8 +13,6 @@ use crate::failure::{Exit, Failure};
 
 /// No list of tokens is longer.
 const TOKENS_MAX: u32 = 1000;
-/// Enough of a hash to name a token by.
-const ID_CHARS: usize = 8;
 
 /// What a token is wanted for.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Speaker {
     pub actor: Actor,
     /// The only ticket that it may speak of.
     pub ticket: Option<TicketId>,
+    /// Whether it came by itself, or we have started it.
+    pub standing: Standing,
 }
 
 /// Why nobody is recognised.
@@ -52,6 +54,8 @@ pub enum Stranger {
     Expired,
     #[error("this token was revoked; ask for a new one")]
     Revoked,
+    #[error("the run that this token was made for is over")]
+    Over,
 }
 
 pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> {
@@ -60,17 +64,17 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
         return Err(Failure::usage("a token needs the name of its agent"));
     }
     let now = (office.desk.clock)();
-    let secret = engine::secret::mint()
+    let Fresh { secret, hash, id } = engine::secret::fresh()
         .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
-    let hash = engine::secret::hash(&secret);
     let token = Token {
-        id: hash.chars().take(ID_CHARS).collect(),
+        id,
         hash,
         principal: wanted.principal.unwrap_or_else(|| agent.clone()),
         agent,
         role: wanted.role.word().to_owned(),
         family: wanted.family,
         ticket: wanted.ticket,
+        lease: None,
         created_by: office.person().agent,
         created_at: now,
         expires_at: wanted.ttl_ms.map(|ttl| now.plus_ms(ttl)),
@@ -100,6 +104,10 @@ pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {
 
 /// A new secret for the same agent, role and scope; the old one ends.
 pub async fn rotate(office: &Office, id: &str) -> Result<Minted, Failure> {
+    if find(office, id).await?.lease.is_some() {
+        let why = format!("the token {id} was made for one run of an agent and ends with it");
+        return Err(Failure::new(Exit::Refused, why));
+    }
     let old = revoke(office, id).await?;
     let now = (office.desk.clock)();
     let left = old.expires_at.map(|end| end.0.saturating_sub(now.0));
@@ -143,9 +151,30 @@ pub async fn recognise(
         .store
         .token(&engine::secret::hash(secret))
         .await?;
-    Ok(found
+    match found
         .ok_or(Stranger::Unknown)
-        .and_then(|token| speaker(token, now)))
+        .and_then(|token| speaker(token, now))
+    {
+        Ok(speaker) => still_stands(office, speaker).await,
+        stranger => Ok(stranger),
+    }
+}
+
+/// Whom we have started for a run is heard while that goes on.
+async fn still_stands(
+    office: &Office,
+    speaker: Speaker,
+) -> Result<Result<Speaker, Stranger>, Failure> {
+    let (Standing::Hired(_), Some(id)) = (speaker.standing, &speaker.ticket) else {
+        return Ok(Ok(speaker));
+    };
+    let stored = office.desk.store.ticket(id).await?;
+    let lasts = stored.is_some_and(|stored| speaker.standing.lasts(&stored.ticket));
+    Ok(if lasts {
+        Ok(speaker)
+    } else {
+        Err(Stranger::Over)
+    })
 }
 
 fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
@@ -165,6 +194,7 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
             written: None,
         },
         ticket: token.ticket,
+        standing: token.lease.map_or(Standing::Guest, Standing::Hired),
     })
 }
 

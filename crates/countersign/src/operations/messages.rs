@@ -1,14 +1,15 @@
 //! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
 //! submission: they act when the agent says that it is complete, once.
 
-use engine::guest::Errand;
+use engine::guest::{self, Errand};
+use flow::standing::Deed;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use store::{Message, NewMessage};
 
 use super::Office;
 use super::assignments::verdict::{self, Outcome, Word};
-use super::assignments::{self, Handled, Submitted, in_hand};
+use super::assignments::{self, Submitted, in_hand};
 use super::identity::Speaker;
 use crate::failure::{Exit, Failure};
 
@@ -66,7 +67,12 @@ pub async fn send(
     kind: Kind,
     content: &str,
 ) -> Result<Option<Completed>, Failure> {
-    if kind == Kind::NeedsReview && speaker.actor.role == flow::Role::Builder {
+    let submits = kind == Kind::NeedsReview && speaker.actor.role == flow::Role::Builder;
+    if submits || kind.is_verdict() {
+        let may = speaker.standing.may(Deed::Report);
+        may.map_err(|barred| Failure::new(Exit::Refused, barred))?;
+    }
+    if submits {
         return complete(office, speaker, content).await.map(Some);
     }
     deliver(office, speaker, to, kind, content).await?;
@@ -86,7 +92,7 @@ async fn deliver(
             format!("a message has at most {CONTENT_MAX} bytes"),
         ));
     }
-    let held = engine::guest::held(&office.desk, &speaker.guest()).await?;
+    let held = guest::held(&office.desk, &speaker.guest()).await?;
     if kind.is_verdict() {
         let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
             Failure::new(
@@ -187,10 +193,6 @@ fn verdict_box(errand: &Errand) -> String {
     format!("verdict:{}", errand.attempt())
 }
 
-fn dispute_box(errand: &Errand) -> String {
-    format!("dispute:{}", errand.attempt())
-}
-
 /// A builder disputes a finding; the dispute goes with what it submits.
 pub async fn dispute(
     office: &Office,
@@ -214,39 +216,13 @@ pub async fn dispute(
     put(
         office,
         speaker,
-        &dispute_box(&errand),
+        &errand.dispute_box(),
         Kind::Info,
         &text,
         Some(&errand),
     )
     .await?;
     Ok(())
-}
-
-/// What was disputed before the submission, added to what is said with it.
-pub async fn with_disputes(
-    office: &Office,
-    speaker: &Speaker,
-    mut said: Submitted,
-) -> Result<Submitted, Failure> {
-    let errand = in_hand(office, speaker, None).await?;
-    for message in office
-        .desk
-        .store
-        .messages(&dispute_box(&errand), INBOX_MAX)
-        .await?
-    {
-        let content = message.message.content;
-        let (finding, reason) = content.split_once('\n').unwrap_or((&content, ""));
-        if said.findings.iter().all(|handled| handled.id != finding) {
-            said.findings.push(Handled {
-                id: finding.to_owned(),
-                outcome: assignments::Outcome::Disputed,
-                note: reason.to_owned(),
-            });
-        }
-    }
-    Ok(said)
 }
 
 /// What became of what the agent has completed.
@@ -270,7 +246,6 @@ pub async fn complete(
         summary: summary.to_owned(),
         ..Submitted::default()
     };
-    let said = with_disputes(office, speaker, said).await?;
     let ticket = assignments::submit(office, speaker, None, said, None).await?;
     Ok(Completed::Submitted(Box::new(ticket)))
 }

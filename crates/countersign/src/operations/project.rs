@@ -16,7 +16,7 @@ use flow::policy::{Isolation, Land};
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket};
 
-use super::{Office, config, confinement, crew, house_rules};
+use super::{Office, config, confinement, crew, house_rules, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -150,6 +150,7 @@ pub async fn workshop(
         carrier: None,
         path,
         ward,
+        server: service::of_runs,
     };
     Ok((shop, without))
 }

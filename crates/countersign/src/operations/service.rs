@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::process::{Identity, Stop};
-use engine::shift::Told;
+use engine::shift::{QUIET_POLL, Told};
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
 use super::identity::{self, Minted, Wanted};
 use super::project::git_tool;
-use super::{silence, workers};
+use super::{overview, silence, workers};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::server::{Place, Trust};
@@ -72,7 +72,7 @@ pub async fn must_be_safe(
     if identity::list(office)
         .await?
         .iter()
-        .all(|token| token.revoked_at.is_some())
+        .all(|token| token.revoked_at.is_some() || token.lease.is_some())
     {
         return Err(Failure::usage("there are no tokens, so nobody could call")
             .hint("`countersign token create --agent NAME --role ROLE` makes one"));
@@ -133,6 +133,15 @@ pub fn running(surroundings: &Surroundings) -> Option<Place> {
     };
     let url = sign.url;
     sign.process.is_alive().then_some(Place { url, trust })
+}
+
+/// The same for agents that we start, who are told its address and trust whom their own programs do.
+pub fn of_runs(data_dir: &Path) -> Option<engine::workshop::Server> {
+    let sign = read(&data_dir.join(FILE)).filter(|sign| sign.process.is_alive())?;
+    Some(engine::workshop::Server {
+        token_hash: engine::secret::hash(&sign.token),
+        url: sign.url,
+    })
 }
 
 fn read(path: &Path) -> Option<Sign> {
@@ -207,9 +216,20 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
         }
         was_away = is_away;
         tokio::select! {
-            () = tokio::time::sleep(ROUND) => {}
+            () = next_round(office) => {}
             () = stop.asked() => return,
         }
+    }
+}
+
+/// While nothing is open there is nothing to look after, until something happens.
+async fn next_round(office: &Office) {
+    let quiet = engine::shift::nothing_is_open(&office.desk).await;
+    match overview::newest(office).await {
+        Ok(newest) if quiet.unwrap_or_default() => {
+            overview::changed(office, newest, QUIET_POLL).await;
+        }
+        Ok(_) | Err(_) => tokio::time::sleep(ROUND).await,
     }
 }
 

@@ -70,12 +70,12 @@ pub async fn watch(office: &Office) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An agent's token that is good.
+/// The token of an agent that comes by itself, and is good.
 fn works(token: &Token, now: Time) -> bool {
     let role = identity::role(&token.role).ok();
     let is_agent = role.is_some_and(|role| !queues(role).is_empty());
     let ended = token.expires_at.is_some_and(|end| end <= now);
-    is_agent && !ended && token.revoked_at.is_none()
+    is_agent && !ended && token.revoked_at.is_none() && token.lease.is_none()
 }
 
 fn queues(role: Role) -> &'static [&'static str] {

@@ -6,6 +6,7 @@ mod bridge;
 mod door;
 mod notify;
 mod rest;
+mod runs;
 mod spool;
 mod tls;
 

@@ -294,6 +294,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         ..Policy::default()
     };
     Workshop {
+        server: |_| None,
         desk: Desk {
             store,
             clock: engine::clock::now,

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::build::identity;
 use super::fault::{could_not_go_on, trouble, trouble_of};
 use super::purse::Purse;
-use super::{Held, Trouble, millis, room, secs};
+use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
 use crate::git::remove_tree;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
@@ -152,11 +152,29 @@ fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// One start of the agent, on record before and after.
+/// One start of the agent, with a pass for as long as it runs.
 async fn once(
     held: &Held<'_>,
     member: &Member,
     assignment: &Assignment,
+) -> Result<Report, Trouble> {
+    let pass = pass::issue(held, member, assignment).await?;
+    let mut assignment = assignment.clone();
+    assignment
+        .env
+        .extend(pass.iter().flat_map(pass::Pass::environment));
+    let token = pass.as_ref().map(|pass| pass.id().to_owned());
+    let report = recorded(held, member, &assignment, token).await;
+    pass::withdraw(held, pass).await;
+    report
+}
+
+/// The run is on record before and after.
+async fn recorded(
+    held: &Held<'_>,
+    member: &Member,
+    assignment: &Assignment,
+    token: Option<String>,
 ) -> Result<Report, Trouble> {
     let (own, adapter) = (held.dir(), member.adapter.as_ref());
     let mut noted = runs::Run {
@@ -166,6 +184,7 @@ async fn once(
         format: adapter.format().to_owned(),
         started: (held.shop.desk.clock)(),
         budget: held.left(),
+        token,
         ended: None,
     };
     runs::write(&own, &noted)?;

@@ -10,6 +10,7 @@ use super::{Brought, Held, Trouble, ground, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
+use crate::guest;
 
 /// Of a builder's summary, and of each of its claims.
 const WORDS_CHARS_MAX: usize = 4_000;
@@ -274,7 +275,9 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     submission.claims = claims.map(claim).collect();
     submission.summary = short(&said.summary);
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
-    let reports = handled.map(report).collect();
+    let claim = (&held.ticket.id, held.lease);
+    let reports = guest::with_disputes(&held.shop.desk, claim, handled.map(report).collect());
+    let reports = reports.await.map_err(Trouble::transient)?;
     let what = What::Submitted {
         lease: held.lease,
         submission: Box::new(submission),

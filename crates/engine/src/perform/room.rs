@@ -28,32 +28,35 @@ pub fn of_agent(
     for dir in &write {
         fs::create_dir_all(dir)?;
     }
-    let networks = &shop.project.policy.network;
     let mut room = Room {
         read: Vec::new(),
         write: Vec::new(),
         shut: Vec::new(),
         layered: Vec::new(),
         lent: lent(adapter, &assignment.home)?,
-        network: Network::Off,
+        network: network(wanted_network(shop, role)),
         metadata: role == Role::Build,
         proof: own.join("sandbox/proof.json"),
     };
-    let on = match role {
+    match role {
         Role::Build => {
             write.insert(0, assignment.dir.clone());
             build_in(&mut room, shop, &assignment.dir, own)?;
-            networks.build
         }
-        Role::Review => networks.review,
-        Role::Verify => networks.verify,
-    };
-    if role != Role::Build {
-        room.read = judged(shop, assignment);
+        Role::Review | Role::Verify => room.read = judged(shop, assignment),
     }
-    room.network = network(on);
     room.write = write;
     Ok(Some(ward.confine(room)))
+}
+
+/// Whether the policy lets an agent in this role reach others.
+pub fn wanted_network(shop: &Workshop, role: Role) -> policy::Network {
+    let networks = &shop.project.policy.network;
+    match role {
+        Role::Build => networks.build,
+        Role::Review => networks.review,
+        Role::Verify => networks.verify,
+    }
 }
 
 /// Where a builder's changes to the git directory are, instead of in it.

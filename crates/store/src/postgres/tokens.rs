@@ -4,20 +4,20 @@ use flow::Time;
 use tokio_postgres::Row;
 
 use crate::error::Error;
-use crate::rows::{self, clean, time};
+use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 
 use super::Postgres;
 use super::pipeline::values;
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at";
+    expires_at, revoked_at, serial, fence";
 
 impl Postgres {
     pub(super) async fn insert_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
             "INSERT INTO tokens ({COLUMNS})
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
             ON CONFLICT DO NOTHING RETURNING 1"
         );
         let values = values![
@@ -32,10 +32,23 @@ impl Postgres {
             token.created_at.0,
             token.expires_at.map(|at| at.0),
             token.revoked_at.map(|at| at.0),
+            token.lease.map(|lease| i64::from(lease.serial)),
+            token.lease.map(|lease| int(lease.fence)),
         ];
         if self.change(&sql, values).await?.is_empty() {
             return Err(Error::token_exists(&token.id));
         }
+        if token.lease.is_some() {
+            self.forget_runs(token.created_at).await?;
+        }
+        Ok(())
+    }
+
+    /// Tokens of runs that have ended.
+    async fn forget_runs(&self, now: Time) -> Result<(), Error> {
+        let sql = "DELETE FROM tokens
+            WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
+        self.change(sql, values![now.0]).await?;
         Ok(())
     }
 
@@ -73,5 +86,6 @@ fn read(row: &Row) -> Result<Token, Error> {
         created_at: time(row.get(8)),
         expires_at: row.get::<_, Option<i64>>(9).map(time),
         revoked_at: row.get::<_, Option<i64>>(10).map(time),
+        lease: rows::lease(row.get(11), row.get(12)),
     })
 }

@@ -125,10 +125,6 @@ impl JobColumns {
             key: self.key.clone().unwrap_or_default(),
         })
     }
-
-    pub(crate) fn state_at(&self, now: i64) -> &'static str {
-        state_for(self.not_before, now)
-    }
 }
 
 pub(crate) fn lease_end(now: i64, lease: Duration) -> i64 {

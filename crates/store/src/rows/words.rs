@@ -1,5 +1,6 @@
 //! How the databases' words and numbers are read back, and what goes into them.
 
+use flow::event::Lease;
 use flow::{Stage, TicketId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -172,6 +173,13 @@ pub(crate) fn nat32(number: i64) -> u32 {
 
 pub(crate) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn lease(serial: Option<i64>, fence: Option<i64>) -> Option<Lease> {
+    Some(Lease {
+        serial: nat32(serial?),
+        fence: nat(fence?),
+    })
 }
 
 pub(crate) fn time(ms: i64) -> Time {

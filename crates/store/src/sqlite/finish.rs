@@ -84,7 +84,7 @@ impl Tx<'_> {
         attempts: i64,
         error: &str,
     ) -> Result<(), Error> {
-        let state = rows::state_for(not_before, self.now);
+        let state = self.state_for(not_before)?;
         self.db
             .prepare_cached(
                 "UPDATE jobs SET state = ?2, not_before = ?3, attempts = ?4, last_error = ?5,

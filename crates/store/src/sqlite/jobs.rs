@@ -9,7 +9,7 @@ use crate::listing::Listing;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
-use super::writer::Tx;
+use super::writer::{Tx, now};
 
 /// What a fence is compared with.
 pub(super) struct Held {
@@ -78,7 +78,7 @@ impl Tx<'_> {
         attempts: i64,
         error: Option<&str>,
     ) -> Result<bool, Error> {
-        let state = rows::state_for(not_before, self.now);
+        let state = self.state_for(not_before)?;
         let mut update = self.db.prepare_cached(
             "UPDATE jobs SET state = ?3, not_before = ?4, attempts = ?5,
                 last_error = coalesce(?6, last_error), holder = NULL, lease_until = NULL
@@ -90,6 +90,17 @@ impl Tx<'_> {
         let known = queue.is_some();
         self.ready.extend(queue);
         Ok(known)
+    }
+
+    /// Ready, or waiting for its time. Whoever joined the group late comes with a later time than the
+    /// group's: nothing waits before the clock was looked at again.
+    pub(super) fn state_for(&self, not_before: i64) -> Result<&'static str, Error> {
+        let now = if not_before > self.now {
+            now(self.db)?
+        } else {
+            self.now
+        };
+        Ok(rows::state_for(not_before, now))
     }
 
     /// A job that has ended stays as it ended.
@@ -122,7 +133,7 @@ impl Tx<'_> {
         if let Some(most) = job.queue_max {
             self.assert_room_in(&job.queue, most)?;
         }
-        let state = job.state_at(self.now);
+        let state = self.state_for(job.not_before)?;
         let mut insert = self.db.prepare_cached(
             "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
                 created_at, not_before, key, body)
@@ -289,4 +300,40 @@ fn job(row: &Row<'_>) -> Result<Job, Error> {
         last_error: row.get(14)?,
         result: result.map(|text| rows::decode(&text)).transpose()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::open;
+    use super::super::space::Space;
+    use super::super::writer::Seen;
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_job_that_is_due_does_not_wait_because_its_group_began_long_ago() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, settings) = (dir.path().join("jobs.db"), Settings::default());
+        let db = open::writer(&path, &settings).unwrap();
+        let clock = now(&db).unwrap();
+        let tx = Tx {
+            db: &db,
+            space: &mut Space::new(&path, &settings),
+            settings: &settings,
+            now: clock - 60_000,
+            seen: &mut Seen::default(),
+            ready: &mut BTreeSet::new(),
+            gated: false,
+        };
+        for (not_before, state) in [
+            (clock - 90_000, "ready"),
+            (clock - 30_000, "ready"),
+            (clock, "ready"),
+            (clock + 60_000, "waiting"),
+        ] {
+            assert_eq!(tx.state_for(not_before).unwrap(), state);
+        }
+    }
 }

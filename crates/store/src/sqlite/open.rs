@@ -15,11 +15,12 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
     include_str!("../../migrations/sqlite/0004_parcels.sql"),
+    include_str!("../../migrations/sqlite/0005_run_tokens.sql"),
 ];
 
 const STATEMENTS_MAX: usize = 128;

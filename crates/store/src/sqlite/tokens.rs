@@ -4,18 +4,18 @@ use flow::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Error;
-use crate::rows::{self, clean, time};
+use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 
 use super::writer::Tx;
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at";
+    expires_at, revoked_at, serial, fence";
 
 impl Tx<'_> {
     pub(super) fn put_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
-            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
             ON CONFLICT DO NOTHING"
         );
         let added = self.db.prepare_cached(&sql)?.execute(params![
@@ -30,10 +30,23 @@ impl Tx<'_> {
             token.created_at.0,
             token.expires_at.map(|at| at.0),
             token.revoked_at.map(|at| at.0),
+            token.lease.map(|lease| lease.serial),
+            token.lease.map(|lease| int(lease.fence)),
         ])?;
         if added == 0 {
             return Err(Error::token_exists(&token.id));
         }
+        if token.lease.is_some() {
+            self.forget_runs(token.created_at)?;
+        }
+        Ok(())
+    }
+
+    /// Tokens of runs that have ended.
+    fn forget_runs(&self, now: Time) -> Result<(), Error> {
+        let sql = "DELETE FROM tokens
+            WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= ?1)";
+        self.db.prepare_cached(sql)?.execute([now.0])?;
         Ok(())
     }
 
@@ -72,5 +85,6 @@ fn read(row: &Row<'_>) -> Result<Token, Error> {
         created_at: time(row.get(8)?),
         expires_at: row.get::<_, Option<i64>>(9)?.map(time),
         revoked_at: row.get::<_, Option<i64>>(10)?.map(time),
+        lease: rows::lease(row.get(11)?, row.get(12)?),
     })
 }

@@ -266,7 +266,7 @@ fn a_reviewers_messages_become_its_verdict_when_it_is_complete() {
 fn a_silent_agent_loses_its_work_to_another() {
     let settings = SETTINGS.replace(
         "backoff_secs = 0\n",
-        "backoff_secs = 0\nheartbeat_secs = 1\n",
+        "backoff_secs = 1\nheartbeat_secs = 1\n",
     );
     let world = World::with_settings(&settings);
     let server = Server::start(&world);

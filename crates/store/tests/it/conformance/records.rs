@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flow::Time;
+use flow::event::Lease;
 use serde_json::json;
 use store::{Agent, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
 
@@ -116,6 +117,7 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
         role: "reviewer".to_owned(),
         family: Some("openai".to_owned()),
         ticket: Some(crate::support::id("T-1")),
+        lease: None,
         created_by: "ada".to_owned(),
         created_at: Time(at),
         expires_at: Some(Time(90)),
@@ -147,7 +149,33 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
         store.tokens(10).await.unwrap(),
         [token("b", 2), revoked.clone()]
     );
-    assert_eq!(store.token("hash of a").await.unwrap(), Some(revoked));
+    assert_eq!(
+        store.token("hash of a").await.unwrap(),
+        Some(revoked.clone())
+    );
+    // Those of runs come and go.
+    let run = |id: &str, at| Token {
+        lease: Some(Lease {
+            serial: 7,
+            fence: 3,
+        }),
+        ..token(id, at)
+    };
+    for (id, at) in [("r1", 7), ("r2", 8)] {
+        store.put_token(run(id, at)).await.unwrap();
+    }
+    assert_eq!(store.token("hash of r1").await.unwrap(), Some(run("r1", 7)));
+    assert!(store.revoke("r1", Time(9)).await.unwrap());
+    store.put_token(run("r3", 10)).await.unwrap();
+    let left = [run("r3", 10), run("r2", 8), token("b", 2), revoked.clone()];
+    assert_eq!(store.tokens(10).await.unwrap(), left);
+    let late = Token {
+        expires_at: Some(Time(200)),
+        ..run("r4", 90)
+    };
+    store.put_token(late.clone()).await.unwrap();
+    let left = [late, token("b", 2), revoked];
+    assert_eq!(store.tokens(10).await.unwrap(), left);
 }
 
 pub async fn the_store_says_what_it_is(house: House) {

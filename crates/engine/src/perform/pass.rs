@@ -1,0 +1,124 @@
+//! A pass: the token of one run of an agent that we start, so that it can call the server about its
+//! job. It is for the run's own lease, ends with the run, and is in the run's environment alone: not
+//! in arguments, transcripts or records. Where no server of ours runs, or the policy keeps the agent
+//! off the network, there is none.
+
+use std::ffi::OsString;
+
+use flow::policy::Network;
+use serde_json::json;
+use store::{Noted, Token};
+
+use super::{Held, Trouble, millis, room};
+use crate::agent::{Assignment, Role};
+use crate::secret::{self, Fresh};
+use crate::workshop::{Member, Server};
+
+/// How long it outlives the run's own limit, for the ending of it.
+const GRACE_MS: u64 = 60_000;
+
+/// A token that is good, and how the agent is told of it.
+pub struct Pass {
+    token: Token,
+    secret: String,
+    url: String,
+}
+
+impl Pass {
+    /// Names it in records.
+    pub fn id(&self) -> &str {
+        &self.token.id
+    }
+
+    pub fn environment(&self) -> [(OsString, OsString); 2] {
+        [
+            ("COUNTERSIGN_SERVER".into(), self.url.clone().into()),
+            ("COUNTERSIGN_TOKEN".into(), self.secret.clone().into()),
+        ]
+    }
+}
+
+/// A new one, where the agent has somebody to call.
+pub async fn issue(
+    held: &Held<'_>,
+    member: &Member,
+    assignment: &Assignment,
+) -> Result<Option<Pass>, Trouble> {
+    let Some(server) = server(held, assignment.role).await? else {
+        return Ok(None);
+    };
+    let Fresh { secret, hash, id } = secret::fresh()?;
+    let actor = member.actor(role(assignment.role));
+    let now = (held.shop.desk.clock)();
+    let lasts = millis(assignment.limits.wall).saturating_add(GRACE_MS);
+    let token = Token {
+        id,
+        hash,
+        agent: actor.agent,
+        principal: actor.principal,
+        role: actor.role.word().to_owned(),
+        family: actor.family,
+        ticket: Some(held.ticket.id.clone()),
+        lease: Some(held.lease),
+        created_by: held.shop.house().agent,
+        created_at: now,
+        expires_at: Some(now.plus_ms(lasts)),
+        revoked_at: None,
+    };
+    let store = &held.shop.desk.store;
+    let put = store.put_token(token.clone()).await;
+    put.map_err(Trouble::transient)?;
+    note(held, "token_created", &token).await;
+    let url = server.url;
+    Ok(Some(Pass { token, secret, url }))
+}
+
+/// The run is over. What cannot be written now is over all the same: by its lease, and by its time.
+pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
+    let Some(Pass { token, .. }) = pass else {
+        return;
+    };
+    let desk = &held.shop.desk;
+    if let Ok(true) = desk.store.revoke(&token.id, (desk.clock)()).await {
+        note(held, "token_revoked", &token).await;
+    }
+}
+
+/// The server that the agent may call about a job of a ticket that it knows.
+async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> {
+    let shop = held.shop;
+    if held.job.is_none() || room::wanted_network(shop, role) == Network::Off {
+        return Ok(None);
+    }
+    let Some(server) = (shop.server)(&shop.host.data_dir) else {
+        return Ok(None);
+    };
+    let known = shop.desk.store.token(&server.token_hash).await;
+    let known = known.map_err(Trouble::transient)?;
+    Ok(known
+        .is_some_and(|token| token.revoked_at.is_none())
+        .then_some(server))
+}
+
+fn role(role: Role) -> flow::Role {
+    match role {
+        Role::Build => flow::Role::Builder,
+        Role::Review => flow::Role::Reviewer,
+        Role::Verify => flow::Role::Verifier,
+    }
+}
+
+/// The log says who was let speak, and until when it was.
+async fn note(held: &Held<'_>, name: &str, token: &Token) {
+    let desk = &held.shop.desk;
+    let noted = Noted {
+        at: (desk.clock)(),
+        ticket: token.ticket.clone(),
+        name: name.to_owned(),
+        by: token.created_by.clone(),
+        body: json!({"token": token.id, "agent": token.agent, "role": token.role,
+            "job": held.lease.serial, "try": held.lease.fence}),
+    };
+    // It is a note; what it tells of is in the store.
+    let _ = desk.store.note(noted).await;
+}
