@@ -223,7 +223,7 @@ pub async fn put_forward(
         Some(commit) => commit,
         None => git.base(&project.base_branch).await.map_err(unusable)?,
     };
-    Box::pin(submission::must_be_sound(git, project, &start, &head))
+    submission::must_be_sound(git, project, &start, &head)
         .await
         .map_err(|trouble| Error::Unusable(trouble.message))?;
     let submission = submission::describe(git, project, ticket, &head, branch, by).await;

@@ -161,18 +161,27 @@ impl Furnisher {
         let surroundings = &self.office.surroundings;
         let place = Files::of(&surroundings.data_dir, &task.id).repository();
         if !place.is_dir() {
-            let aside = place.with_extension("part");
-            remove_tree(&aside).map_err(Failure::error)?;
-            std::fs::create_dir_all(&aside).map_err(Failure::error)?;
-            let tool = git_tool(surroundings, &aside)?;
-            let (identity, message) = (Identity::countersign(), "An empty directory for a task");
-            let made = tool.create(&aside, OWN_BASE, &identity, message).await;
-            made.map_err(Failure::error)?;
-            std::fs::rename(&aside, &place).map_err(Failure::error)?;
+            self.make(&place).await?;
         }
         let manned = (self.post.clone(), None);
         let furnished = furnish_for(&self.office, &place, &self.asked, manned).await?;
         Ok(furnished.shop)
+    }
+
+    /// Whole or not at all; others may be making the same.
+    async fn make(&self, place: &Path) -> Result<(), Failure> {
+        let ours = engine::hash::short(self.post.worker.as_bytes());
+        let aside = place.with_extension(format!("{ours}.part"));
+        remove_tree(&aside).map_err(Failure::error)?;
+        std::fs::create_dir_all(&aside).map_err(Failure::error)?;
+        let tool = git_tool(&self.office.surroundings, &aside)?;
+        let (identity, message) = (Identity::countersign(), "An empty directory for a task");
+        let made = tool.create(&aside, OWN_BASE, &identity, message).await;
+        made.map_err(Failure::error)?;
+        match std::fs::rename(&aside, place) {
+            Err(_) if place.is_dir() => remove_tree(&aside).map_err(Failure::error),
+            renamed => renamed.map_err(Failure::error),
+        }
     }
 
     /// Through the database: somebody packs the whole of it each time that we ask.

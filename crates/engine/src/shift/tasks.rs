@@ -15,6 +15,10 @@ use crate::perform::task::Taken;
 use crate::post::replica_name;
 use crate::workshop::Workshop;
 
+/// How many are tried for in one look: what a pause or a provider's share keeps from us now, it keeps
+/// for all of them.
+const MISSED_MAX: u32 = 4;
+
 /// Tasks that were not for us, and since when they are not looked at.
 pub type PassedOver = HashMap<JobId, Instant>;
 
@@ -26,9 +30,12 @@ pub async fn next<S: Shops>(
     passed_over: &mut PassedOver,
 ) -> Result<Found, Error> {
     passed_over.retain(|_, since| since.elapsed() < PASSED_OVER);
-    let mut found = Found::Nothing;
+    let (mut found, mut missed) = (Found::Nothing, 0);
     for job in ready(desk, hand).await? {
         found = Found::NotForUs;
+        if missed >= MISSED_MAX {
+            break;
+        }
         if passed_over.contains_key(&job.id) {
             continue;
         }
@@ -37,8 +44,9 @@ pub async fn next<S: Shops>(
             Found::NotForUs if passed_over.len() < PASSED_OVER_MAX => {
                 passed_over.insert(id, Instant::now());
             }
-            // Somebody else was faster.
-            Found::Nothing | Found::NotForUs => {}
+            // Somebody else was faster, or it is not given to us now.
+            Found::Nothing => missed += 1,
+            Found::NotForUs => {}
             work => return Ok(work),
         }
     }

@@ -102,7 +102,7 @@ fn a_task_without_a_repository_has_a_place_of_its_own() {
     let crew = world.crew(&diligent());
     let server = Server::start(&world);
     let id = queue(&server, "Mend the door", &json!({"pr_number": 456}));
-    let _worker = worker(&world, &crew, &[]);
+    let _worker = worker(&world, &crew, &["--replicas", "3"]);
     let result = until_state(&server, &id, "done")["result"].take();
     let place = result["repository"].as_str().unwrap();
     assert!(place.starts_with(world.data.to_str().unwrap()), "{place}");
@@ -195,6 +195,22 @@ fn the_second_signal_gives_back_and_no_try_is_counted() {
     let back = job(&server, &id);
     let stands = (&back["state"], &back["attempts"]);
     assert_eq!(stands, (&json!("ready"), &json!(0)));
+}
+
+#[test]
+fn a_killed_worker_s_task_is_taken_up_by_the_next() {
+    let world = world();
+    let crew = world.crew(&waits_for_a_sign(&world));
+    let server = Server::start(&world);
+    let id = queue_here(&server, &world, "One");
+    let first = worker(&world, &crew, &[]);
+    until("it has begun", || begun(&world).len() == 1);
+    signal(first.pid(), Signal::KILL);
+    first.wait(Duration::from_secs(30));
+    let _second = worker(&world, &crew, &["--replicas", "2"]);
+    until("it has begun again", || begun(&world).len() == 2);
+    world.put("go", "");
+    assert_eq!(until_state(&server, &id, "done")["attempts"], 1);
 }
 
 #[test]
