@@ -28,6 +28,8 @@ type Caller = Extension<Speaker>;
 
 /// Longer waits are cut by what stands between.
 const WAIT_SECS_MAX: u64 = 50;
+/// How soon work is looked for again where what there is was not for the agent that waits.
+const REST: Duration = Duration::from_millis(250);
 const WAIT_SECS_DEFAULT: u64 = 25;
 
 /// What somebody may call: its role's, but for what those may not do whom we have started.
@@ -129,6 +131,7 @@ impl Counter {
     ) -> Result<Json<Work>, String> {
         let secs = wait.timeout_secs.unwrap_or(WAIT_SECS_DEFAULT);
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
+        let mut in_vain = false;
         loop {
             let work = self.work(&who).await?;
             let left = end.saturating_duration_since(Instant::now());
@@ -136,10 +139,16 @@ impl Counter {
             if found || !work.0.messages.is_empty() || left.is_zero() {
                 return Ok(work);
             }
+            if in_vain {
+                // What is ready is not for this agent, and would wake it without end.
+                tokio::time::sleep(REST.min(left)).await;
+            }
             let mut ask = tasks::ask(&who);
             ask.queues.extend(who.guest().ask(ask.lease).queues);
             ask.ticket.clone_from(&who.ticket);
+            let began = Instant::now();
             self.office.desk.store.wait(&ask, left).await;
+            in_vain = began.elapsed() < REST;
         }
     }
 
