@@ -91,15 +91,7 @@ impl Tool {
         let made = dir.join("followed");
         if !made.exists() {
             super::remove_tree(dir).map_err(Error::file(dir))?;
-            fs::create_dir_all(dir).map_err(Error::file(dir))?;
-            let init = [
-                "init",
-                "--quiet",
-                "--bare",
-                "--template=",
-                "--initial-branch",
-            ];
-            Run::new(self, dir).args(init).args([branch]).done().await?;
+            self.empty(branch, dir).await?;
         }
         // What we have of the branch is the remote's own word from before.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");
