@@ -35,7 +35,7 @@ impl Default for Settings {
             readers_max: 4,
             connections_max: 12,
             connect_timeout: Duration::from_secs(10),
-            poll: Duration::from_secs(5),
+            poll: Duration::from_secs(30),
             free_space_min_bytes: 16 << 20,
             ballast_bytes: 512 << 10,
             attempts_max: 5,
