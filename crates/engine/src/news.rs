@@ -8,7 +8,7 @@ use flow::{Actor, Refused, Role, Task, TicketId, What};
 use store::{Ask, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
-use crate::post::worker_is_dead;
+use crate::post::{let_go, worker_is_dead};
 
 const QUEUE: &str = "tell";
 /// Telling takes milliseconds; news in dead hands is free again soon.
@@ -62,10 +62,7 @@ async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
             alive = true;
             continue;
         }
-        match desk.store.renew(job.id, job.fence, Duration::ZERO).await {
-            Ok(_) | Err(store::Error::StaleFence { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let_go(desk, &job).await?;
     }
     Ok(alive)
 }

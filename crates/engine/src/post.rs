@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::Task;
+use store::Job;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::desk::{Desk, Error};
 use crate::process::{Identity, place};
 
 /// How many jobs of one ticket run side by side, where one program sees a ticket through.
@@ -115,6 +118,14 @@ pub fn worker_is_dead(name: &str) -> bool {
         })
     });
     known && identity.is_some_and(|identity| !identity.is_alive())
+}
+
+/// Opens dead hands: the fence still holds, only the waiting for the lease's end is cut short.
+pub(crate) async fn let_go(desk: &Desk, job: &Job) -> Result<(), Error> {
+    match desk.store.renew(job.id, job.fence, Duration::ZERO).await {
+        Ok(_) | Err(store::Error::StaleFence { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

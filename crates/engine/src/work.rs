@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::desk::{Error, Report};
 use crate::news;
 use crate::perform;
-use crate::post::worker_is_dead;
+use crate::post::{let_go, worker_is_dead};
 use crate::process::Stop;
 use crate::watchdog::report_lost;
 use crate::workshop::Workshop;
@@ -145,16 +145,7 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
             continue;
         };
         if dead && !expired {
-            // Its fence still holds; only the waiting is cut short.
-            match shop
-                .desk
-                .store
-                .renew(job.id, job.fence, Duration::ZERO)
-                .await
-            {
-                Ok(_) | Err(store::Error::StaleFence { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+            let_go(&shop.desk, &job).await?;
         }
         let lease = Lease {
             serial,
