@@ -10,6 +10,7 @@ mod openapi;
 mod problem;
 mod rate;
 pub mod tls;
+mod worker;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{any_service, get};
+use axum::routing::{any_service, get, post};
 use engine::process::Stop;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -32,7 +33,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
-use crate::operations::Office;
+use crate::operations::{Office, outpost};
 use rate::Rates;
 use tls::Tls;
 
@@ -172,6 +173,7 @@ fn router(house: House) -> Router {
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
         .route("/metrics", get(metrics::show))
+        .route(outpost::call::PATH, post(worker::call))
         .nest_service("/mcp", any_service(mcp(&house)))
         .layer(from_fn_with_state(house.clone(), door::recognise));
     Router::new()

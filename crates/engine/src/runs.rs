@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Usage;
 use crate::workshop::Files;
 
-const RECORD: &str = "run.json";
+pub const RECORD: &str = "run.json";
 /// The raw output of a run.
 pub const TRANSCRIPT: &str = "transcript.log";
 

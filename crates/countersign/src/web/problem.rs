@@ -5,7 +5,7 @@ use std::fmt::Display;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 
@@ -17,6 +17,8 @@ pub struct Problem {
     /// How the program would have ended, had it been asked itself.
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
+    /// For a program that acts on it.
+    error: Option<Value>,
 }
 
 impl Problem {
@@ -27,7 +29,15 @@ impl Problem {
             hints: Vec::new(),
             exit: None,
             retry_after_secs: None,
+            error: None,
         }
+    }
+
+    /// What a program is told of it.
+    #[must_use]
+    pub fn with(mut self, error: Value) -> Self {
+        self.error = Some(error);
+        self
     }
 
     #[must_use]
@@ -77,6 +87,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
+            error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
             return problem.retry_after(1);
@@ -93,7 +104,7 @@ impl From<Problem> for Response {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "type": "about:blank",
             "title": self.status.canonical_reason().unwrap_or("Problem"),
             "status": self.status.as_u16(),
@@ -101,6 +112,9 @@ impl IntoResponse for Problem {
             "hints": self.hints,
             "exit": self.exit.unwrap_or(Exit::Error.code()),
         });
+        if let (Some(error), Some(fields)) = (self.error, body.as_object_mut()) {
+            fields.insert("error".to_owned(), error);
+        }
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");

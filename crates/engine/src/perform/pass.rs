@@ -90,7 +90,7 @@ async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> 
     if held.job.is_none() || room::wanted_network(shop, role) == Network::Off {
         return Ok(None);
     }
-    let Some(server) = (shop.server)(&shop.host.data_dir) else {
+    let Some(server) = shop.server.find(&shop.host.data_dir) else {
         return Ok(None);
     };
     let known = shop.desk.store.token(&server.token_hash).await;

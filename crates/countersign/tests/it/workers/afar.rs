@@ -1,0 +1,219 @@
+//! Workers that reach the server and nothing else: no database, no repository, a home of their own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{PLAIN, add, begun, until_stage, waits_for_a_sign};
+use crate::support::crew::{GOOD, always, approves, builds, crew, runs, two_rounds, verifies};
+use crate::support::processes::signal;
+use crate::support::server::Server;
+use crate::support::{Running, SETTINGS, World, reached, until};
+
+/// Somebody else's machine.
+struct Machine<'a> {
+    world: &'a World,
+    url: &'a str,
+    name: &'a str,
+    token: String,
+}
+
+impl<'a> Machine<'a> {
+    fn new(world: &'a World, server: &'a Server<'_>, name: &'a str) -> Self {
+        let home = world.root().join(format!("{name}-home"));
+        fs::create_dir_all(home).unwrap();
+        Self {
+            world,
+            url: &server.url,
+            name,
+            token: server.token(name, "service", &[]),
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.world.root().join(self.name)
+    }
+
+    fn worker(&self, words: &[&str]) -> Running {
+        let root = self.world.root();
+        let crew = format!("scripted:{}", root.join("crew.json").display());
+        let home = format!(
+            "HOME={}",
+            root.join(format!("{}-home", self.name)).display()
+        );
+        let token = format!("COUNTERSIGN_TOKEN={}", self.token);
+        let data = self.data().display().to_string();
+        let program = env!("CARGO_BIN_EXE_countersign");
+        let front = [home.as_str(), &token, program, "--data-dir", &data];
+        let own = [
+            "--server",
+            self.url,
+            "worker",
+            "--name",
+            self.name,
+            "--elsewhere",
+        ];
+        let crew = ["--builder", &crew, "--reviewer", &crew];
+        let all = [front.as_slice(), &own, &crew, words].concat();
+        self.world.start_program("env", &all)
+    }
+}
+
+/// The files of a ticket's runs on the server, by their names.
+fn kept(world: &World, ticket: &str, name: &str) -> Vec<String> {
+    let jobs = world.data.join("tickets").join(ticket).join("jobs");
+    let mut texts = Vec::new();
+    for job in fs::read_dir(jobs).into_iter().flatten() {
+        for run in fs::read_dir(job.unwrap().path()).unwrap() {
+            texts.extend(fs::read_to_string(run.unwrap().path().join(name)));
+        }
+    }
+    texts
+}
+
+#[test]
+fn a_ticket_goes_through_its_rounds_on_a_machine_that_reaches_only_the_server() {
+    let world = World::new();
+    world.crew(&two_rounds());
+    add(&world, "greet", "");
+    let server = Server::start(&world);
+    let east = Machine::new(&world, &server, "east");
+    let worker = east.worker(&[]);
+    until_stage(&world, "greet", "done");
+    assert!(world.repository.join("greet.sh").exists());
+    assert!(east.data().join("repositories").is_dir());
+    assert!(!east.data().join("countersign.db").exists());
+    let transcripts = kept(&world, "greet", "transcript.log");
+    assert!(transcripts.len() >= 5, "{transcripts:?}");
+    let shown = world.call(&["log", "greet", "--transcript", "--role", "review"]);
+    shown.ends_with(0).says("empty name");
+    let document = world.data.join("tickets/greet/round-1-findings.md");
+    assert!(document.exists(), "the findings are on the server too");
+    assert_eq!(world.count("greet", "submitted"), 2);
+    assert_eq!(world.count_of("refused"), 0);
+    signal(worker.pid(), Signal::TERM);
+    let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
+    ran.says("east-1: at work on build, check, review, verify, merge");
+    world.must_be_sound();
+}
+
+#[test]
+fn another_machine_takes_over_what_a_killed_worker_had() {
+    let world = World::with_settings(PLAIN);
+    world.crew(&waits_for_a_sign(&world));
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let east = Machine::new(&world, &server, "east");
+    let west = Machine::new(&world, &server, "west");
+    let killed = east.worker(&[]);
+    until("the builder has begun", || begun(&world) == ["one"]);
+    signal(killed.pid(), Signal::KILL);
+    killed.wait(Duration::from_secs(10));
+    let _other = west.worker(&[]);
+    until("another has begun", || begun(&world) == ["one", "one"]);
+    world.put("go", "");
+    until_stage(&world, "one", "done");
+    assert_eq!(world.count("one", "lease_lost"), 1);
+    assert_eq!(world.count("one", "submitted"), 1);
+    world.must_be_sound();
+}
+
+#[test]
+fn a_worker_outlives_a_server_that_goes_away_and_nobody_is_paid_twice() {
+    let world = World::with_settings(&PLAIN.replace("lease_secs = 3", "lease_secs = 60"));
+    world.crew(&waits_for_a_sign(&world));
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let address = server.address.clone();
+    let east = Machine::new(&world, &server, "east");
+    let mut worker = east.worker(&[]);
+    until("the builder has begun", || begun(&world) == ["one"]);
+    signal(server.pid(), Signal::KILL);
+    world.put("go", "");
+    assert!(!reached(Duration::from_secs(4), || worker.has_ended()));
+    let again = world.start(&["serve", "--listen", &address]);
+    until_stage(&world, "one", "done");
+    assert_eq!(begun(&world), ["one"]);
+    assert_eq!(world.count("one", "submitted"), 1);
+    drop(again);
+    world.must_be_sound();
+}
+
+#[test]
+fn a_worker_that_is_not_let_in_says_so_and_ends() {
+    let world = World::with_settings(PLAIN);
+    world.crew(&waits_for_a_sign(&world));
+    let server = Server::start(&world);
+    let mut east = Machine::new(&world, &server, "east");
+    let worker = east.worker(&[]);
+    until("it is at work", || is_seen(&server));
+    let tokens = world.json(&["token", "list"]);
+    let mut tokens = tokens["tokens"].as_array().unwrap().iter();
+    let own = tokens.find(|token| token["agent"] == "east").unwrap();
+    let id = own["id"].as_str().unwrap();
+    world.call(&["token", "revoke", id]).ends_with(0);
+    let ran = worker.wait(Duration::from_secs(60)).ends_with(6);
+    ran.says("revoked");
+    east.token = "cs_nobody".to_owned();
+    let ran = east.worker(&[]).wait(Duration::from_secs(30));
+    ran.ends_with(6).says("not known");
+    east.token = server.token("bea", "builder", &[]);
+    let ran = east.worker(&[]).wait(Duration::from_secs(30));
+    ran.ends_with(6).says("the role builder is no worker");
+    let database = east.worker(&["--database", "/nowhere/x.db"]);
+    database
+        .wait(Duration::from_secs(30))
+        .ends_with(2)
+        .says("--server none");
+}
+
+fn is_seen(server: &Server<'_>) -> bool {
+    let reply = server.rest("GET", "/api/v1/agents", &serde_json::Value::Null);
+    reply.body.contains("east-1")
+}
+
+#[test]
+fn an_agent_on_such_a_machine_is_told_of_the_server_and_may_speak_of_its_job() {
+    let settings = SETTINGS.replace(
+        "[policy.limits]",
+        "[policy]\nisolation = \"manifest\"\n\n[policy.limits]",
+    );
+    let world = World::with_settings(&settings);
+    let file = world.root().join("told").display().to_string();
+    let note = format!("echo $COUNTERSIGN_SERVER $COUNTERSIGN_TOKEN > {file}");
+    let mut steps = builds("greet.sh", GOOD);
+    steps.insert(0, runs(&note));
+    let wait = format!("until [ -e {file}.go ]; do sleep 0.05; done");
+    steps.insert(1, runs(&wait));
+    world.crew(&crew(
+        &always(steps),
+        &always(approves()),
+        &always(verifies(&[])),
+    ));
+    add(&world, "greet", "");
+    let server = Server::start(&world);
+    let east = Machine::new(&world, &server, "east");
+    let _worker = east.worker(&[]);
+    let mut told = String::new();
+    until("the builder has begun", || {
+        told = fs::read_to_string(&file).unwrap_or_default();
+        told.ends_with('\n')
+    });
+    let (url, token) = told.trim().split_once(' ').unwrap();
+    assert_eq!(url, server.url);
+    server.tool(token, "heartbeat", &json!({})).unwrap();
+    assert!(server.tool(token, "wait_for_work", &json!({})).is_err());
+    let body = json!({"now": {}}).to_string();
+    server
+        .rest_as(token, "POST", "/api/v1/worker", &body)
+        .is(403);
+    world.put("told.go", "");
+    until_stage(&world, "greet", "done");
+    // It has ended with its run.
+    server
+        .rest_as(token, "POST", "/api/v1/worker", &body)
+        .is(401);
+}
