@@ -150,7 +150,10 @@ impl Caller<'_> {
             Call::Wait { ask, most } => value(self.wait(ask, most).await?),
             Call::Commit(decided) => value(self.decide(*decided).await?),
             Call::Keep(kept) => value(self.keep(kept).await?),
-            Call::Refuse(refusal) => value(self.told_of(refusal).await),
+            Call::Refuse(refusal) => {
+                self.told_of(refusal).await;
+                Ok(Value::Null)
+            }
             Call::Recall { key } => value(self.recall(&key).await?),
             Call::SpentSince { time } => value(store.spent_since(time).await?),
             Call::Pause { pause } => value(self.pause(pause).await?),

@@ -2,34 +2,23 @@
 //! decides. What a worker has no business with is refused here already. A server that is away is
 //! told as a database that is away would be, and whoever asked waits and asks again.
 
+mod verbs;
+
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
+use flow::TicketId;
 use flow::event::Lease;
-use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use store::{
-    Agent, Artefact, Ask, Change, Committed, Cursor, Ended, Epic, Error, EventQuery, FreeJob, Job,
-    JobId, JobQuery, Leased, Message, NewMessage, Noted, Page, Paged, Parcel, Pause, Remembered,
-    Removed, Result, Retention, Scope, Store, Stored, StoredEvent, TicketQuery, TicketRow, Token,
-};
+use store::{Artefact, Error, Store};
 
 use super::{Server, Unreached, luggage};
 use crate::failure::Failure;
-use crate::operations::outpost::call::{
-    Call, Decided, Kept, PATH, Packed, Pass, Refusal, WAIT_MAX,
-};
-use crate::operations::{Office, identity, make_data_dir};
+use crate::operations::outpost::call::{Call, Kept, PATH};
+use crate::operations::{Office, make_data_dir};
 use crate::settings::Surroundings;
-
-/// Who cannot wait there waits here, so that nobody asks without a pause.
-const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-/// The queue of what the server itself does.
-const NEWS: &str = "tell";
 
 /// A server's store.
 #[derive(Debug)]
@@ -89,10 +78,7 @@ struct Problem {
 
 impl Ledger {
     /// For a worker with this server's token; one that is not let in hears so at once.
-    pub async fn open(
-        server: Server,
-        surroundings: Surroundings,
-    ) -> std::result::Result<Office, Failure> {
+    pub async fn open(server: Server, surroundings: Surroundings) -> Result<Office, Failure> {
         must_be_the_only_store(&surroundings)?;
         make_data_dir(&surroundings)?;
         let ledger = Self {
@@ -103,7 +89,7 @@ impl Ledger {
         Ok(Office::with(surroundings, Arc::new(ledger)))
     }
 
-    async fn send<T: DeserializeOwned>(&self, call: &Call) -> std::result::Result<T, Lost> {
+    async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {
         let body = serde_json::to_vec(call).map_err(|error| Lost::Unsent(error.to_string()))?;
         let headers = [("content-type", "application/json")];
         let response = self.server.send(Method::POST, PATH, &headers, body).await?;
@@ -134,12 +120,17 @@ impl Ledger {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T> {
+    async fn ask<T: DeserializeOwned>(&self, call: Call) -> store::Result<T> {
         self.send(&call).await.map_err(Lost::of_question)
     }
 
     /// Brings the files that a report speaks of before the report.
-    async fn bring(&self, ticket: &TicketId, lease: Lease, artefacts: &[Artefact]) -> Result<()> {
+    async fn bring(
+        &self,
+        ticket: &TicketId,
+        lease: Lease,
+        artefacts: &[Artefact],
+    ) -> store::Result<()> {
         for path in luggage::paths(ticket, lease, artefacts) {
             let Some(bytes) = luggage::read(&self.data_dir, &path).await else {
                 continue;
@@ -157,7 +148,7 @@ impl Ledger {
 }
 
 /// Whoever names a database means it, unless a server is named for this call.
-fn must_be_the_only_store(surroundings: &Surroundings) -> std::result::Result<(), Failure> {
+fn must_be_the_only_store(surroundings: &Surroundings) -> Result<(), Failure> {
     let by_flag = surroundings.origins.database == "flag";
     if surroundings.database.is_none() || (surroundings.server.by_flag && !by_flag) {
         return Ok(());
@@ -166,270 +157,4 @@ fn must_be_the_only_store(surroundings: &Surroundings) -> std::result::Result<()
         Failure::usage("a database and a server are named, and a worker has its tickets from one")
             .hint("say `--server none` for the database, or leave the database out"),
     )
-}
-
-/// What only whoever keeps the store does.
-fn not_a_workers<T>(verb: &str) -> Result<T> {
-    let why = format!("{verb} is not for a worker whose tickets are on a server");
-    Err(Error::Overruled(why))
-}
-
-#[async_trait]
-impl Store for Ledger {
-    async fn commit(&self, change: Change) -> Result<Committed> {
-        let (Some(was), None) = (change.was, &change.then) else {
-            return not_a_workers("making a ticket");
-        };
-        let ticket = change.ticket.id.clone();
-        if let Some(lease) = luggage::of_report(&change.event.what) {
-            self.bring(&ticket, lease, &change.artefacts).await?;
-        }
-        let call = Call::Commit(Box::new(Decided {
-            ticket,
-            was,
-            by: change.event.by,
-            what: change.event.what,
-            artefacts: change.artefacts,
-        }));
-        let number = self.send(&call).await.map_err(Lost::of_change)?;
-        let claimed = Vec::new();
-        Ok(Committed::Written { number, claimed })
-    }
-
-    async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>> {
-        self.ask(Call::Ticket { id: id.clone() }).await
-    }
-
-    async fn ticket_by_number(&self, _: i64) -> Result<Option<Stored>> {
-        not_a_workers("looking for a ticket by its number")
-    }
-
-    async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
-        let (query, page) = (query.clone(), page.clone());
-        self.ask(Call::Tickets { query, page }).await
-    }
-
-    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
-        not_a_workers("counting tickets")
-    }
-
-    async fn dependants(&self, _: &TicketId) -> Result<Vec<TicketId>> {
-        not_a_workers("bringing news")
-    }
-
-    async fn put_epic(&self, _: Epic) -> Result<()> {
-        not_a_workers("making an epic")
-    }
-
-    async fn epics(&self) -> Result<Vec<Epic>> {
-        not_a_workers("reading epics")
-    }
-
-    async fn enqueue(&self, _: Vec<FreeJob>) -> Result<Vec<JobId>> {
-        not_a_workers("giving work to others")
-    }
-
-    /// News is brought by the server: there is never any for us.
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        if ask.queues.iter().all(|queue| queue == NEWS) {
-            return Ok(Vec::new());
-        }
-        self.ask(Call::Claim { ask: ask.clone() }).await
-    }
-
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
-        if then.is_some() {
-            return not_a_workers("claiming with a report");
-        }
-        self.ask::<()>(Call::Finish { ended }).await?;
-        Ok(Vec::new())
-    }
-
-    async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
-        self.ask(Call::Renew { job, fence, lease }).await
-    }
-
-    async fn lapsed(&self, _: u32) -> Result<Vec<Leased>> {
-        not_a_workers("looking after leases")
-    }
-
-    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
-        if query.queue.as_deref() == Some(NEWS) {
-            let items = Vec::new();
-            return Ok(Paged { items, next: None });
-        }
-        let (query, page) = (query.clone(), page.clone());
-        self.ask(Call::Jobs { query, page }).await
-    }
-
-    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
-        let key = key.to_owned();
-        self.ask(Call::JobByKey { key }).await
-    }
-
-    async fn wait(&self, ask: &Ask, most: Duration) {
-        let (ask, most) = (ask.clone(), most.min(WAIT_MAX));
-        let waited: Result<()> = self.ask(Call::Wait { ask, most }).await;
-        if waited.is_err() {
-            tokio::time::sleep(most.min(AFTER_TROUBLE)).await;
-        }
-    }
-
-    async fn events(&self, _: &EventQuery) -> Result<Vec<StoredEvent>> {
-        not_a_workers("reading the log")
-    }
-
-    async fn latest(&self, _: Option<&TicketId>, _: u32) -> Result<Vec<StoredEvent>> {
-        not_a_workers("reading the log")
-    }
-
-    async fn wait_for_events(&self, _: Cursor, most: Duration) {
-        tokio::time::sleep(most).await;
-    }
-
-    /// The server writes the log itself; only what was refused here is news to it.
-    async fn note(&self, noted: Noted) -> Result<()> {
-        if noted.name != "refused" {
-            return Ok(());
-        }
-        let text = |name: &str| noted.body[name].as_str().unwrap_or_default().to_owned();
-        let refusal = Refusal {
-            event: text("event"),
-            why: text("why"),
-            ticket: noted.ticket.clone(),
-        };
-        self.ask(Call::Refuse(refusal)).await
-    }
-
-    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
-        let key = key.to_owned();
-        self.ask(Call::Recall { key }).await
-    }
-
-    async fn policy(&self, _: &str) -> Result<Option<Policy>> {
-        not_a_workers("reading recorded policies")
-    }
-
-    async fn artefacts(&self, _: &TicketId) -> Result<Vec<Artefact>> {
-        not_a_workers("listing files")
-    }
-
-    async fn spent_since(&self, time: Time) -> Result<Usage> {
-        self.ask(Call::SpentSince { time }).await
-    }
-
-    async fn pause(&self, pause: Pause) -> Result<()> {
-        self.ask(Call::Pause { pause }).await
-    }
-
-    async fn resume(&self, _: &Scope) -> Result<bool> {
-        not_a_workers("ending a pause")
-    }
-
-    async fn pauses(&self) -> Result<Vec<Pause>> {
-        self.ask(Call::Pauses {}).await
-    }
-
-    async fn send(&self, _: NewMessage) -> Result<i64> {
-        not_a_workers("sending messages")
-    }
-
-    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        let to = to.to_owned();
-        self.ask(Call::Messages { to, most }).await
-    }
-
-    async fn mark_processed(&self, _: i64, _: Time) -> Result<bool> {
-        not_a_workers("answering messages")
-    }
-
-    async fn beat(&self, agent: Agent) -> Result<()> {
-        self.ask(Call::Beat { agent }).await
-    }
-
-    async fn agents(&self) -> Result<Vec<Agent>> {
-        not_a_workers("listing agents")
-    }
-
-    async fn take_bookmark(
-        &self,
-        _: &str,
-        _: &str,
-        _: Cursor,
-        _: Duration,
-    ) -> Result<Option<Cursor>> {
-        not_a_workers("reading the log")
-    }
-
-    async fn move_bookmark(&self, _: &str, _: &str, _: Cursor, _: Duration) -> Result<bool> {
-        not_a_workers("reading the log")
-    }
-
-    /// Those of our own runs, and no others.
-    async fn put_token(&self, token: Token) -> Result<()> {
-        let (Some(ticket), Some(lease)) = (token.ticket, token.lease) else {
-            return not_a_workers("making tokens for others");
-        };
-        let role = identity::role(&token.role).map_err(|failure| Error::Other(failure.message))?;
-        let ends = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
-        let pass = Pass {
-            id: token.id,
-            hash: token.hash,
-            by: Actor {
-                family: token.family,
-                principal: token.principal,
-                ..Actor::new(&token.agent, role)
-            },
-            ticket,
-            lease,
-            lasts_ms: u64::try_from(ends).unwrap_or_default(),
-        };
-        self.ask(Call::Issue(Box::new(pass))).await
-    }
-
-    async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        let hash = hash.to_owned();
-        self.ask(Call::Me { hash }).await.map(Some)
-    }
-
-    async fn tokens(&self, _: u32) -> Result<Vec<Token>> {
-        not_a_workers("listing tokens")
-    }
-
-    async fn revoke(&self, token: &str, _: Time) -> Result<bool> {
-        let token = token.to_owned();
-        self.ask(Call::Withdraw { token }).await
-    }
-
-    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
-        self.ask(Call::PutParcel(parcel.into())).await
-    }
-
-    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
-        let key = key.to_owned();
-        let packed: Option<Packed> = self.ask(Call::Parcel { key }).await?;
-        Ok(packed.map(Parcel::from))
-    }
-
-    async fn want_parcel(&self, key: &str) -> Result<()> {
-        let key = key.to_owned();
-        self.ask(Call::WantParcel { key }).await
-    }
-
-    async fn wanted_parcels(&self, _: u32) -> Result<Vec<String>> {
-        not_a_workers("packing for others")
-    }
-
-    async fn retain(&self, _: &Retention) -> Result<Removed> {
-        not_a_workers("removing what is old")
-    }
-
-    async fn now(&self) -> Result<Time> {
-        self.ask(Call::Now {}).await
-    }
-
-    async fn describe(&self) -> Result<String> {
-        self.now().await?;
-        Ok(format!("the server at {}", self.server.place.url))
-    }
 }

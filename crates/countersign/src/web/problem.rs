@@ -18,7 +18,7 @@ pub struct Problem {
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
     /// For a program that acts on it.
-    error: Option<Value>,
+    error: Option<Box<Value>>,
 }
 
 impl Problem {
@@ -36,7 +36,7 @@ impl Problem {
     /// What a program is told of it.
     #[must_use]
     pub fn with(mut self, error: Value) -> Self {
-        self.error = Some(error);
+        self.error = Some(Box::new(error));
         self
     }
 
@@ -113,7 +113,7 @@ impl IntoResponse for Problem {
             "exit": self.exit.unwrap_or(Exit::Error.code()),
         });
         if let (Some(error), Some(fields)) = (self.error, body.as_object_mut()) {
-            fields.insert("error".to_owned(), error);
+            fields.insert("error".to_owned(), *error);
         }
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();

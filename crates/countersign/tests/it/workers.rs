@@ -8,6 +8,7 @@ mod outage;
 mod race;
 mod remotes;
 mod tasks;
+mod trust;
 
 use serde_json::{Value, json};
 

@@ -93,6 +93,11 @@ async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> 
     let Some(server) = shop.server.find(&shop.host.data_dir) else {
         return Ok(None);
     };
+    // Of a task, which is a ticket that nobody keeps, there is nothing to say to it.
+    let ticket = shop.desk.store.ticket(&held.ticket.id).await;
+    if ticket.map_err(Trouble::transient)?.is_none() {
+        return Ok(None);
+    }
     let known = shop.desk.store.token(&server.token_hash).await;
     let known = known.map_err(Trouble::transient)?;
     Ok(known
