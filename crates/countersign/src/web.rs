@@ -57,6 +57,8 @@ pub struct House {
     /// The names that we answer to, beside those of this machine.
     hosts: Arc<Vec<String>>,
     rates: Arc<Rates>,
+    /// For the large bodies of workers.
+    parcels: Arc<Semaphore>,
 }
 
 impl House {
@@ -65,6 +67,7 @@ impl House {
             office,
             hosts: Arc::new(hosts),
             rates: Arc::default(),
+            parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
     }
 }

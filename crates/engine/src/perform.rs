@@ -361,10 +361,14 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
     let mut renew = tokio::time::interval(lease / 3);
     let mut look = tokio::time::interval(LOOK);
     renew.tick().await;
+    // A store that was away when it was time is asked again at each look.
+    let mut due = false;
     loop {
         let lost = tokio::select! {
-            _ = renew.tick() => is_lost(shop.desk.store.renew(job.id, job.fence, lease).await),
-            _ = look.tick() => is_over(shop, job).await,
+            _ = renew.tick() => renewed(shop, job, lease, &mut due).await,
+            _ = look.tick() => {
+                if due { renewed(shop, job, lease, &mut due).await } else { is_over(shop, job).await }
+            }
             () = stop.asked() => true,
         };
         if lost {
@@ -374,7 +378,10 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
     }
 }
 
-fn is_lost(renewed: Result<flow::Time, store::Error>) -> bool {
+/// Prolongs the lease; true where it is lost.
+async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
+    let renewed = shop.desk.store.renew(job.id, job.fence, lease).await;
+    *due = renewed.is_err();
     matches!(renewed, Err(store::Error::StaleFence { .. }))
 }
 
@@ -509,6 +516,7 @@ pub fn write_round_document(files: &Files, ticket: &Ticket) {
     };
     let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
+        let _ = path.parent().map(std::fs::create_dir_all);
         let _ = std::fs::write(path, text);
     }
 }

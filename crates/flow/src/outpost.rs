@@ -82,8 +82,8 @@ pub fn voice(by: &Actor) -> Result<Actor, Barred> {
 fn of_agent(by: &Actor) -> Result<Actor, Barred> {
     let more = by.family.iter().chain(&by.written);
     for name in std::iter::once(&by.agent).chain(more) {
-        let is_one_line = !name.trim().is_empty() && !name.contains(char::is_control);
-        if !is_one_line || name.len() > NAME_MAX || *name == Actor::house().agent {
+        let is_plain = !name.is_empty() && findings::one_line(name) == *name;
+        if !is_plain || name.len() > NAME_MAX || *name == Actor::house().agent {
             let name = name.chars().take(NAME_MAX).collect();
             return Err(Barred::BadName { name });
         }
@@ -125,7 +125,15 @@ mod tests {
             Err(Barred::StandsForAnother { .. })
         ));
         let long = "x".repeat(NAME_MAX + 1);
-        for name in ["", " ", "countersign", "two\nlines", "\u{1b}[31mred", &long] {
+        for name in [
+            "",
+            " ",
+            "countersign",
+            "two\nlines",
+            "\u{1b}[31mred",
+            "\u{202e}aeb",
+            &long,
+        ] {
             let named = voice(&Actor::new(name, Role::Builder));
             assert!(matches!(named, Err(Barred::BadName { .. })), "{name:?}");
         }

@@ -22,7 +22,7 @@ use store::{Agent, Noted, Pause, Scope};
 use super::identity::Speaker;
 use super::{Office, house_rules};
 use crate::failure::Failure;
-use call::{Call, Refusal};
+use call::{Call, Refusal, WORDS_MAX};
 
 /// A text of a worker's that is kept is cut there.
 const TEXT_MAX: usize = 2000;
@@ -30,6 +30,11 @@ const TEXT_MAX: usize = 2000;
 const REST_MS_MAX: u64 = 8 * 24 * 3_600_000;
 /// What a worker may tell of itself.
 const SIGN_BYTES_MAX: usize = 16 * 1024;
+/// More workers, or more pauses, are not kept.
+const WORKERS_MAX: usize = 10_000;
+const PAUSES_MAX: usize = 1000;
+/// More messages are not read at once.
+const MESSAGES_MAX: u32 = 1000;
 
 /// A worker elsewhere that calls.
 struct Caller<'a> {
@@ -117,6 +122,11 @@ pub async fn answer(office: &Office, speaker: &Speaker, body: &[u8]) -> Result<V
     let call: Call =
         serde_json::from_slice(body).map_err(|error| Declined::not_understood(&error))?;
     let (name, ticket) = (call.name(), call.ticket().cloned());
+    if body.len() > WORDS_MAX && !call.is_heavy() {
+        let why = format!("a {name} of more than {} MiB", WORDS_MAX >> 20);
+        caller.refused(name, ticket, &why).await;
+        return Err(Declined::new(true, store::Error::Overruled(why)));
+    }
     match Box::pin(caller.answer(call)).await {
         Ok(value) => Ok(value),
         Err(No::Store(error)) => Err(Declined::new(false, error)),
@@ -181,6 +191,15 @@ impl Caller<'_> {
         let (Scope::Provider(_), Some(until)) = (&pause.scope, pause.until) else {
             return Err(No::barred("a worker pauses providers, for a time"));
         };
+        let known = self.office.desk.store.pauses().await?;
+        let same = known.iter().find(|known| known.scope == pause.scope);
+        // A person's pause, or a longer one, stands.
+        if same.is_some_and(|known| known.until.is_none_or(|end| end >= until)) {
+            return Ok(());
+        }
+        if same.is_none() && known.len() >= PAUSES_MAX {
+            return Err(No::barred("there are too many pauses"));
+        }
         let most = (self.office.desk.clock)().plus_ms(REST_MS_MAX);
         let pause = Pause {
             until: Some(until.min(most)),
@@ -198,6 +217,7 @@ impl Caller<'_> {
             None if house_rules::are_at(to) => {}
             None => return Err(No::barred("those messages are for others")),
         }
+        let most = most.min(MESSAGES_MAX);
         Ok(self.office.desk.store.messages(to, most).await?)
     }
 
@@ -205,10 +225,14 @@ impl Caller<'_> {
     async fn beat(&self, agent: Agent) -> Result<(), No> {
         let store = &self.office.desk.store;
         let known = store.agents().await?;
-        let mut others = known.iter().filter(|known| known.role != "worker");
-        if others.any(|other| other.name == agent.name) || agent.name.len() > TEXT_MAX {
-            let why = format!("{} is no worker's name", short(&agent.name));
+        let same = known.iter().find(|known| known.name == agent.name);
+        let is_name = agent.name.len() <= TEXT_MAX && short(&agent.name) == agent.name;
+        if !is_name || same.is_some_and(|known| known.role != "worker") {
+            let why = format!("{:?} is no worker's name", short(&agent.name));
             return Err(No::barred(why));
+        }
+        if same.is_none() && known.len() >= WORKERS_MAX {
+            return Err(No::barred("there are too many workers"));
         }
         if agent.body.to_string().len() > SIGN_BYTES_MAX {
             return Err(No::barred("that is too much for a sign of life"));

@@ -214,10 +214,10 @@ pub async fn keep_house(office: &Office, stop: Stop) {
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
-/// comes back after it was away, whoever is still at work has a round's time to say so first.
+/// comes back after it was away, or we do, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
     let worker = engine::post::worker_name();
-    let mut was_away = false;
+    let mut was_away = true;
     loop {
         let is_away = office.desk.store.now().await.is_err();
         if !is_away && !was_away {

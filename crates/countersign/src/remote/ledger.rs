@@ -6,6 +6,7 @@ mod verbs;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::TicketId;
 use flow::event::Lease;
@@ -17,8 +18,11 @@ use store::{Artefact, Error, Store};
 use super::{Server, Unreached, luggage};
 use crate::failure::Failure;
 use crate::operations::outpost::call::{Call, Kept, PATH};
-use crate::operations::{Office, make_data_dir};
+use crate::operations::{Office, make_data_dir, service};
 use crate::settings::Surroundings;
+
+const QUICK: Duration = Duration::from_secs(20);
+const HEAVY: Duration = Duration::from_secs(180);
 
 /// A server's store.
 #[derive(Debug)]
@@ -80,6 +84,7 @@ impl Ledger {
     /// For a worker with this server's token; one that is not let in hears so at once.
     pub async fn open(server: Server, surroundings: Surroundings) -> Result<Office, Failure> {
         must_be_the_only_store(&surroundings)?;
+        must_be_our_own(&surroundings)?;
         make_data_dir(&surroundings)?;
         let ledger = Self {
             server,
@@ -92,9 +97,14 @@ impl Ledger {
     async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {
         let body = serde_json::to_vec(call).map_err(|error| Lost::Unsent(error.to_string()))?;
         let headers = [("content-type", "application/json")];
-        let response = self.server.send(Method::POST, PATH, &headers, body).await?;
-        let status = response.status();
-        let body = self.server.whole(response).await?;
+        let answered = async {
+            let response = self.server.send(Method::POST, PATH, &headers, body).await?;
+            let status = response.status();
+            Ok::<_, Unreached>((status, self.server.whole(response).await?))
+        };
+        let (status, body) = tokio::time::timeout(within(call), answered)
+            .await
+            .map_err(|_| Lost::Unanswered(self.silent()))??;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|error| {
                 let url = &self.server.place.url;
@@ -104,6 +114,10 @@ impl Ledger {
             });
         }
         Err(self.told(status, serde_json::from_slice(&body).ok()))
+    }
+
+    fn silent(&self) -> String {
+        format!("the server at {} does not answer", self.server.place.url)
     }
 
     /// What the server has said, or what has answered in its stead.
@@ -141,10 +155,36 @@ impl Ledger {
                 path,
                 bytes,
             };
-            self.ask::<()>(Call::Keep(kept)).await?;
+            match self.ask::<()>(Call::Keep(kept)).await {
+                // The report counts without its files; one that is not kept is not shown.
+                Ok(()) | Err(Error::Overruled(_) | Error::Other(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
+}
+
+/// How long an answer is waited for: a server that hangs must not keep us from stopping.
+fn within(call: &Call) -> Duration {
+    match call {
+        Call::Wait { most, .. } => QUICK + *most,
+        heavy if heavy.is_heavy() => HEAVY,
+        _ => QUICK,
+    }
+}
+
+/// The server keeps what we send it where its own files are; they must not be ours.
+fn must_be_our_own(surroundings: &Surroundings) -> Result<(), Failure> {
+    if service::running(surroundings).is_none() {
+        return Ok(());
+    }
+    let data = surroundings.data_dir.display();
+    Err(
+        Failure::usage(format!("a server runs on the data directory {data}"))
+            .hint("give the worker one of its own with --data-dir DIR")
+            .hint("or leave the server out: on its own machine a worker uses its store"),
+    )
 }
 
 /// Whoever names a database means it, unless a server is named for this call.

@@ -14,6 +14,8 @@ use store::{Agent, Artefact, Ask, Ended, JobId, JobQuery, Page, Parcel, Pause, T
 pub const PATH: &str = "/api/v1/worker";
 /// A parcel of the largest size, in the letters that it travels in, and some words around it.
 pub const BODY_MAX: usize = store::PARCEL_BYTES_MAX / 3 * 4 + (1 << 20);
+/// Everything but parcels and files is shorter.
+pub const WORDS_MAX: usize = 16 << 20;
 /// Of a longer file only so much is kept on the server.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// No wait is longer.
@@ -119,6 +121,14 @@ impl Call {
             Self::Parcel { .. } => "parcel",
             Self::WantParcel { .. } => "want_parcel",
         }
+    }
+
+    /// It carries something that may be large, one way or the other.
+    pub fn is_heavy(&self) -> bool {
+        matches!(
+            self,
+            Self::PutParcel(_) | Self::Parcel { .. } | Self::Keep(_)
+        )
     }
 
     /// The ticket that it would change.

@@ -2,8 +2,10 @@
 //! come to where they would be had the run been here, below the directory of their own job, and
 //! nowhere else. Nothing that is read as an instruction is taken: a result, for one, is reported.
 
-use engine::own_home;
+use std::path::Path;
+
 use engine::workshop::Files;
+use engine::{own_home, runs};
 use flow::TicketId;
 use flow::event::Lease;
 use store::Artefact;
@@ -17,8 +19,6 @@ const FILES_MAX: usize = 500;
 /// Directories below a run's own.
 const PARTS_MAX: usize = 4;
 const NAME_MAX: usize = 100;
-/// The record of a run; everything else is a log.
-const RECORD: &str = "run.json";
 
 /// A place below the directory of a job's run.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ fn place<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<Place<'a>
     let number: u64 = run.parse().ok()?;
     let parts: Vec<&str> = below.split('/').collect();
     let last = parts.last()?;
-    let is_kept = *last == RECORD || std::path::Path::new(last).extension()? == "log";
+    let is_kept = *last == runs::RECORD || Path::new(last).extension()? == "log";
     let fits = number.to_string() == run
         && number <= lease.fence
         && parts.len() <= PARTS_MAX
@@ -81,47 +81,59 @@ pub fn sound(
 impl Caller<'_> {
     /// Keeps a file of a run under a lease of this worker's.
     pub async fn keep(&self, kept: Kept) -> Result<(), No> {
-        let Kept { ticket, lease, .. } = &kept;
-        let Some(place) = place(ticket, *lease, &kept.path) else {
-            let why = format!("{:?} is no place for a file of this job", short(&kept.path));
+        let Kept {
+            ticket,
+            lease,
+            path,
+            bytes,
+        } = kept;
+        let Some(place) = place(&ticket, lease, &path) else {
+            let why = format!("{:?} is no place for a file of this job", short(&path));
             return Err(No::barred(why));
         };
-        if kept.bytes.0.len() > FILE_BYTES_MAX {
-            let most = FILE_BYTES_MAX >> 20;
-            return Err(No::barred(format!(
-                "a file of more than {most} MiB is not kept"
-            )));
-        }
-        self.held(ticket, *lease).await?;
-        let files = Files::of(&self.office.surroundings.data_dir, ticket);
+        let bytes = fit_to_keep(place.below, bytes.0)?;
+        self.held(&ticket, lease).await?;
+        let files = Files::of(&self.office.surroundings.data_dir, &ticket);
         let run = files.run(lease.serial, place.run);
         let file = run.join(place.below);
         // What an earlier holder has left is its own word.
-        let is_older = place.run < lease.fence;
-        if is_older && file.symlink_metadata().is_ok() {
+        if place.run < lease.fence && file.symlink_metadata().is_ok() {
             return Ok(());
         }
-        let written = tokio::task::spawn_blocking(move || {
-            if is_full(&run) {
-                return Err(std::io::Error::other(
-                    "there are too many files of this run",
-                ));
-            }
-            own_home::write(&run, &file, &kept.bytes.0)
-        });
-        let broken = |why: String| {
+        let written = tokio::task::spawn_blocking(move || write(&run, &file, &bytes)).await;
+        let written = written.map_err(std::io::Error::other).flatten();
+        written.map_err(|error| {
             No::Store(store::Error::Other(format!(
-                "the file cannot be kept: {why}"
+                "the file cannot be kept: {error}"
             )))
-        };
-        match written.await {
-            Ok(written) => written.map_err(|error| broken(error.to_string())),
-            Err(error) => Err(broken(error.to_string())),
-        }
+        })
     }
 }
 
-fn is_full(run: &std::path::Path) -> bool {
+/// The bytes as they may lie here.
+fn fit_to_keep(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, No> {
+    if bytes.len() > FILE_BYTES_MAX {
+        let most = FILE_BYTES_MAX >> 20;
+        return Err(No::barred(format!(
+            "a file of more than {most} MiB is not kept"
+        )));
+    }
+    if name.rsplit('/').next() != Some(runs::RECORD) {
+        return Ok(bytes);
+    }
+    runs::cleaned(&bytes).ok_or_else(|| No::barred("that is no record of a run"))
+}
+
+fn write(run: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if is_full(run) {
+        return Err(std::io::Error::other(
+            "there are too many files of this run",
+        ));
+    }
+    own_home::write(run, file, bytes)
+}
+
+fn is_full(run: &Path) -> bool {
     let mut dirs = vec![run.to_owned()];
     let mut count = 0;
     while let Some(dir) = dirs.pop() {

@@ -12,6 +12,8 @@ use super::{Caller, No, short};
 
 /// A key is shorter.
 const KEY_MAX: usize = 5000;
+/// More is not wanted at once.
+const WANTS_MAX: u32 = 1000;
 /// More builds are not in hand at once.
 const BUILDS_MAX: u32 = 1000;
 
@@ -46,10 +48,16 @@ impl Caller<'_> {
 
     /// What is of no ticket's repository nobody would pack.
     pub async fn want_parcel(&self, key: &str) -> Result<(), No> {
-        if self.is_wanted_by_a_ticket(named(key)?.repository).await? {
-            self.office.desk.store.want_parcel(key).await?;
+        if !self.is_wanted_by_a_ticket(named(key)?.repository).await? {
+            return Ok(());
         }
-        Ok(())
+        let store = &self.office.desk.store;
+        let wanted = store.wanted_parcels(WANTS_MAX).await?;
+        let is_full = wanted.len() >= usize::try_from(WANTS_MAX).unwrap_or_default();
+        if is_full && !wanted.iter().any(|one| one == key) {
+            return Err(No::barred("too much is wanted already"));
+        }
+        Ok(store.want_parcel(key).await?)
     }
 
     async fn is_wanted_by_a_ticket(&self, repository: &str) -> Result<bool, No> {

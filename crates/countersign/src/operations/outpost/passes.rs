@@ -12,6 +12,8 @@ use super::{Caller, No};
 
 /// No run is longer.
 const LASTS_MS_MAX: u64 = 24 * 3_600_000;
+/// One run has one, and a few where its agent is started again.
+const OF_LEASE_MAX: usize = 20;
 /// How many tokens are looked through for one.
 const TOKENS_MAX: u32 = 1000;
 
@@ -32,6 +34,12 @@ impl Caller<'_> {
         }
         if !is_hash(&pass.hash) || !pass.hash.starts_with(&pass.id) || pass.id.len() < 8 {
             return Err(No::barred("that is no hash of a secret"));
+        }
+        let mut made = self.office.desk.store.tokens(TOKENS_MAX).await?;
+        made.retain(|token| token.lease == Some(pass.lease));
+        made.retain(|token| token.ticket.as_ref() == Some(&pass.ticket));
+        if made.len() >= OF_LEASE_MAX {
+            return Err(No::barred("there are too many tokens of this run"));
         }
         let now = (self.office.desk.clock)();
         let token = Token {

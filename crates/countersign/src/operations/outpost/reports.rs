@@ -7,6 +7,7 @@ use engine::perform::write_round_document;
 use engine::workshop::Files;
 use flow::outpost::{Ground, ground, voice};
 use flow::{Policy, Refused, Ticket, TicketId, What};
+use serde_json::Value;
 use store::{Remembered, Scope, Stored};
 
 use super::call::Decided;
@@ -32,6 +33,7 @@ impl Caller<'_> {
             artefacts,
         } = decided;
         let (id, by) = (&ticket, voice(&by).map_err(No::barred)?);
+        let what = cleaned(what)?;
         let stored = self.stored(id).await?;
         let policy = self.policy_of(&stored).await?;
         let what = self.grounded(&stored.ticket, &policy, what).await?;
@@ -98,6 +100,23 @@ impl Caller<'_> {
     }
 }
 
+/// What a worker's own performers have cleaned is as it was; what another program sends is cleaned here.
+fn cleaned(what: What) -> Result<What, No> {
+    let broken = |error: serde_json::Error| No::barred(format!("the report: {error}"));
+    let mut value = serde_json::to_value(what).map_err(broken)?;
+    clean_all(&mut value);
+    serde_json::from_value(value).map_err(broken)
+}
+
+fn clean_all(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = findings::clean(text),
+        Value::Array(items) => items.iter_mut().for_each(clean_all),
+        Value::Object(fields) => fields.values_mut().for_each(clean_all),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// `TICKET/JOB/FENCE/EVENT`
 fn is_of_a_report(key: &str) -> bool {
     let parts: Vec<&str> = key.split('/').collect();
@@ -137,6 +156,17 @@ fn stale(serial: u32, refused: &Refused) -> store::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_report_says_is_cleaned_and_otherwise_as_it_was() {
+        let said = |why: &str| What::HelpRequested {
+            why: why.to_owned(),
+        };
+        let heard = cleaned(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
+        assert_eq!(heard, Some(said("red text")));
+        let plain = said("a b\n\tc – ü");
+        assert_eq!(cleaned(plain.clone()).ok(), Some(plain));
+    }
 
     #[test]
     fn only_the_key_of_a_report_is_looked_up() {

@@ -167,11 +167,14 @@ fn a_worker_that_is_not_let_in_says_so_and_ends() {
     east.token = server.token("bea", "builder", &[]);
     let ran = east.worker(&[]).wait(Duration::from_secs(30));
     ran.ends_with(6).says("the role builder is no worker");
-    let database = east.worker(&["--database", "/nowhere/x.db"]);
-    database
-        .wait(Duration::from_secs(30))
-        .ends_with(2)
-        .says("--server none");
+    let refused = |words: &[&str]| east.worker(words).wait(Duration::from_secs(30));
+    let ran = refused(&["--database", "/nowhere/x.db"]);
+    ran.ends_with(2).says("--server none");
+    let data = world.data.display().to_string();
+    let token = format!("COUNTERSIGN_TOKEN={}", server.token);
+    let words = ["--server", &server.url, "worker"];
+    let ran = world.call_behind(&["env", &token], &words).ends_with(2);
+    ran.says(&format!("a server runs on the data directory {data}"));
 }
 
 fn is_seen(server: &Server<'_>) -> bool {
