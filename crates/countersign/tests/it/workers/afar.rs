@@ -1,7 +1,11 @@
 //! Workers that reach the server and nothing else: no database, no repository, a home of their own.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,6 +18,9 @@ use crate::support::crew::{
 use crate::support::processes::signal;
 use crate::support::server::Server;
 use crate::support::{Running, SETTINGS, World, reached, until};
+
+/// Longer than the leases of [`PLAIN`].
+const PAST_THE_LEASE: Duration = Duration::from_secs(6);
 
 /// Somebody else's machine.
 struct Machine<'a> {
@@ -126,8 +133,8 @@ fn another_machine_takes_over_what_a_killed_worker_had() {
 }
 
 #[test]
-fn a_worker_outlives_a_server_that_goes_away_and_nobody_is_paid_twice() {
-    let world = World::with_settings(&PLAIN.replace("lease_secs = 3", "lease_secs = 60"));
+fn a_worker_outlives_a_server_that_is_away_for_longer_than_its_lease() {
+    let world = World::with_settings(PLAIN);
     world.crew(&waits_for_a_sign(&world));
     add(&world, "one", "");
     let server = Server::start(&world);
@@ -136,14 +143,80 @@ fn a_worker_outlives_a_server_that_goes_away_and_nobody_is_paid_twice() {
     let mut worker = east.worker(&[]);
     until("the builder has begun", || begun(&world) == ["one"]);
     signal(server.pid(), Signal::KILL);
-    world.put("go", "");
-    assert!(!reached(Duration::from_secs(4), || worker.has_ended()));
+    assert!(!reached(PAST_THE_LEASE, || worker.has_ended()));
     let again = world.start(&["serve", "--listen", &address]);
+    world.put("go", "");
     until_stage(&world, "one", "done");
-    assert_eq!(begun(&world), ["one"]);
+    assert_eq!(begun(&world), ["one"], "nobody is paid twice");
     assert_eq!(world.count("one", "submitted"), 1);
+    assert_eq!(world.count("one", "lease_lost"), 0);
     drop(again);
     world.must_be_sound();
+}
+
+#[test]
+fn a_report_whose_answer_is_lost_is_looked_up_and_counts_once() {
+    let world = World::with_settings(PLAIN);
+    world.put("go", "");
+    world.crew(&waits_for_a_sign(&world));
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let cut = Arc::new(AtomicUsize::new(0));
+    let url = way(&server.address, "\"event\":\"submitted\"", Arc::clone(&cut));
+    let east = Machine {
+        url: &url,
+        ..Machine::new(&world, &server, "east")
+    };
+    let _worker = east.worker(&[]);
+    until_stage(&world, "one", "done");
+    assert_eq!(cut.load(Ordering::SeqCst), 1);
+    assert_eq!(begun(&world), ["one"]);
+    assert_eq!(world.count("one", "submitted"), 1);
+    assert_eq!(world.count_of("refused"), 0);
+    world.must_be_sound();
+}
+
+/// A way to the server on which the answer to the first call with these words is lost.
+fn way(server: &str, words: &'static str, cut: Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for near in listener.incoming().map_while(Result::ok) {
+            let Ok(far) = TcpStream::connect(&server) else {
+                continue;
+            };
+            let (back, lost) = (
+                (far.try_clone().unwrap(), near.try_clone().unwrap()),
+                Arc::new(AtomicBool::new(false)),
+            );
+            let (cut, told) = (Arc::clone(&cut), Arc::clone(&lost));
+            std::thread::spawn(move || {
+                pass(near, far, |text| {
+                    let first = || cut.fetch_add(1, Ordering::SeqCst) == 0;
+                    let is_lost =
+                        cut.load(Ordering::SeqCst) == 0 && text.contains(words) && first();
+                    told.fetch_or(is_lost, Ordering::SeqCst);
+                    true
+                });
+            });
+            std::thread::spawn(move || pass(back.0, back.1, |_| !lost.load(Ordering::SeqCst)));
+        }
+    });
+    url
+}
+
+/// Hands on what comes, for as long as it is let.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut lets: impl FnMut(&str) -> bool) {
+    let (mut some, mut seen) = (vec![0; 1 << 16], String::new());
+    while let Ok(count @ 1..) = from.read(&mut some) {
+        seen.push_str(&String::from_utf8_lossy(&some[..count]));
+        if !lets(&seen) || to.write_all(&some[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
 }
 
 #[test]
