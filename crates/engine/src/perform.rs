@@ -29,6 +29,7 @@ use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Pause, Scope, Work};
 
 pub use build::branch;
+pub use pass::noted_of_token;
 
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};

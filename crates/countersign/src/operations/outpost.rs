@@ -16,6 +16,7 @@ use engine::guest;
 use flow::standing::Standing;
 use flow::{Role, TicketId};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::{Agent, Noted, Pause, Scope};
 
@@ -26,6 +27,8 @@ use call::{Call, Refusal, WORDS_MAX};
 
 /// A text of a worker's that is kept is cut there.
 const TEXT_MAX: usize = 2000;
+/// No name or key is longer.
+const PLAIN_MAX: usize = 5000;
 /// A provider does not rest longer than this by a worker's word.
 const REST_MS_MAX: u64 = 8 * 24 * 3_600_000;
 /// What a worker may tell of itself.
@@ -188,9 +191,12 @@ impl Caller<'_> {
 
     /// Out of quota is so for everybody who uses a provider; other pauses are a person's.
     async fn pause(&self, pause: Pause) -> Result<(), No> {
-        let (Scope::Provider(_), Some(until)) = (&pause.scope, pause.until) else {
+        let (Scope::Provider(name), Some(until)) = (&pause.scope, pause.until) else {
             return Err(No::barred("a worker pauses providers, for a time"));
         };
+        if !is_plain(name) {
+            return Err(No::barred("that is no provider's name"));
+        }
         let known = self.office.desk.store.pauses().await?;
         let same = known.iter().find(|known| known.scope == pause.scope);
         // A person's pause, or a longer one, stands.
@@ -212,6 +218,9 @@ impl Caller<'_> {
 
     /// The rules of a house, and what a builder of this worker's has disputed; no other messages.
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<store::Message>, No> {
+        if !is_plain(to) {
+            return Err(No::barred("that is nobody's address"));
+        }
         match guest::disputes_at(to) {
             Some((ticket, lease)) => drop(self.held(&ticket, lease).await?),
             None if house_rules::are_at(to) => {}
@@ -226,8 +235,7 @@ impl Caller<'_> {
         let store = &self.office.desk.store;
         let known = store.agents().await?;
         let same = known.iter().find(|known| known.name == agent.name);
-        let is_name = agent.name.len() <= TEXT_MAX && short(&agent.name) == agent.name;
-        if !is_name || same.is_some_and(|known| known.role != "worker") {
+        if !is_plain(&agent.name) || same.is_some_and(|known| known.role != "worker") {
             let why = format!("{:?} is no worker's name", short(&agent.name));
             return Err(No::barred(why));
         }
@@ -240,7 +248,7 @@ impl Caller<'_> {
         let agent = Agent {
             role: "worker".to_owned(),
             seen_at: (self.office.desk.clock)(),
-            ..agent
+            ..cleaned(agent)?
         };
         Ok(store.beat(agent).await?)
     }
@@ -278,4 +286,45 @@ impl Caller<'_> {
 /// In one line, and not longer than it need be.
 fn short(text: &str) -> String {
     findings::one_line(text).chars().take(TEXT_MAX).collect()
+}
+
+/// A name or a key as they are given: one line, without anything that nobody sees.
+fn is_plain(text: &str) -> bool {
+    let is_one_line = !text.contains(['\n', '\t']);
+    text.len() <= PLAIN_MAX && is_one_line && findings::clean(text) == text
+}
+
+/// What our own performers have cleaned is as it was; what another program sends is cleaned here.
+fn cleaned<T: Serialize + DeserializeOwned>(said: T) -> Result<T, No> {
+    let broken = |error: serde_json::Error| No::barred(format!("that cannot be read: {error}"));
+    let mut value = serde_json::to_value(said).map_err(broken)?;
+    clean_all(&mut value);
+    serde_json::from_value(value).map_err(broken)
+}
+
+fn clean_all(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = findings::clean(text),
+        Value::Array(items) => items.iter_mut().for_each(clean_all),
+        Value::Object(fields) => fields.values_mut().for_each(clean_all),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::What;
+
+    use super::*;
+
+    #[test]
+    fn what_a_report_says_is_cleaned_and_otherwise_as_it_was() {
+        let said = |why: &str| What::HelpRequested {
+            why: why.to_owned(),
+        };
+        let heard = cleaned(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
+        assert_eq!(heard, Some(said("red text")));
+        let plain = said("a b\n\tc – ü");
+        assert_eq!(cleaned(plain.clone()).ok(), Some(plain));
+    }
 }

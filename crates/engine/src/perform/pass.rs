@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use flow::Time;
 use flow::policy::Network;
 use serde_json::json;
 use store::{Noted, Token};
@@ -114,16 +115,23 @@ fn role(role: Role) -> flow::Role {
 }
 
 /// The log says who was let speak, and until when it was.
-async fn note(held: &Held<'_>, name: &str, token: &Token) {
-    let desk = &held.shop.desk;
-    let noted = Noted {
-        at: (desk.clock)(),
+pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
+    let (job, fence) = token.lease.map(|lease| (lease.serial, lease.fence)).unzip();
+    Noted {
+        at,
         ticket: token.ticket.clone(),
         name: name.to_owned(),
         by: token.created_by.clone(),
         body: json!({"token": token.id, "agent": token.agent, "role": token.role,
-            "job": held.lease.serial, "try": held.lease.fence}),
-    };
+            "job": job, "try": fence}),
+    }
+}
+
+async fn note(held: &Held<'_>, name: &str, token: &Token) {
+    let desk = &held.shop.desk;
     // It is a note; what it tells of is in the store.
-    let _ = desk.store.note(noted).await;
+    let _ = desk
+        .store
+        .note(noted_of_token(name, token, (desk.clock)()))
+        .await;
 }

@@ -7,12 +7,11 @@ use flow::TicketId;
 use flow::event::Lease;
 use store::{Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Page, Paged};
 
-use super::{Caller, No};
+use super::{Caller, No, cleaned, is_plain};
 
 /// How much one call may ask for.
 const QUEUES_MAX: usize = 64;
 const JOBS_MAX: u32 = 64;
-const NAME_MAX: usize = 200;
 /// A job that no ticket decides about is not held longer without a sign of life.
 const FREE_LEASE_MAX: Duration = Duration::from_secs(3600);
 /// A ticket has fewer jobs in hand.
@@ -38,10 +37,8 @@ impl Caller<'_> {
 
     /// The ask as it is put to the store.
     pub fn sound(&self, ask: Ask) -> Result<Ask, No> {
-        let is_name = |name: &str| name.len() <= NAME_MAX && !name.contains(char::is_control);
-        let mut names = ask.queues.iter().chain([&ask.agent, &ask.holder]);
-        let are_names = names.all(|name| is_name(name));
-        drop(names);
+        let named = [&ask.agent, &ask.holder].into_iter().chain(&ask.provider);
+        let are_names = ask.queues.iter().chain(named).all(|name| is_plain(name));
         if !are_names || ask.queues.len() > QUEUES_MAX {
             return Err(No::barred(
                 "these are no names of queues, agents and workers",
@@ -93,8 +90,13 @@ impl Caller<'_> {
     /// Ends tasks, which no ticket decides about.
     pub async fn finish(&self, ended: Vec<Ended>) -> Result<(), No> {
         for one in &ended {
-            self.in_hand(one.job, one.fence).await?;
+            if self.in_hand(one.job, one.fence).await?.ticket.is_some() {
+                return Err(No::barred(
+                    "a ticket decides about its jobs: report an event",
+                ));
+            }
         }
+        let ended = cleaned(ended)?;
         self.office.desk.store.finish(ended, None).await?;
         Ok(())
     }
@@ -108,6 +110,9 @@ impl Caller<'_> {
     }
 
     pub async fn job_by_key(&self, key: &str) -> Result<Option<Job>, No> {
+        if !is_plain(key) {
+            return Err(No::barred("that is no key of a task"));
+        }
         let job = self.office.desk.store.job_by_key(key).await?;
         Ok(job.map(|mut job| {
             job.holder = job.holder.take().map(|holder| self.shown(&holder));

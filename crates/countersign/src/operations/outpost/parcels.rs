@@ -8,10 +8,8 @@ use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Page, Parcel};
 
 use super::call::Packed;
 use super::reports::no;
-use super::{Caller, No, short};
+use super::{Caller, No, is_plain, short};
 
-/// A key is shorter.
-const KEY_MAX: usize = 5000;
 /// More is not wanted at once.
 const WANTS_MAX: u32 = 1000;
 /// More builds are not in hand at once.
@@ -31,7 +29,7 @@ fn named(key: &str) -> Result<Named<'_>, No> {
         "base" => None,
         _ => return Err(strange()),
     };
-    if key.len() > KEY_MAX || repository.is_empty() || key.contains(char::is_control) {
+    if repository.is_empty() || !is_plain(key) {
         return Err(strange());
     }
     Ok(Named { commit, repository })

@@ -2,10 +2,10 @@
 //! holds, in that job's role, for a bounded time. No other token is theirs to make, see or end.
 
 use engine::guest;
+use engine::perform::noted_of_token;
 use flow::Role;
 use flow::outpost::voice;
-use serde_json::json;
-use store::{Noted, Token};
+use store::Token;
 
 use super::call::Pass;
 use super::{Caller, No};
@@ -62,6 +62,9 @@ impl Caller<'_> {
     }
 
     pub async fn me(&self, hash: &str) -> Result<Token, No> {
+        if !is_hash(hash) {
+            return Err(No::barred("that is no hash of a secret"));
+        }
         let found = self.office.desk.store.token(hash).await?;
         let own = found.filter(|token| token.id == self.speaker.token);
         own.ok_or_else(|| No::barred("a worker asks after its own token"))
@@ -84,20 +87,13 @@ impl Caller<'_> {
         Ok(revoked)
     }
 
-    /// The log says who was let speak, and until when it was.
     async fn tell_of(&self, name: &str, token: &Token) {
         let desk = &self.office.desk;
-        let lease = token.lease;
-        let noted = Noted {
-            at: (desk.clock)(),
-            ticket: token.ticket.clone(),
-            name: name.to_owned(),
-            by: token.created_by.clone(),
-            body: json!({"token": token.id, "agent": token.agent, "role": token.role,
-                "job": lease.map(|lease| lease.serial), "try": lease.map(|lease| lease.fence)}),
-        };
         // It is a note; what it tells of is in the store.
-        let _ = desk.store.note(noted).await;
+        let _ = desk
+            .store
+            .note(noted_of_token(name, token, (desk.clock)()))
+            .await;
     }
 }
 

@@ -7,11 +7,10 @@ use engine::perform::write_round_document;
 use engine::workshop::Files;
 use flow::outpost::{Ground, ground, voice};
 use flow::{Policy, Refused, Ticket, TicketId, What};
-use serde_json::Value;
 use store::{Remembered, Scope, Stored};
 
 use super::call::Decided;
-use super::{Caller, No, files};
+use super::{Caller, No, cleaned, files};
 
 impl Caller<'_> {
     pub async fn stored(&self, id: &TicketId) -> Result<Stored, No> {
@@ -100,23 +99,6 @@ impl Caller<'_> {
     }
 }
 
-/// What a worker's own performers have cleaned is as it was; what another program sends is cleaned here.
-fn cleaned(what: What) -> Result<What, No> {
-    let broken = |error: serde_json::Error| No::barred(format!("the report: {error}"));
-    let mut value = serde_json::to_value(what).map_err(broken)?;
-    clean_all(&mut value);
-    serde_json::from_value(value).map_err(broken)
-}
-
-fn clean_all(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = findings::clean(text),
-        Value::Array(items) => items.iter_mut().for_each(clean_all),
-        Value::Object(fields) => fields.values_mut().for_each(clean_all),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 /// `TICKET/JOB/FENCE/EVENT`
 fn is_of_a_report(key: &str) -> bool {
     let parts: Vec<&str> = key.split('/').collect();
@@ -156,17 +138,6 @@ fn stale(serial: u32, refused: &Refused) -> store::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_report_says_is_cleaned_and_otherwise_as_it_was() {
-        let said = |why: &str| What::HelpRequested {
-            why: why.to_owned(),
-        };
-        let heard = cleaned(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
-        assert_eq!(heard, Some(said("red text")));
-        let plain = said("a b\n\tc – ü");
-        assert_eq!(cleaned(plain.clone()).ok(), Some(plain));
-    }
 
     #[test]
     fn only_the_key_of_a_report_is_looked_up() {

@@ -193,7 +193,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
     let was = version(&server);
     for call in [
         renew.clone(),
-        done,
+        done.clone(),
         commit(was, &builder, &started(fence)),
         commit(was, &house, &failed(fence)),
         commit(was, &by("rita", "reviewer"), &approval(fence)),
@@ -209,6 +209,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
     assert!(long <= 60_000, "{long} ms");
     east.call(&commit(was, &builder, &started(fence))).is(200);
     east.call(&file).is(200);
+    must_refuse(&world, &server, 403, || east.call(&done));
     for role in ["reviewer", "verifier", "human", "admin", "service"] {
         must_refuse(&world, &server, 403, || east.call(&pass(role)));
     }
@@ -320,6 +321,10 @@ fn what_is_no_worker_s_business_is_refused() {
         json!({"withdraw": {"token": admin}}),
         json!({"me": {"hash": "0".repeat(64)}}),
         json!({"recall": {"key": "rest/ada/key"}}),
+        json!({"recall": {"key": "a\u{0}b"}}),
+        json!({"job_by_key": {"key": "a\u{0}b"}}),
+        json!({"me": {"hash": "a\u{0}b"}}),
+        json!({"messages": {"to": "house-rules-accepted:\u{0}", "most": 9}}),
         json!({"messages": {"to": "rita", "most": 9}}),
         json!({"parcel": {"key": "/etc/passwd"}}),
         json!({"want_parcel": {"key": "x:y:z"}}),
