@@ -206,6 +206,12 @@ impl Confinement {
         self.rung == Rung::Landlock
     }
 
+    /// Whether nothing of it is left once our own process outside has ended with a code: it has
+    /// taken the end of the namespace's first process, whom nobody in there outlives.
+    pub fn ends_as_a_whole(&self) -> bool {
+        self.rung == Rung::Native
+    }
+
     /// What the child proved before it became the program.
     pub fn proven(&self) -> Result<Proof, Error> {
         let proof = proof::read(&self.proof).map_err(|why| Error::NotConfined { why })?;

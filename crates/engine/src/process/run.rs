@@ -15,7 +15,7 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::sandbox::{self, Confinement, NOT_CONFINED};
+use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof};
 
 const CHUNK: usize = 64 << 10;
 /// How often we look who hides, where no namespace keeps a run together.
@@ -104,23 +104,20 @@ impl Host {
         while Instant::now() < until && timeout_at(until, feeds.next()).await == Ok(true) {}
         feeds.finish();
         feeds.voice.end();
-        held.end(spec.limits.term_grace).await;
+        match (&confinement, exit) {
+            (Some(confinement), Exit::Code(code))
+                if code != i32::from(NOT_CONFINED) && confinement.ends_as_a_whole() =>
+            {
+                held.is_over();
+            }
+            _ => held.end(spec.limits.term_grace).await,
+        }
         if let (Some(gauge), Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed) = (&gauge, exit)
             && let Some(added) = gauge.over().await
         {
             exit = too_much(added);
         }
-        let proof = match confinement.as_ref().map(Confinement::proven) {
-            // Stopped before it could begin.
-            Some(Err(_)) if exit == Exit::Cancelled => None,
-            // Where it could not confine itself it says so by this code; with any other it was ended
-            // before it could prove anything, and may be tried again.
-            Some(Err(_)) if exit != Exit::Code(NOT_CONFINED.into()) => {
-                let exit = exit.to_string();
-                return Err(sandbox::Error::Killed { exit }.into());
-            }
-            proven => proven.transpose()?,
-        };
+        let proof = proven(confinement.as_ref(), exit)?;
         Ok(Ended {
             exit,
             wall: started.elapsed(),
@@ -133,6 +130,20 @@ impl Host {
             survivors: held.left,
             proof,
         })
+    }
+}
+
+fn proven(confinement: Option<&Confinement>, exit: Exit) -> Result<Option<Proof>, Error> {
+    match confinement.map(Confinement::proven) {
+        // Stopped before it could begin.
+        Some(Err(_)) if exit == Exit::Cancelled => Ok(None),
+        // Where it could not confine itself it says so by this code; with any other it was ended
+        // before it could prove anything, and may be tried again.
+        Some(Err(_)) if exit != Exit::Code(NOT_CONFINED.into()) => {
+            let exit = exit.to_string();
+            Err(sandbox::Error::Killed { exit }.into())
+        }
+        proven => Ok(proven.transpose()?),
     }
 }
 
@@ -260,6 +271,12 @@ impl Held {
         self.family.strays.clone_from(&strays);
         // What cannot be written is missed only where we are killed as well.
         drop(self.record.knows(strays));
+    }
+
+    /// The kernel has ended them all before it let the leader end by itself: nobody is looked for.
+    fn is_over(&mut self) {
+        self.record.remove();
+        self.over = true;
     }
 
     async fn end(&mut self, term_grace: Duration) {
