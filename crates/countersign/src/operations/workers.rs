@@ -1,5 +1,6 @@
-//! A worker: several pairs of hands in one program, on any machine that reaches the database. It takes
-//! up what is ready in its queues, keeps its leases alive, and is told to drain or to halt.
+//! A worker: several pairs of hands in one program, on any machine that reaches the server or the
+//! database. It takes up what is ready in its queues, keeps its leases alive, and is told to drain or to
+//! halt.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -90,7 +90,7 @@ impl Ledger {
             server,
             data_dir: surroundings.data_dir.clone(),
         };
-        ledger.now().await?;
+        ledger.now().await.map_err(not_let_in)?;
         Ok(Office::with(surroundings, Arc::new(ledger)))
     }
 
@@ -128,7 +128,7 @@ impl Ledger {
         let why = format!("{} answered {status}: {why}", self.server.place.url);
         match problem.and_then(|problem| problem.error) {
             Some(error) => Lost::Told(error),
-            None if status == StatusCode::TOO_MANY_REQUESTS => Lost::Unsent(why),
+            None if is_for_later(status) => Lost::Unsent(why),
             None if status.is_server_error() => Lost::Unanswered(why),
             None => Lost::Told(Error::Overruled(why)),
         }
@@ -163,6 +163,18 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+fn not_let_in(error: Error) -> Failure {
+    match error {
+        Error::Unreachable(why) => Unreached { why, unsent: true }.into(),
+        other => other.into(),
+    }
+}
+
+/// Nothing of the call was done, and it may be made again.
+fn is_for_later(status: StatusCode) -> bool {
+    [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT].contains(&status)
 }
 
 /// How long an answer is waited for: a server that hangs must not keep us from stopping.

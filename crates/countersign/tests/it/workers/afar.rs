@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{PLAIN, add, begun, until_stage, waits_for_a_sign};
+use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
 use crate::support::crew::{
     GOOD, always, answers, approves, builds, built_by, crew, runs, two_rounds, verifies, writes,
 };
@@ -109,6 +109,23 @@ fn a_ticket_goes_through_its_rounds_on_a_machine_that_reaches_only_the_server() 
     let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
     ran.says("east-1: at work on build, check, review, verify, merge");
     world.must_be_sound();
+}
+
+#[test]
+fn where_only_the_worker_reaches_the_repository_it_lands_there_when_it_is_told_to() {
+    let (world, shared) = remotes::shared();
+    world.crew(&two_rounds());
+    add(&world, "greet", "");
+    fs::rename(&world.repository, world.root().join("gone")).unwrap();
+    fs::create_dir(&world.repository).unwrap();
+    let server = Server::start(&world);
+    let east = Machine::new(&world, &server, "east");
+    let _worker = east.worker(&["--push-base"]);
+    until_stage(&world, "greet", "done");
+    let shown = world.git(&["--git-dir", &shared, "show", "main:greet.sh"]);
+    assert!(shown.contains("exit 2"), "{shown}");
+    assert_eq!(world.count("greet", "landed"), 1);
+    assert_eq!(world.count_of("refused"), 0);
 }
 
 #[test]
@@ -243,6 +260,12 @@ fn a_worker_that_is_not_let_in_says_so_and_ends() {
     let refused = |words: &[&str]| east.worker(words).wait(Duration::from_secs(30));
     let ran = refused(&["--database", "/nowhere/x.db"]);
     ran.ends_with(2).says("--server none");
+    let nowhere = Machine {
+        url: "http://127.0.0.1:1",
+        ..Machine::new(&world, &server, "west")
+    };
+    let ran = nowhere.worker(&[]).wait(Duration::from_secs(30));
+    ran.ends_with(7).says("that --server names it");
     let data = world.data.display().to_string();
     let token = format!("COUNTERSIGN_TOKEN={}", server.token);
     let words = ["--server", &server.url, "worker"];

@@ -9,7 +9,7 @@ use crate::support::{Running, SETTINGS, World};
 use super::{add, until_stage};
 
 /// A bare repository that everybody reaches, and a project that names it.
-fn shared() -> (World, String) {
+pub fn shared() -> (World, String) {
     let world = World::without_commits();
     let shared = world.root().join("shared.git").display().to_string();
     world.write("README.md", "# greetings\n");

@@ -340,3 +340,52 @@ fn what_is_no_worker_s_business_is_refused() {
     let nothing = json!({"parcel": {"key": "base:main:/etc"}});
     assert_eq!(east.call(&nothing).is(200).json(), Value::Null);
 }
+
+#[test]
+fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
+    let settings = "[checks]\ntest = \"true\"\n\n[policy]\nland = \"branch\"\n";
+    let world = World::with_settings(settings);
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let east = Worker::new(&server, "east", "service");
+    let (bea, house) = (by("bea", "builder"), by("countersign", "service"));
+    let under = |call: &Value| {
+        let claimed = east.call(call).is(200).json();
+        json!({"serial": claimed[0]["serial"], "fence": claimed[0]["fence"]})
+    };
+    let tells = |by: &Value, what: &Value| east.call(&commit(version(&server), by, what)).is(200);
+    let lease = under(&claim("one", "build"));
+    tells(&bea, &json!({"event": "started", "lease": lease}));
+    // Nobody has the commit but the worker, and it names nobody as an author.
+    let submission = json!({"commit": "1".repeat(40), "tree": "2".repeat(40), "diff_id": "d",
+        "branch": "countersign/one", "files": ["x"], "lines_changed": 1});
+    tells(
+        &bea,
+        &json!({"event": "submitted", "lease": lease, "submission": submission, "reports": [],
+            "session": null, "usage": usage()}),
+    );
+    let lease = under(&claim("one", "check"));
+    tells(&house, &json!({"event": "started", "lease": lease}));
+    tells(
+        &house,
+        &json!({"event": "checked", "lease": lease, "commit": "1".repeat(40), "usage": usage(),
+            "results": [{"name": "test", "outcome": "passed"}]}),
+    );
+    assert_eq!(server.stage("one"), "reviewing");
+    let lease = under(&claim("one", "review"));
+    let started = json!({"event": "started", "lease": lease});
+    let judge = by("bea", "reviewer");
+    let was = version(&server);
+    must_refuse(&world, &server, 409, || {
+        east.call(&commit(was, &judge, &started))
+    });
+    tells(&by("rita", "reviewer"), &started);
+    // Nor does a worker that holds the review report it in another's name.
+    let approval = json!({"event": "reviewed", "lease": lease, "commit": "1".repeat(40),
+        "isolation": "enforced", "review": review(), "usage": usage()});
+    let was = version(&server);
+    must_refuse(&world, &server, 409, || {
+        east.call(&commit(was, &judge, &approval))
+    });
+    assert_eq!(server.stage("one"), "reviewing");
+}
