@@ -161,6 +161,13 @@ impl Store for Sqlite {
             .await
     }
 
+    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
+        let (by, why) = (by.to_owned(), why.to_owned());
+        self.writer
+            .run_plain(move |tx| tx.drop_free(job, &by, &why))
+            .await
+    }
+
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
         self.writer
             .run_plain(move |tx| tx.renew(job, fence, lease))
@@ -176,6 +183,10 @@ impl Store for Sqlite {
         self.readers
             .run(move |db| jobs::list(db, &query, &page))
             .await
+    }
+
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.readers.run(move |db| jobs::one(db, job)).await
     }
 
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
@@ -234,6 +245,11 @@ impl Store for Sqlite {
 
     async fn note(&self, noted: Noted) -> Result<()> {
         let note = EventColumns::note(&noted)?;
+        self.writer.run_plain(move |tx| tx.append(&note)).await
+    }
+
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
+        let note = EventColumns::spending(&noted, usage)?;
         self.writer.run_plain(move |tx| tx.append(&note)).await
     }
 

@@ -22,12 +22,13 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events that are no activity by the same name, and what is noted beside tickets.
-const EVENTS: [&str; 16] = [
+const EVENTS: [&str; 18] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
     "job_dead",
     "job_done",
+    "job_dropped",
     "job_enqueued",
     "job_retried",
     "notification_given_up",
@@ -35,6 +36,7 @@ const EVENTS: [&str; 16] = [
     "refused",
     "reviewed",
     "spool_troubled",
+    "task_ran",
     "task_refused",
     "task_taken_up",
     "token_created",

@@ -111,6 +111,20 @@ impl Postgres {
         })
     }
 
+    pub(super) async fn drop_free(&self, job: JobId, by: &str, why: &str) -> Result<bool, Error> {
+        let sql = "WITH ended AS (UPDATE jobs SET state = 'dropped', last_error = $2,
+                    ended_at = clock_ms(), lease_until = NULL
+                WHERE id = $1 AND ticket IS NULL AND NOT tracked
+                    AND state IN ('leased', 'ready', 'waiting')
+                RETURNING id, queue, kind, last_error),
+            logged AS (INSERT INTO events (at, name, by, body)
+                SELECT clock_ms(), 'job_dropped', $3, json_build_object('job', id, 'queue', queue,
+                    'kind', kind, 'why', last_error)::text FROM ended)
+            SELECT 1 FROM ended";
+        let values = values![job.0, rows::clean(why), rows::clean(by)];
+        Ok(!self.change(sql, values).await?.is_empty())
+    }
+
     pub(super) async fn prolong(
         &self,
         job: JobId,

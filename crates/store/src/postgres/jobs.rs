@@ -256,7 +256,14 @@ impl Postgres {
         Ok(listing.page(items, |job| job.id.0))
     }
 
-    pub(super) async fn one_job(&self, key: &str) -> Result<Option<Job>, Error> {
+    pub(super) async fn one_job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let columns = rows::JOB_COLUMNS;
+        let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");
+        let found = self.read(&sql, values![id.0]).await?;
+        found.first().map(job).transpose()
+    }
+
+    pub(super) async fn keyed_job(&self, key: &str) -> Result<Option<Job>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
         let found = self.read(&sql, values![rows::clean(key)]).await?;

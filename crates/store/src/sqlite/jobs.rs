@@ -270,6 +270,14 @@ pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
     Ok(listing.page(items, |job| job.id.0))
 }
 
+pub(super) fn one(db: &Connection, id: JobId) -> Result<Option<Job>, Error> {
+    let columns = rows::JOB_COLUMNS;
+    let sql = format!("SELECT {columns} FROM jobs WHERE id = ?1");
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query([id.0])?;
+    found.next()?.map(job).transpose()
+}
+
 pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");

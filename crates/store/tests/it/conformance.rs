@@ -84,6 +84,7 @@ facts! {
         a_lapsed_free_job_goes_to_the_next_worker,
         a_free_job_that_loses_every_lease_is_dead,
         a_free_job_that_is_given_back_has_not_failed,
+        a_free_job_that_is_dropped_takes_no_result,
         a_lapsed_tell_goes_to_the_next_worker,
         a_lapsed_job_of_a_ticket_waits_for_its_ticket,
         a_lapsed_free_job_is_ended_under_its_fence_alone;
@@ -94,6 +95,7 @@ facts! {
         the_cursor_skips_nothing_under_concurrent_commits,
         what_changed_no_ticket_is_noted,
         what_was_spent_is_added_up_from_a_time_on,
+        what_was_spent_on_no_ticket_is_added_up_too,
         retention_never_touches_live_tickets,
         retention_removes_what_is_old;
     records:
