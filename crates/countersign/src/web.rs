@@ -34,6 +34,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::failure::Failure;
 use crate::mcp::Counter;
 use crate::operations::Office;
+use crate::operations::measures::Running;
 pub use body::BODY_MAX;
 use places::{Guest, Place, Places};
 use rate::Rates;
@@ -59,6 +60,8 @@ pub struct House {
     rates: Arc<Rates>,
     /// How many refusals are written down.
     refusals: Arc<Rates>,
+    /// What `/metrics` has counted until now.
+    running: Arc<Running>,
 }
 
 impl House {
@@ -68,6 +71,7 @@ impl House {
             hosts: Arc::new(hosts),
             rates: Arc::new(Rates::of_calls()),
             refusals: Arc::new(Rates::of_refusals()),
+            running: Arc::default(),
         }
     }
 }

@@ -87,6 +87,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Jobs whose lease has run out by the database's clock.
     async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
+    /// How many jobs that have not ended well or been dropped each queue has, by their state.
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>>;
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;

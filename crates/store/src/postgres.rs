@@ -28,7 +28,7 @@ use tokio_postgres::Row;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
@@ -173,6 +173,10 @@ impl Store for Postgres {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         self.list_jobs(query, page).await
+    }
+
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        self.count_jobs().await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
@@ -183,6 +183,10 @@ impl Store for Sqlite {
         self.readers
             .run(move |db| jobs::list(db, &query, &page))
             .await
+    }
+
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        self.readers.run(jobs::depths).await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {

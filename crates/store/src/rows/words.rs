@@ -54,6 +54,9 @@ impl<'a> JobStory<'a> {
 }
 
 impl JobState {
+    /// Those in which somebody may still care for it.
+    pub(crate) const COUNTED: [Self; 4] = [Self::Waiting, Self::Ready, Self::Leased, Self::Dead];
+
     pub(crate) const ALL: [Self; 6] = [
         Self::Waiting,
         Self::Ready,

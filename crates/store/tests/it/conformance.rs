@@ -75,7 +75,8 @@ facts! {
         a_free_job_with_the_same_key_is_one_job,
         finishing_claims_the_next,
         no_ticket_job_is_finished_behind_its_ticket,
-        jobs_are_paged;
+        jobs_are_paged,
+        jobs_are_counted_by_queue_and_state;
     leases:
         a_stale_fence_is_refused,
         a_lease_is_lost_only_when_it_has_run_out,

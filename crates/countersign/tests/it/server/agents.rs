@@ -14,6 +14,9 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.token("bea", "builder", &[]),
         server.token("rex", "reviewer", &[]),
     );
+    // Who watches from the beginning sees the same as who comes at the end.
+    let metrics = |server: &Server<'_>| server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    assert!(!metrics(&server).contains("countersign_claim_seconds"));
     server.add("greet");
     let work = Clone::new(&world, "greet");
 
@@ -89,7 +92,10 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.stage("greet") == "done"
     });
     assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 2);
-    let metrics = server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    let metrics = [metrics(&server), metrics(&server), {
+        drop(server);
+        metrics(&Server::start(&world))
+    }];
     for line in [
         "countersign_approved_in_round{round=\"2\"} 1",
         "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
@@ -99,7 +105,19 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
         "countersign_round_seconds_count 2",
     ] {
-        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+        for metrics in &metrics {
+            assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+        }
+    }
+    for line in [
+        "# TYPE countersign_claim_seconds histogram",
+        "countersign_claim_seconds_count{queue=\"build\"} 2",
+        "countersign_claim_seconds_bucket{queue=\"review\",le=\"+Inf\"} 2",
+        "countersign_claim_seconds_count{queue=\"merge\"} 1",
+    ] {
+        for metrics in &metrics[..2] {
+            assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+        }
     }
     world.must_be_sound();
 }

@@ -450,3 +450,32 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
     let page = store.jobs(&query, &Page::default()).await;
     page.unwrap().items.len()
 }
+
+pub async fn jobs_are_counted_by_queue_and_state(house: House) {
+    let store = house.store;
+    assert_eq!(store.depths().await.unwrap(), []);
+    for n in 0..3 {
+        number(&*store, "work", n).await;
+    }
+    number(&*store, "rest", 0).await;
+    let held = claim_one(&*store, &ask("work")).await;
+    let dropped = claim_one(&*store, &ask("rest")).await;
+    store.drop_job(dropped.id, "ada", "enough").await.unwrap();
+    let depths = store.depths().await.unwrap();
+    let work = |state, count| ("work".to_owned(), state, count);
+    assert_eq!(
+        depths,
+        [work(JobState::Ready, 2), work(JobState::Leased, 1)]
+    );
+    let dead = Outcome::Dead {
+        error: "no luck".to_owned(),
+    };
+    let ended = Ended {
+        job: held.id,
+        fence: held.fence,
+        outcome: dead,
+    };
+    store.finish(vec![ended], None).await.unwrap();
+    let depths = store.depths().await.unwrap();
+    assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
+}
