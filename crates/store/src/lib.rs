@@ -117,6 +117,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn resume(&self, scope: &Scope) -> Result<bool>;
     async fn pauses(&self) -> Result<Vec<Pause>>;
 
+    /// So many jobs of one provider may be held at once, by all workers together; `None` for as many
+    /// as there are. Claims that name their provider keep to it.
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()>;
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>>;
+
     async fn send(&self, message: NewMessage) -> Result<i64>;
     /// Messages to `to` that nobody has processed; `mark_processed` is true once for each.
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>>;

@@ -289,6 +289,14 @@ impl Store for Postgres {
         self.list_pauses().await
     }
 
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
+        self.put_provider_limit(provider, most).await
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        self.list_provider_limits().await
+    }
+
     async fn send(&self, message: NewMessage) -> Result<i64> {
         self.insert_message(&message).await
     }

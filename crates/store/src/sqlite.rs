@@ -291,6 +291,17 @@ impl Store for Sqlite {
         self.readers.run(records::pauses).await
     }
 
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
+        let provider = provider.to_owned();
+        self.writer
+            .run(move |tx| tx.limit_provider(&provider, most))
+            .await
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        self.readers.run(records::provider_limits).await
+    }
+
     async fn send(&self, message: NewMessage) -> Result<i64> {
         self.writer.run(move |tx| tx.send(&message)).await
     }

@@ -78,6 +78,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "queue cancel",
         &["countersign queue cancel fix-42 --why \"no longer wanted\""],
     ),
+    ("queue limit", &["countersign queue limit claude 4"]),
     (
         "ticket waive",
         &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],

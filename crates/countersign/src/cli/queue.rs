@@ -5,6 +5,7 @@ use serde_json::json;
 use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
+use crate::operations::questions::people::{ProviderLimit, ProviderLimits};
 use crate::operations::questions::work::{CancelTask, Jobs};
 use crate::operations::queue;
 
@@ -32,6 +33,14 @@ pub enum Verb {
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
+    /// How many jobs of a provider run at once, on all machines together; without a number: as many as
+    /// there are. Without a provider: which limits there are.
+    Limit {
+        /// As `agent list` names it: claude, codex, gemini, …
+        provider: Option<String>,
+        #[arg(requires = "provider")]
+        most: Option<u32>,
+    },
 }
 
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
@@ -54,6 +63,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             )
             .await
         }
+        Verb::Limit { provider, most } => limit(provider, most, desktop).await,
         Verb::Cancel { task, why } => {
             let standing = desktop.ask(CancelTask { task, why }).await?;
             let (task, word) = (&standing.task_id, standing.status.word());
@@ -62,6 +72,27 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
     }
+}
+
+async fn limit(
+    provider: Option<String>,
+    most: Option<u32>,
+    desktop: &Desktop,
+) -> Result<Exit, Failure> {
+    if let Some(provider) = provider {
+        desktop.ask(ProviderLimit { provider, most }).await?;
+    }
+    let limits = desktop.ask(ProviderLimits {}).await?.items;
+    if limits.is_empty() {
+        desktop.out.line("no provider is limited");
+    }
+    for limit in &limits {
+        let most = limit.most.unwrap_or_default();
+        let line = format!("{}: {most} at once", limit.provider);
+        desktop.out.line(line);
+    }
+    desktop.out.answer(&json!({ "limits": limits }));
+    Ok(Exit::Done)
 }
 
 async fn list(wanted: Jobs, desktop: &Desktop) -> Result<Exit, Failure> {

@@ -22,7 +22,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events that are no activity by the same name, and what is noted beside tickets.
-const EVENTS: [&str; 18] = [
+const EVENTS: [&str; 19] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
@@ -33,6 +33,7 @@ const EVENTS: [&str; 18] = [
     "job_retried",
     "notification_given_up",
     "notification_target_back",
+    "provider_limited",
     "refused",
     "reviewed",
     "spool_troubled",

@@ -24,7 +24,9 @@ impl Postgres {
             .iter()
             .all(|one| matches!(one.outcome, Outcome::Done { .. }));
         let claimed = match then {
-            Some(ask) if all_done && due.is_empty() => self.end_done_and_take(ended, ask).await?,
+            Some(ask) if all_done && due.is_empty() && ask.provider.is_none() => {
+                self.end_done_and_take(ended, ask).await?
+            }
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
         self.upkeep.count(ended.len(), &self.pool);
@@ -65,6 +67,7 @@ impl Postgres {
         end_free(&mut steps, ended)?;
         let claimed = then.map(|ask| {
             claim::bring_back(&mut steps, due, self.settings.attempts_max);
+            claim::in_turn(&mut steps, ask);
             claim::take(&mut steps, ask)
         });
         // Sent at once: where an assertion above refused, this takes everything back.

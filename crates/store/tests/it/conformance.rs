@@ -76,7 +76,8 @@ facts! {
         finishing_claims_the_next,
         no_ticket_job_is_finished_behind_its_ticket,
         jobs_are_paged,
-        jobs_are_counted_by_queue_and_state;
+        jobs_are_counted_by_queue_and_state,
+        a_provider_is_given_no_more_than_its_limit;
     leases:
         a_stale_fence_is_refused,
         a_lease_is_lost_only_when_it_has_run_out,
@@ -117,5 +118,6 @@ facts! {
         a_decision_wakes_who_watches_the_log,
         watching_the_log_ends_by_itself;
     crowd:
-        ten_connections_lose_no_job_and_run_none_twice;
+        ten_connections_lose_no_job_and_run_none_twice,
+        ten_connections_keep_to_a_provider_s_limit;
 }

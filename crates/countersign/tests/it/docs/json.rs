@@ -112,6 +112,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         ("insights", &[]),
         ("log", &["greet"]),
         ("man", &[man.to_str().unwrap()]),
+        ("queue limit", &["claude", "4"]),
         ("queue list", &[]),
         ("review", &["--commit", "HEAD", "--linters-only"]),
         ("run", &["greet", "--builder", &agent, "--reviewer", &agent]),
