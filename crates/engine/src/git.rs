@@ -31,6 +31,7 @@ mod mirror;
 mod nested;
 mod open;
 mod parcel;
+mod refs;
 mod remote;
 mod restore;
 mod run;

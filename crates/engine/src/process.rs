@@ -20,6 +20,7 @@ use crate::sandbox::{self, Confinement, Proof};
 
 mod attend;
 mod disk;
+mod fork;
 mod hold;
 mod lines;
 mod output;
@@ -38,7 +39,9 @@ pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
 pub use spawn::find_program;
 pub use tree::{Identity, place};
-pub use warden::{Allowance, Ending, Watch, become_program, free_bytes, watch_over};
+pub use warden::{
+    Allowance, Ending, Half, Watch, become_program, free_bytes, watch_over, watch_over_ourselves,
+};
 
 /// The environment variable by which everything that belongs to a run is known.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";

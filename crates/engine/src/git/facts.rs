@@ -1,5 +1,5 @@
-//! What cannot change, asked of git once: a commit's tree, how two commits are related, the kind of
-//! hash. Objects are named by their content, so an answer about named objects stays true. Whatever
+//! What cannot change, asked of git once: a commit's tree, how two commits are related and differ,
+//! the kind of hash. Objects are named by their content, so an answer about named objects stays true. Whatever
 //! is about refs, files or configuration is asked anew every time.
 
 use std::collections::HashMap;
@@ -7,39 +7,48 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Error, Repository};
 
-/// How many answers are kept; then all are forgotten.
-const ANSWERS_MAX: usize = 4_096;
-/// A longer one is not worth its memory.
+/// How much is kept, with the questions; then all is forgotten.
+const KNOWN_BYTES_MAX: usize = 8 << 20;
+/// A longer answer is not worth its memory.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Questions as they were put to git, with what it said.
 #[derive(Debug, Default)]
-pub(super) struct Facts(Mutex<HashMap<String, String>>);
+pub(super) struct Facts(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Questions as they were put to git, with what it said.
+    answers: HashMap<String, String>,
+    bytes: usize,
+}
 
 impl Facts {
-    fn known(&self, question: &str) -> Option<String> {
+    pub fn known(&self, args: &[&str]) -> Option<String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(question).cloned()
+        known.answers.get(&args.join(" ")).cloned()
     }
 
     /// Whether git is known to say yes. A no is not kept: more history may be fetched.
     pub fn is_so(&self, args: &[&str]) -> bool {
-        self.known(&args.join(" ")).is_some()
+        self.known(args).is_some()
     }
 
     pub fn learn_so(&self, args: &[&str]) {
-        self.learn(args.join(" "), "yes");
+        self.learn(args, "yes");
     }
 
-    fn learn(&self, question: String, answer: &str) {
+    pub fn learn(&self, args: &[&str], answer: &str) {
         if answer.is_empty() || answer.len() > ANSWER_BYTES_MAX {
             return;
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= ANSWERS_MAX {
-            known.clear();
+        let question = args.join(" ");
+        let bytes = question.len() + answer.len();
+        if known.bytes + bytes > KNOWN_BYTES_MAX {
+            *known = Known::default();
         }
-        known.insert(question, answer.to_owned());
+        known.bytes += bytes;
+        known.answers.insert(question, answer.to_owned());
     }
 }
 
@@ -47,12 +56,11 @@ impl Repository {
     /// What git answers about objects that are named whole. Exit code 1 is an answer as well, an
     /// empty one, and is not kept: more history may be fetched.
     pub(super) async fn fact(&self, args: &[&str]) -> Result<String, Error> {
-        let question = args.join(" ");
-        if let Some(known) = self.facts.known(&question) {
+        if let Some(known) = self.facts.known(args) {
             return Ok(known);
         }
         let answer = self.git().args(args).answers(&[1]).text().await?;
-        self.facts.learn(question, &answer);
+        self.facts.learn(args, &answer);
         Ok(answer)
     }
 }

@@ -136,11 +136,9 @@ impl Repository {
     /// Where work on a base branch starts. The remote's word counts, unless the local branch has
     /// all of it and more: what has landed here and is not pushed yet belongs to the base too.
     pub async fn base(&self, branch: &str) -> Result<Oid, Error> {
-        let names = [
-            format!("refs/heads/{branch}"),
-            format!("refs/remotes/origin/{branch}"),
-        ];
-        let [local, remote] = self.read_refs(&names).await?;
+        let local = self.branch(branch).await?;
+        let remote = format!("refs/remotes/origin/{branch}");
+        let remote = self.read_ref(&remote).await?;
         match (local, remote) {
             (Some(local), Some(remote)) if self.is_ancestor(&remote, &local).await? => Ok(local),
             (_, Some(remote)) => Ok(remote),
@@ -149,36 +147,6 @@ impl Repository {
                 rev: branch.to_owned(),
             }),
         }
-    }
-
-    /// Several refs in one go.
-    async fn read_refs<const N: usize>(
-        &self,
-        names: &[String; N],
-    ) -> Result<[Option<Oid>; N], Error> {
-        let list = self
-            .git()
-            .args(["for-each-ref", "--format=%(refname) %(objectname)"]);
-        let text = list.args(names).text().await?;
-        let found = |name: &String| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-            let line = lines.find(|(known, _)| known == name);
-            line.and_then(|(_, oid)| Oid::parse(oid))
-        };
-        Ok(names.each_ref().map(found))
-    }
-
-    pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
-        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name];
-        Ok(Oid::parse(
-            &self
-                .git()
-                .args(args)
-                .answers(&[1, 128])
-                .said()
-                .await?
-                .text(),
-        ))
     }
 
     /// A file as it is in a commit; None if it is not there or is no file.
@@ -198,13 +166,17 @@ impl Repository {
             Context::Usual => "-U3",
             Context::None => "-U0",
         };
-        let run = self
-            .git()
-            .args(DIFF)
-            .args(["-p", unified, from.as_str(), to.as_str()]);
-        let said = run.said().await?;
+        let args = [DIFF, &["-p", unified, from.as_str(), to.as_str()]].concat();
+        if let Some(text) = self.facts.known(&args) {
+            return Ok(Diff { text, cut: false });
+        }
+        let said = self.git().args(&args).said().await?;
+        let text = String::from_utf8_lossy(&said.out).into_owned();
+        if !said.cut {
+            self.facts.learn(&args, &text);
+        }
         Ok(Diff {
-            text: String::from_utf8_lossy(&said.out).into_owned(),
+            text,
             cut: said.cut,
         })
     }
@@ -232,11 +204,10 @@ impl Repository {
     pub async fn people(&self, from: &Oid, to: &Oid) -> Result<Vec<Person>, Error> {
         let range = format!("{from}..{to}");
         let format = "--format=tformat:%an%x00%ae%x00%cn%x00%ce";
-        let fields = self
-            .git()
-            .args(["log", "-z", "--no-mailmap", format, &range])
-            .fields()
+        let text = self
+            .fact(&["log", "-z", "--no-mailmap", format, &range])
             .await?;
+        let fields: Vec<String> = text.split('\0').map(str::to_owned).collect();
         let mut people: Vec<Person> = fields.chunks_exact(2).map(person).collect();
         people.sort();
         people.dedup();

@@ -133,19 +133,10 @@ impl Repository {
         let head = head.trim_end();
         let ours = format!("refs/heads/{branch}");
         match head.strip_prefix("ref: ") {
-            Some(name) if name == ours => !self.has_ref(&ours),
+            Some(name) if name == ours => !self.may_have_ref(&ours),
             Some(name) => !name.starts_with("refs/"),
             None => Oid::parse(head).is_none(),
         }
-    }
-
-    /// By the files, where refs are files.
-    fn has_ref(&self, name: &str) -> bool {
-        let packed = fs::read_to_string(self.common.join("packed-refs")).unwrap_or_default();
-        let is_it = |line: &str| line.split_once(' ').is_some_and(|(_, known)| known == name);
-        self.common.join(name).is_file()
-            || self.common.join("reftable").is_dir()
-            || packed.lines().any(is_it)
     }
 
     async fn make(

@@ -4,15 +4,18 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::Command;
 
 use nix::sys::signal::{SigSet, Signal as Name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait, waitpid,
+};
 use serde::{Deserialize, Serialize};
 
+use super::fork::fork;
 use super::tree::{self, Family, Identity};
 
 /// How often we look whether it is still within its allowance.
@@ -119,43 +122,88 @@ pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallibl
 /// polite request to end is the program's to answer, not ours: it gets its own.
 #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
 pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Result<Ending> {
-    SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP]).thread_block()?;
-    let mut child = Command::new(program).args(args).spawn()?;
+    leave_politeness_to_others()?;
+    let child = Command::new(program).args(args).spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
     match watch {
-        Watch::EverybodyHere => reap_until(&child),
-        Watch::Outside(allowance) => {
-            let ended = within(&mut child, allowance);
-            // Of a PID namespace nobody outlives the first, and who lived there cannot be signalled
-            // by the numbers of its `/proc`; without one the hunt begins.
-            drop(child.kill());
-            if allowance.hunts && !tree::descendants().is_empty() {
-                let mut family = Family::of("nobody carries this", None);
-                family.leader = i32::try_from(child.id()).ok().and_then(Identity::of);
-                family.with_orphans = true;
-                family.kill();
-            }
-            drop(child.wait());
-            ended
+        Watch::EverybodyHere => reap_until(pid),
+        Watch::Outside(allowance) => keep_within(pid, allowance),
+    }
+}
+
+/// One of the two that were one.
+#[derive(Clone, Copy, Debug)]
+pub enum Half {
+    /// Who waited, with the other's end.
+    Outside(Ending),
+    Inside,
+}
+
+/// Divides us in two, of which one watches over the other.
+pub fn watch_over_ourselves(allowance: Allowance) -> io::Result<Half> {
+    leave_politeness_to_others()?;
+    let Some(other) = fork()? else {
+        // What is open needs no permission: the one inside has nothing of it.
+        drop(allowance);
+        return Ok(Half::Inside);
+    };
+    keep_within(other, &allowance).map(Half::Outside)
+}
+
+fn leave_politeness_to_others() -> io::Result<()> {
+    let polite = SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP]);
+    Ok(polite.thread_block()?)
+}
+
+/// Waits for its end, or brings it about.
+fn keep_within(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    if let Err(why) = wait_within(&handle, allowance) {
+        // Of a PID namespace nobody outlives the first, and who lived there cannot be signalled
+        // by the numbers of its `/proc`; without one the hunt begins.
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+        hunt(pid, allowance);
+        drop(reap(pid));
+        return Err(why);
+    }
+    let ending = reap(pid);
+    hunt(pid, allowance);
+    ending
+}
+
+/// Ends what the program left behind, or has not left yet.
+fn hunt(pid: Pid, allowance: &Allowance) {
+    if allowance.hunts && !tree::descendants().is_empty() {
+        let mut family = Family::of("nobody carries this", None);
+        family.leader = Identity::of(pid.as_raw_nonzero().get());
+        family.with_orphans = true;
+        family.kill();
+    }
+}
+
+/// Takes the end of our own child.
+fn reap(pid: Pid) -> io::Result<Ending> {
+    loop {
+        let ended = match waitpid(Some(pid), WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        if let Some(ending) = ended.and_then(|(_, status)| read(status)) {
+            return Ok(ending);
         }
     }
 }
 
-fn of(status: ExitStatus) -> Ending {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Code(code),
-        (None, signal) => Ending::Signal(signal.unwrap_or(0)),
-    }
-}
-
-fn reap_until(child: &Child) -> io::Result<Ending> {
-    let wanted = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+/// Takes everybody's end until it is this one's.
+fn reap_until(wanted: Pid) -> io::Result<Ending> {
     loop {
         let ended = match wait(WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
         if let Some((pid, status)) = ended
-            && Some(pid) == wanted
+            && pid == wanted
             && let Some(ending) = read(status)
         {
             return Ok(ending);
@@ -168,16 +216,14 @@ fn read(status: WaitStatus) -> Option<Ending> {
     code.or_else(|| status.terminating_signal().map(Ending::Signal))
 }
 
-fn within(child: &mut Child, allowance: &Allowance) -> io::Result<Ending> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+/// Until it has ended; an error where it is to be ended.
+fn wait_within(handle: &OwnedFd, allowance: &Allowance) -> io::Result<()> {
     for look in 1_u32.. {
-        let mut ends = [PollFd::new(&handle, PollFlags::IN)];
+        let mut ends = [PollFd::new(handle, PollFlags::IN)];
         match poll(&mut ends, Some(&LOOK_EVERY)) {
             Ok(0) => {}
             Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) => return Ok(of(child.wait()?)),
+            Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
         if let Some(why) = allowance.exceeded(look)? {

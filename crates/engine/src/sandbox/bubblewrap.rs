@@ -45,7 +45,7 @@ pub fn command(
         let at = part.at.as_os_str();
         match &part.what {
             // Read-only is the least that a layer may be; the caller commits what is left.
-            What::Seen { from } | What::Layered { from, .. } => {
+            What::Seen { from } | What::Layered { from, .. } | What::Alias { of: from } => {
                 words.put("--ro-bind", &[from.as_os_str(), at]);
             }
             What::Own { from } => words.put("--bind", &[from.as_os_str(), at]),

@@ -1,14 +1,14 @@
 //! The hidden verb `confine`: what runs between our fork and the program.
 //!
 //! On the native rung there are two of us: one outside, who waits, watches the disk and dies with
-//! Countersign; and one inside, the first process of the new PID namespace ([`confined`]), who
+//! Countersign; and one inside, its fork and the first process of the new PID namespace, who
 //! builds the root, locks itself in, proves it and starts the program. When either is gone, the
-//! kernel ends everything inside.
+//! kernel ends everything inside. On the other rungs the one inside is started ([`confined`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
@@ -18,7 +18,9 @@ use rustix::process::{
 
 use super::proof::Notebook;
 use super::{Confinement, Rung, bubblewrap, native, proof, shed};
-use crate::process::{Allowance, Ending, Watch, become_program, tie_to, watch_over};
+use crate::process::{
+    Allowance, Ending, Half, Watch, become_program, tie_to, watch_over, watch_over_ourselves,
+};
 
 /// Our own program, whatever has become of its file.
 const OURSELVES: &str = "/proc/self/exe";
@@ -36,7 +38,7 @@ pub fn confine(args: &[OsString]) -> io::Result<u8> {
     shed::inherited_files()?;
     let confinement = Confinement::read(Path::new(file))?;
     let mut notebook = Notebook::open(&confinement, Path::new(file))?;
-    let done = outside(&confinement, file, program, args);
+    let done = outside(&confinement, file, &mut notebook, program, args);
     noted(done, &mut notebook)
 }
 
@@ -48,7 +50,8 @@ fn noted(done: io::Result<u8>, notebook: &mut Notebook) -> io::Result<u8> {
     done
 }
 
-/// The part that runs inside: `<pid of the one outside> <specification> -- program args…`.
+/// The part that runs inside where it is not a fork: `<pid of the one outside> <specification> --
+/// program args…`.
 pub fn confined(args: &[OsString]) -> io::Result<u8> {
     let [outside, file, dashes, program, args @ ..] = args else {
         return Err(usage());
@@ -59,7 +62,7 @@ pub fn confined(args: &[OsString]) -> io::Result<u8> {
     let confinement = Confinement::read(Path::new(file))?;
     let mut notebook = Notebook::open(&confinement, Path::new(file))?;
     let done = match confinement.rung {
-        Rung::Native => inside(&confinement, outside, &mut notebook, program, args),
+        Rung::Native => Err(usage()),
         Rung::Bubblewrap => become_confined(&confinement, &mut notebook, program, args),
         Rung::Landlock => tied_to(outside)
             .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
@@ -115,10 +118,12 @@ fn usage() -> io::Error {
     )
 }
 
-/// Makes the namespaces, starts the one inside and waits for its end.
+/// Makes the namespaces, starts the one inside and waits for its end. On the native rung the one
+/// inside comes back from here as well, with the program's end.
 fn outside(
     confinement: &Confinement,
     file: &OsStr,
+    notebook: &mut Notebook,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
@@ -136,32 +141,38 @@ fn outside(
         memory_bytes: confinement.bounds.memory_bytes,
         hunts: confinement.rung == Rung::Landlock,
     };
-    let us = std::process::id().to_string();
-    let file = match confinement.rung {
-        Rung::Bubblewrap => bubblewrap::seen_inside(file)?,
-        Rung::Native | Rung::Landlock => file.to_owned(),
-    };
-    let mut words = vec!["confined".into(), us.into(), file, "--".into()];
-    words.push(program.to_owned());
-    words.extend_from_slice(args);
-    let front = match confinement.rung {
+    let us: OsString = std::process::id().to_string().into();
+    let ending = match confinement.rung {
         Rung::Native => {
             native::separate(confinement.network)?;
-            PathBuf::from(OURSELVES)
+            match watch_over_ourselves(allowance)? {
+                Half::Outside(ending) => ending,
+                Half::Inside => return inside(confinement, &us, notebook, program, args),
+            }
         }
         Rung::Bubblewrap => {
-            let (front, all) = bubblewrap::command(confinement, words)?;
-            words = all;
-            front
+            let file = bubblewrap::seen_inside(file)?;
+            let words = words(us, file, program, args);
+            let (front, words) = bubblewrap::command(confinement, words)?;
+            watch_over(&front, &words, Watch::Outside(&allowance))?
         }
-        Rung::Landlock => PathBuf::from(OURSELVES),
+        Rung::Landlock => {
+            let words = words(us, file.to_owned(), program, args);
+            watch_over(Path::new(OURSELVES), &words, Watch::Outside(&allowance))?
+        }
     };
-    let ending = watch_over(&front, &words, Watch::Outside(&allowance))?;
     let told = proof::ending(&confinement.proof).unwrap_or(ending);
     if let Ending::Signal(number) = told {
         die_of(number)?;
     }
     Ok(told.code())
+}
+
+/// How the one inside is started where it is not a fork.
+fn words(us: OsString, file: OsString, program: &OsStr, args: &[OsString]) -> Vec<OsString> {
+    let mut words = vec!["confined".into(), us, file, "--".into(), program.to_owned()];
+    words.extend_from_slice(args);
+    words
 }
 
 /// Ends as the program inside ended, so that whoever waits for us sees it.

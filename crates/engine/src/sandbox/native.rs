@@ -189,6 +189,10 @@ fn put(part: &Part) -> io::Result<()> {
                 &at,
             )?)
         }
+        What::Alias { of } => {
+            ground(&at, true)?;
+            Ok(mount_bind_recursive(below(NEW, of), &at)?)
+        }
         What::Link { to } => {
             ground(at.parent().unwrap_or(&at), true)?;
             std::os::unix::fs::symlink(to, &at)

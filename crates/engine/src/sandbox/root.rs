@@ -41,6 +41,10 @@ pub enum What {
     Link {
         to: PathBuf,
     },
+    /// Another name for what is there under its real one. A layer cannot be mounted twice.
+    Alias {
+        of: PathBuf,
+    },
 }
 
 impl What {
@@ -51,12 +55,17 @@ impl What {
     pub fn is_writable(&self) -> bool {
         match self {
             Self::Own { .. } | Self::Layered { .. } | Self::Memory { .. } => true,
-            Self::Seen { .. } | Self::MaskedDir | Self::MaskedFile | Self::Link { .. } => false,
+            Self::Seen { .. }
+            | Self::MaskedDir
+            | Self::MaskedFile
+            | Self::Link { .. }
+            | Self::Alias { .. } => false,
         }
     }
 }
 
-/// The parts, outer ones first. What is not there outside is left out: it cannot be seen anyway.
+/// The parts, outer ones first, and other names last: they need what they are names of. What is not
+/// there outside is left out: it cannot be seen anyway.
 pub fn parts(confinement: &Confinement) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut put = |at: &Path, what: What| {
@@ -87,11 +96,20 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
         both(path, &mut put, |from| What::Own { from });
     }
     for layer in &confinement.layered {
-        both(&layer.dir, &mut put, |from| What::Layered {
-            from,
-            changes: layer.changes.clone(),
-            work: layer.work.clone(),
-        });
+        let [Ok(real), Ok(changes), Ok(work)] =
+            [&layer.dir, &layer.changes, &layer.work].map(fs::canonicalize)
+        else {
+            continue;
+        };
+        if real != layer.dir {
+            put(&layer.dir, What::Alias { of: real.clone() });
+        }
+        let what = What::Layered {
+            from: real.clone(),
+            changes,
+            work,
+        };
+        put(&real, what);
     }
     for path in &confinement.shut {
         both(path, &mut put, |from| What::Seen { from });
@@ -110,9 +128,30 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     parts.retain(|part| match &part.what {
         What::MaskedDir | What::MaskedFile => is_shown(&shown, &part.at),
         What::Seen { from } => !is_seen_anyway(&shown, &part.at, from),
+        What::Alias { .. } => !is_a_link_that_is_seen(&shown, &part.at),
         What::Own { .. } | What::Layered { .. } | What::Memory { .. } | What::Link { .. } => true,
     });
+    parts.retain(|part| !is_behind_an_alias(&shown, &part.at));
+    parts.sort_by_key(|part| matches!(part.what, What::Alias { .. }));
     parts
+}
+
+/// Inside of what is shown at its own place the machine's links are shown as well, and lead to the
+/// real name by themselves.
+fn is_a_link_that_is_seen(parts: &[Part], at: &Path) -> bool {
+    innermost_around(parts, at).is_some_and(|part| match &part.what {
+        What::Seen { from } | What::Own { from } | What::Layered { from, .. } => *from == part.at,
+        What::Link { .. } => true,
+        What::Memory { .. } | What::MaskedDir | What::MaskedFile | What::Alias { .. } => false,
+    })
+}
+
+/// What is behind another name is there under the real one.
+fn is_behind_an_alias(parts: &[Part], at: &Path) -> bool {
+    let alias = |part: &Part| matches!(part.what, What::Alias { .. });
+    parts
+        .iter()
+        .any(|part| alias(part) && part.at != at && at.starts_with(&part.at))
 }
 
 /// Whether the part around already shows the same thing in the same way: one mount fewer to make
@@ -142,7 +181,7 @@ fn is_shown(parts: &[Part], at: &Path) -> bool {
         What::Memory { .. } => parts
             .iter()
             .any(|inner| inner.at != at && is_within(inner, at)),
-        What::MaskedDir | What::MaskedFile | What::Link { .. } => false,
+        What::MaskedDir | What::MaskedFile | What::Link { .. } | What::Alias { .. } => false,
     })
 }
 
@@ -165,5 +204,8 @@ fn is_within(inner: &Part, at: &Path) -> bool {
 pub fn is_writable(parts: &[Part], at: &Path) -> bool {
     let around = parts.iter().filter(|part| at.starts_with(&part.at));
     let innermost = around.max_by_key(|part| part.at.components().count());
-    innermost.is_some_and(|part| part.what.is_writable())
+    innermost.is_some_and(|part| match (&part.what, at.strip_prefix(&part.at)) {
+        (What::Alias { of }, Ok(below)) => is_writable(parts, &of.join(below)),
+        (what, _) => what.is_writable(),
+    })
 }

@@ -88,3 +88,41 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     };
     assert_eq!(places(&hidden_between), [outer.clone(), own, inner]);
 }
+
+#[test]
+fn a_layer_is_mounted_once_and_its_other_name_is_as_shut_as_the_real_one() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let place = dir.path().canonicalize().unwrap();
+    let (real, link) = (place.join("real"), place.join("link"));
+    for part in ["git/hooks", "changes", "work"] {
+        fs::create_dir_all(real.join(part)).unwrap();
+    }
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let layered = Confinement {
+        read: vec![link.join("git")],
+        shut: vec![link.join("git/hooks")],
+        layered: vec![Layered {
+            dir: link.join("git"),
+            changes: real.join("changes"),
+            work: real.join("work"),
+        }],
+        ..confinement()
+    };
+    let parts = root::parts(&layered);
+    let last = parts.last().unwrap();
+    assert_eq!(last.at, link.join("git"));
+    assert_eq!(
+        last.what,
+        root::What::Alias {
+            of: real.join("git")
+        }
+    );
+    let layers = parts
+        .iter()
+        .filter(|part| matches!(part.what, root::What::Layered { .. }));
+    assert_eq!(layers.count(), 1);
+    for name in [&real, &link] {
+        assert!(root::is_writable(&parts, &name.join("git")));
+        assert!(!root::is_writable(&parts, &name.join("git/hooks")));
+    }
+}

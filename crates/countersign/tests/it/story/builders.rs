@@ -71,6 +71,22 @@ fn a_builder_may_commit_by_itself() {
 }
 
 #[test]
+fn its_commits_arrive_where_all_paths_lead_through_a_symbolic_link() {
+    let mut world = World::new();
+    let (link, real) = (world.root().join("link"), world.root());
+    std::os::unix::fs::symlink(real, &link).unwrap();
+    world.repository = link.join("repository");
+    world.data = link.join("data");
+    let steps = vec![
+        writes("greet.sh", GOOD),
+        json!({"commit": {"message": "By its own hand"}}),
+    ];
+    greet(&world, &built_by(&always(steps))).ends_with(0);
+    let history = world.git(&["log", "--format=%s", "main"]);
+    assert!(history.contains("By its own hand"), "{history}");
+}
+
+#[test]
 fn what_a_builder_leaves_uncommitted_is_committed_or_refused_as_the_policy_says() {
     let world = World::new();
     greet(&world, &crew::smooth()).ends_with(0);

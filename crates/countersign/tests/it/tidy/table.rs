@@ -230,6 +230,24 @@ pub const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        fact: "unsafe code is in one file, which says why",
+        instead: "rustix and nix have safe calls for nearly everything",
+        checks: &[code(
+            Scope::Production,
+            CRATES,
+            &["crates/engine/src/process/fork.rs"],
+            r"\bunsafe\b|\bunsafe_code\b",
+        )],
+        planted: &[(
+            "crates/engine/src/sandbox/planted.rs",
+            "#[expect(unsafe_code, reason = \"quick\")] fn f() { unsafe { g() } }",
+        )],
+        fine: &[(
+            "crates/engine/src/process/fork.rs",
+            "#[expect(unsafe_code, reason = \"fork\")] fn f() { unsafe { g() } }",
+        )],
+    },
+    Rule {
         fact: "only `settings` reads the environment and configuration files",
         instead: "take the value as a parameter; settings reads it once",
         checks: &[code(

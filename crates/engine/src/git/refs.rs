@@ -1,0 +1,129 @@
+//! Refs by their files, where refs are files: most of what is asked is the tip of a branch, and a
+//! whole git for it takes longer than all else that is done with the answer. Whatever is not as
+//! plain as a hash in a file, or a line among the packed ones, is asked of git itself.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{Error, Oid, Repository};
+
+/// More than this is git's to search.
+const PACKED_BYTES_MAX: u64 = 1 << 20;
+
+/// What the files say about a ref.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Is(Option<Oid>),
+    /// Only git can tell.
+    Unclear,
+}
+
+impl Repository {
+    /// The object that a ref (`refs/…`) names, if there is such a ref.
+    pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
+        match look_up(&self.common, name) {
+            Found::Is(found) => Ok(found),
+            Found::Unclear => self.ask_for_ref(name).await,
+        }
+    }
+
+    /// False where the files are sure that there is none.
+    pub(super) fn may_have_ref(&self, name: &str) -> bool {
+        look_up(&self.common, name) != Found::Is(None)
+    }
+
+    async fn ask_for_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
+        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name];
+        let run = self.git().args(args).answers(&[1, 128]);
+        Ok(Oid::parse(&run.said().await?.text()))
+    }
+}
+
+/// First its own file and then the packed ones, as git does: it packs before it removes.
+fn look_up(common: &Path, name: &str) -> Found {
+    let plain = name.starts_with("refs/") && !name.split('/').any(|part| part.starts_with('.'));
+    if !plain || !common.join("refs").is_dir() || common.join("reftable").exists() {
+        return Found::Unclear;
+    }
+    match fs::read_to_string(common.join(name)) {
+        Ok(text) => match text.strip_suffix('\n').and_then(Oid::parse) {
+            Some(oid) => Found::Is(Some(oid)),
+            None => Found::Unclear,
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => packed(common, name),
+        Err(_) => Found::Unclear,
+    }
+}
+
+fn packed(common: &Path, name: &str) -> Found {
+    let file = common.join("packed-refs");
+    match fs::metadata(&file) {
+        Ok(meta) if meta.len() > PACKED_BYTES_MAX => return Found::Unclear,
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Is(None),
+        Err(_) => return Found::Unclear,
+    }
+    let Ok(text) = fs::read_to_string(&file) else {
+        return Found::Unclear;
+    };
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
+    match line.map(Oid::parse) {
+        None => Found::Is(None),
+        Some(Some(oid)) => Found::Is(Some(oid)),
+        Some(None) => Found::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ref_is_read_from_its_file_or_from_the_packed_ones() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let oid = |text: &str| Found::Is(Some(Oid::parse(text).unwrap()));
+        let put = |name: &str, text: &str| {
+            let file = dir.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let found = |name: &str| look_up(dir.path(), name);
+        assert_eq!(found("refs/heads/main"), Found::Unclear);
+        put("refs/heads/main", &format!("{one}\n"));
+        assert_eq!(found("refs/heads/main"), oid(&one));
+        assert_eq!(found("refs/heads/other"), Found::Is(None));
+        let header = "# pack-refs with: peeled fully-peeled sorted\n";
+        put(
+            "packed-refs",
+            &format!("{header}{two} refs/heads/main\n{two} refs/heads/other\n^{one}\n"),
+        );
+        assert_eq!(found("refs/heads/main"), oid(&one));
+        assert_eq!(found("refs/heads/other"), oid(&two));
+        assert_eq!(found("refs/heads/the"), Found::Is(None));
+        assert_eq!(found("heads/other"), Found::Unclear);
+    }
+
+    #[test]
+    fn what_is_not_plain_is_git_s_to_answer() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let heads = dir.path().join("refs/heads");
+        fs::create_dir_all(heads.join("dir")).unwrap();
+        for (name, text) in [
+            ("points", "ref: refs/heads/main\n"),
+            ("empty", ""),
+            ("half", "1111\n"),
+        ] {
+            fs::write(heads.join(name), text).unwrap();
+        }
+        for name in ["points", "empty", "half", "dir", "../../config", ".hidden"] {
+            let name = format!("refs/heads/{name}");
+            assert_eq!(look_up(dir.path(), &name), Found::Unclear, "{name}");
+        }
+        fs::create_dir(dir.path().join("reftable")).unwrap();
+        assert_eq!(look_up(dir.path(), "refs/heads/none"), Found::Unclear);
+    }
+}
