@@ -1,6 +1,6 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
-mod database;
+pub mod database;
 mod fleet;
 mod hands;
 mod outage;
