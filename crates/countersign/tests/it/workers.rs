@@ -56,6 +56,20 @@ fn drains(world: &World) -> bool {
     said.any(|text| text.contains("draining"))
 }
 
+/// A bare repository that every machine reaches, with what the world's own has; its path.
+fn shared(world: &World) -> String {
+    let shared = world.root().join("shared.git").display().to_string();
+    world.git(&[
+        "init",
+        "--quiet",
+        "--bare",
+        "--initial-branch=main",
+        &shared,
+    ]);
+    world.git(&["push", "--quiet", &shared, "main"]);
+    shared
+}
+
 fn add(world: &World, id: &str, more: &str) {
     let file = world.put(
         &format!("{id}.md"),
