@@ -17,7 +17,12 @@ pub struct Problem {
     /// How the program would have ended, had it been asked itself.
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
+    is_refusal: bool,
 }
+
+/// Goes with the answer to the door, which writes down what was refused to whom.
+#[derive(Clone, Debug)]
+pub struct Refusal(pub String);
 
 impl Problem {
     pub fn new(status: StatusCode, detail: impl Display) -> Self {
@@ -27,6 +32,10 @@ impl Problem {
             hints: Vec::new(),
             exit: None,
             retry_after_secs: None,
+            is_refusal: matches!(
+                status,
+                StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
+            ),
         }
     }
 
@@ -39,6 +48,13 @@ impl Problem {
     #[must_use]
     pub fn retry_after(mut self, secs: u32) -> Self {
         self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// Somebody tried what is not theirs: it goes on record.
+    #[must_use]
+    pub fn refusal(mut self) -> Self {
+        self.is_refusal = true;
         self
     }
 
@@ -77,6 +93,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
+            is_refusal: false,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
             return problem.retry_after(1);
@@ -102,6 +119,9 @@ impl IntoResponse for Problem {
             "exit": self.exit.unwrap_or(Exit::Error.code()),
         });
         let mut response = (self.status, Json(body)).into_response();
+        if self.is_refusal {
+            response.extensions_mut().insert(Refusal(self.detail));
+        }
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, kind);
