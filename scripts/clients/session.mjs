@@ -1,8 +1,9 @@
-// The story, told with the TypeScript SDK that most clients still use.
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-
+// The story, told with a TypeScript client: the words are the modules that have its Client and its
+// StreamableHTTPClientTransport.
 import { tell } from "./story.mjs";
+
+const modules = await Promise.all(process.argv.slice(2).map((name) => import(name)));
+const { Client, StreamableHTTPClientTransport } = Object.assign({}, ...modules);
 
 await tell(async (token) => {
   const client = new Client({ name: "interop", version: "1" });

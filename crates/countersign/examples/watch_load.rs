@@ -16,6 +16,9 @@
     reason = "a measurement starts programs, reads the clock and prints what it found"
 )]
 
+#[path = "support/fill.rs"]
+mod filling;
+
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -26,15 +29,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::desk::Desk;
-use flow::ticket::Spec;
-use flow::{Actor, Policy, Role, TicketId};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use tokio::task::JoinSet;
 
-/// How many tickets are made at a time: they share the syncs of the disk.
-const AT_ONCE: usize = 64;
 const KEYS: usize = 300;
 
 fn main() {
@@ -65,36 +62,8 @@ fn main() {
 
 fn fill(data: &Path, tickets: usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let place = data.join("countersign.db");
-        let store = store::open(place.to_str().unwrap()).await.unwrap();
-        let desk = Desk {
-            store,
-            clock: engine::clock::now,
-            witness: None,
-        };
-        let mut making = JoinSet::new();
-        for number in 0..tickets {
-            if making.len() >= AT_ONCE {
-                making.join_next().await.unwrap().unwrap();
-            }
-            let desk = desk.clone();
-            making.spawn(async move {
-                let id = TicketId::new(&format!("T-{number}")).unwrap();
-                let spec = Spec {
-                    title: format!("Something that is wanted, number {number}"),
-                    ..Spec::default()
-                };
-                let by = Actor::new("ada", Role::Human);
-                desk.open(&id, spec, &Policy::default(), (by, None))
-                    .await
-                    .unwrap();
-            });
-        }
-        while let Some(made) = making.join_next().await {
-            made.unwrap();
-        }
-    });
+    let place = data.join("countersign.db");
+    runtime.block_on(filling::fill(place.to_str().unwrap(), tickets));
 }
 
 /// The quickest of twenty calls: what the program needs where nobody else is in its way.

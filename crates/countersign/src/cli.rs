@@ -23,6 +23,7 @@ mod out;
 mod paint;
 mod progress;
 mod prompt;
+mod queue;
 mod review;
 mod run;
 mod serve;
@@ -95,6 +96,9 @@ enum Verb {
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
+    /// Jobs and tasks: what waits, what is in hand, what is no longer wanted.
+    #[command(subcommand)]
+    Queue(queue::Verb),
     /// Tickets that belong together.
     #[command(subcommand)]
     Epic(epic::Verb),
@@ -156,6 +160,7 @@ impl Verb {
         matches!(
             self,
             Self::Ticket(_)
+                | Self::Queue(_)
                 | Self::Epic(_)
                 | Self::Status
                 | Self::Log(_)
@@ -305,6 +310,7 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
         Verb::Review(args) => Box::pin(review::perform(args, desktop)).await,
         Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
+        Verb::Queue(verb) => queue::perform(verb, desktop).await,
         Verb::Epic(verb) => epic::perform(verb, desktop).await,
         Verb::Insights { verb } => insights::perform(verb, desktop).await,
         Verb::Import(args) => import::perform(args, desktop).await,

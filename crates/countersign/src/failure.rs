@@ -80,6 +80,8 @@ pub struct Failure {
     pub hints: Vec<String>,
     /// It was asked for something that there is not.
     pub missing: bool,
+    /// The log has it already.
+    pub on_record: bool,
 }
 
 impl Failure {
@@ -89,6 +91,7 @@ impl Failure {
             message: message.to_string(),
             hints: Vec::new(),
             missing: false,
+            on_record: false,
         }
     }
 
@@ -106,6 +109,13 @@ impl Failure {
 
     pub fn error(message: impl fmt::Display) -> Self {
         Self::new(Exit::Error, message)
+    }
+
+    fn on_record(self) -> Self {
+        Self {
+            on_record: true,
+            ..self
+        }
     }
 
     #[must_use]
@@ -159,8 +169,12 @@ impl From<engine::desk::Error> for Failure {
             engine::desk::Error::Refused(refused @ flow::Refused::RedChecks) => {
                 Self::new(Exit::Refused, refused)
                     .hint("accept with --over-red-checks, and say --why")
+                    .on_record()
             }
-            engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused),
+            engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused).on_record(),
+            engine::desk::Error::Store(error @ store::Error::StaleFence { .. }) => {
+                Self::from(error).on_record()
+            }
             engine::desk::Error::ForSomebodyElse {
                 task, ref agent, ..
             } => {

@@ -22,7 +22,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::identity::{self, Speaker};
 use crate::operations::presence::Presence;
@@ -67,6 +67,20 @@ impl Counter {
             .ok_or_else(|| ErrorData::invalid_request("nobody is recognised by this call", None))
     }
 
+    async fn write_down(&self, speaker: &Speaker, tool: &str, why: &str) {
+        let body = json!({"tool": tool, "role": speaker.actor.role.word(), "why": why});
+        identity::note_refusal(&self.office, Some(speaker), body).await;
+    }
+
+    /// A result that is not taken: of a lease that is somebody else's by now, of another's work, or a
+    /// second one under the same claim.
+    async fn refuse_result(&self, speaker: &Speaker, tool: &str, failure: Failure) -> String {
+        if failure.exit == Exit::Refused && !failure.on_record {
+            self.write_down(speaker, tool, &failure.message).await;
+        }
+        told(failure)
+    }
+
     async fn refuse(&self, speaker: &Speaker, tool: &str) -> CallToolResponse {
         let role = speaker.actor.role;
         let mut why = match tools::barred(speaker, tool) {
@@ -75,8 +89,7 @@ impl Counter {
         };
         why.push_str("; yours are: ");
         why.push_str(&tools::of(speaker).join(", "));
-        let body = json!({"tool": tool, "role": role.word(), "why": why});
-        identity::note_refusal(&self.office, Some(speaker), body).await;
+        self.write_down(speaker, tool, &why).await;
         CallToolResult::error(vec![ContentBlock::text(why)]).into()
     }
 }

@@ -3,10 +3,12 @@
 //! than the door.
 
 mod api;
+mod body;
 mod door;
 mod events;
 mod metrics;
 mod openapi;
+mod places;
 mod problem;
 mod rate;
 pub mod tls;
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any_service, get, post};
 use engine::process::Stop;
 use hyper::service::{Service, service_fn};
@@ -29,24 +31,25 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
+use crate::operations::measures::Running;
 use crate::operations::{Office, outpost};
+pub use body::BODY_MAX;
+use places::{Guest, Place, Places};
 use rate::Rates;
 use tls::Tls;
 
-/// A larger body is refused before it is read.
-pub const BODY_MAX: usize = 4 * 1024 * 1024;
-/// More connections wait at the operating system's door.
-const CONNECTIONS_MAX: usize = 4096;
 /// Who connects and says nothing is let go: the handshake of TLS, and then the first question.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// How often a caller who holds a connection open and is silent is asked whether it is still there.
 const STILL_THERE: Duration = Duration::from_secs(30);
 /// Questions at once on one connection.
 const STREAMS_MAX: u32 = 256;
+/// How soon the next connection is tried for where there are no file descriptors left.
+const BREATH: Duration = Duration::from_millis(100);
 /// How long what is being answered may take once we are told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -57,6 +60,10 @@ pub struct House {
     /// The names that we answer to, beside those of this machine.
     hosts: Arc<Vec<String>>,
     rates: Arc<Rates>,
+    /// How many refusals are written down.
+    refusals: Arc<Rates>,
+    /// What `/metrics` has counted until now.
+    running: Arc<Running>,
     /// For the large bodies of workers.
     parcels: Arc<Semaphore>,
 }
@@ -66,7 +73,9 @@ impl House {
         Self {
             office,
             hosts: Arc::new(hosts),
-            rates: Arc::default(),
+            rates: Arc::new(Rates::of_calls()),
+            refusals: Arc::new(Rates::of_refusals()),
+            running: Arc::default(),
             parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
     }
@@ -87,36 +96,53 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fa
 pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, house: House, mut stop: Stop) {
     let router = router(house);
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::of_this_process();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            break;
-        };
-        tokio::select! {
-            accepted = listener.accept() => {
-                // A connection that fails at once is its caller's trouble.
-                if let Ok((stream, _)) = accepted {
-                    let (router, watcher) = (router.clone(), graceful.watcher());
-                    let tls = tls.clone();
-                    tokio::spawn(async move {
-                        connection(stream, tls, router, watcher).await;
-                        drop(place);
-                    });
-                }
-            }
+        let (stream, place) = tokio::select! {
+            next = next(&listener, &places) => match next {
+                Some(next) => next,
+                None => break,
+            },
             () = stop.asked() => break,
-        }
+        };
+        let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
+        tokio::spawn(async move {
+            let guest = Arc::clone(&place.guest);
+            tokio::select! {
+                () = connection(stream, tls, (router, Arc::clone(&guest)), watcher) => {}
+                () = guest.shown_out() => {}
+            }
+            drop(place);
+        });
     }
     drop(listener);
     // Long polls and streams end by being cut; their callers come again.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-async fn connection(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router, watcher: Watcher) {
+/// The next who comes, with a place.
+async fn next(listener: &TcpListener, places: &Places) -> Option<(TcpStream, Place)> {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            return Some((stream, places.take().await?));
+        }
+        // A connection that fails at once is its caller's trouble, and where nothing more can be
+        // opened somebody has to go first.
+        places.show_one_out();
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    to: (Router, Arc<Guest>),
+    watcher: Watcher,
+) {
     // Answers are small and awaited: none waits for the next.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return http1(stream, router, watcher).await;
+        return http1(stream, to, watcher).await;
     };
     let handshake = tls.acceptor().accept(stream);
     // Who cannot agree with us on a secret in time is let go.
@@ -124,21 +150,25 @@ async fn connection(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router, wa
         return;
     };
     if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
-        http2(stream, router, watcher).await;
+        http2(stream, to, watcher).await;
     } else {
-        http1(stream, router, watcher).await;
+        http1(stream, to, watcher).await;
     }
 }
 
 async fn http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
+    (router, guest): (Router, Arc<Guest>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN);
-    let service = TowerToHyperService::new(router);
+    let inner = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        guest.asks();
+        inner.call(request)
+    });
     // What a caller breaks off is broken off.
     let _ = watcher
         .watch(http.serve_connection(TokioIo::new(stream), service))
@@ -147,7 +177,7 @@ async fn http1(
 
 async fn http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
+    (router, guest): (Router, Arc<Guest>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -155,17 +185,16 @@ async fn http2(
         .keep_alive_interval(STILL_THERE)
         .keep_alive_timeout(HEADERS_WITHIN)
         .max_concurrent_streams(STREAMS_MAX);
-    let (asked, inner) = (Arc::new(Notify::new()), TowerToHyperService::new(router));
-    let first = Arc::clone(&asked);
+    let (first, inner) = (Arc::clone(&guest), TowerToHyperService::new(router));
     let service = service_fn(move |request| {
-        asked.notify_one();
+        guest.asks();
         inner.call(request)
     });
     let watched = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     tokio::pin!(watched);
     tokio::select! {
         _ = &mut watched => return,
-        () = first.notified() => {}
+        () = first.has_asked() => {}
         () = tokio::time::sleep(HEADERS_WITHIN) => return,
     }
     let _ = watched.await;
@@ -176,8 +205,10 @@ fn router(house: House) -> Router {
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
         .route("/metrics", get(metrics::show))
-        .route(outpost::call::PATH, post(worker::call))
         .nest_service("/mcp", any_service(mcp(&house)))
+        .layer(from_fn(body::whole))
+        // Its bodies may be larger, and it reads them itself.
+        .route(outpost::call::PATH, post(worker::call))
         .layer(from_fn_with_state(house.clone(), door::recognise));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -185,7 +216,7 @@ fn router(house: House) -> Router {
         .route("/api/v1/openapi.json", get(openapi::show))
         .merge(behind_the_door)
         .fallback(problem::nothing_here)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(house.clone(), door::place))
         .with_state(house)
 }

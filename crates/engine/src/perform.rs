@@ -26,7 +26,7 @@ use flow::event::{Failure, Lease};
 use flow::ticket::Submission;
 use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, JobId, Leased, Pause, Scope, Work};
+use store::{Artefact, Job, JobId, JobState, Leased, Pause, Scope, Work};
 
 pub use build::branch;
 pub use pass::noted_of_token;
@@ -298,27 +298,26 @@ async fn tell(
     actor: Actor,
     brought: Result<Brought, Trouble>,
 ) -> Result<(), Error> {
+    if let (Err(trouble), Some(member)) = (&brought, held.member) {
+        patiently(|| pause_provider(held.shop, member, trouble)).await?;
+    }
+    let again = || report(held.shop, id, actor.clone(), held.lease, brought.clone());
+    patiently(again).await
+}
+
+/// Does it again while the store is away, for a bounded time.
+async fn patiently<F>(mut attempt: impl FnMut() -> F) -> Result<(), Error>
+where
+    F: Future<Output = Result<(), Error>>,
+{
     let mut tries = 0;
     loop {
-        let (actor, brought) = (actor.clone(), brought.clone());
-        match tell_once(held, id, actor, brought).await {
+        match attempt().await {
             Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => tries += 1,
-            told => return told,
+            ended => return ended,
         }
         tokio::time::sleep(BETWEEN_TRIES).await;
     }
-}
-
-async fn tell_once(
-    held: &Held<'_>,
-    id: &TicketId,
-    actor: Actor,
-    brought: Result<Brought, Trouble>,
-) -> Result<(), Error> {
-    if let (Err(trouble), Some(member)) = (&brought, held.member) {
-        pause_provider(held.shop, member, trouble).await?;
-    }
-    report(held.shop, id, actor, held.lease, brought).await
 }
 
 /// The heartbeat never ends before the work does.
@@ -355,8 +354,8 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     }
 }
 
-/// Prolongs the lease while the work goes on. A lease that is lost, a ticket that was cancelled, or a
-/// person who stops us, ends the run; its result then finds a closed door or a given-back job.
+/// Prolongs the lease while the work goes on. A lease that is lost, a ticket or a task that was
+/// cancelled, or a person who stops us, ends the run; its result then finds a closed door or a given-back job.
 async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: Stop) {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     let mut renew = tokio::time::interval(lease / 3);
@@ -386,10 +385,12 @@ async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool)
     matches!(renewed, Err(store::Error::StaleFence { .. }))
 }
 
-/// Whether the ticket no longer waits for this job. A store that is away has not said so.
+/// Whether nobody waits for this job any more. A store that is away has not said so.
 async fn is_over(shop: &Workshop, job: &Leased) -> bool {
     let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
-        return false;
+        let found = shop.desk.store.job(job.id).await;
+        let ours = |found: &Job| found.state == JobState::Leased && found.fence == job.fence;
+        return found.is_ok_and(|found| !found.as_ref().is_some_and(ours));
     };
     let lease = Lease {
         serial,

@@ -12,6 +12,7 @@ use flow::usage::Caps;
 use flow::{Task, Ticket, TicketId, What};
 use store::{Ask, JobQuery, JobState, Page, Work};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::desk::{Error, Report};
 use crate::news;
@@ -23,6 +24,8 @@ use crate::workshop::Workshop;
 
 /// The net under the wake-ups.
 const POLL: Duration = Duration::from_secs(2);
+/// Between two looks at something that is not given to us.
+const REST: Duration = Duration::from_millis(250);
 
 /// Works on one ticket until it is done, waits for a person or another ticket, or we are stopped.
 pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result<Ticket, Error> {
@@ -31,8 +34,10 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
     let (stopper, halt) = Stop::pair();
     let mut landing: Option<AbortHandle> = None;
     loop {
+        let mut in_vain = true;
         if !stopping {
             for job in attend(shop, id).await? {
+                in_vain = false;
                 running.spawn(perform::perform(shop.clone(), job, halt.clone()));
             }
         }
@@ -57,12 +62,22 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         let any = ask(shop, id, "countersign", &queues(shop));
         tokio::select! {
             Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
-            () = shop.desk.store.wait(&any, POLL), if !stopping => {}
+            () = quiet(shop, &any, in_vain), if !stopping => {}
             () = stop.asked(), if !stopping => {
                 stopping = true;
                 stopper.stop();
             }
         }
+    }
+}
+
+/// Until there may be something to claim. What is ready and was not given to us, because its provider has
+/// all that it may have, would wake us without end: it is looked at again after a rest.
+async fn quiet(shop: &Workshop, any: &Ask, in_vain: bool) {
+    let began = Instant::now();
+    shop.desk.store.wait(any, POLL).await;
+    if in_vain {
+        tokio::time::sleep(REST.saturating_sub(began.elapsed())).await;
     }
 }
 

@@ -3,7 +3,9 @@
 //! reviewed or landed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -25,6 +27,71 @@ pub enum Fate {
         counts: bool,
     },
     GivenUp,
+}
+
+/// Where a task stands, in 001's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Standing {
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
+
+    /// Something may still happen to it.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::InProgress)
+    }
+}
+
+/// What it means to cancel a task that stands so: it is dropped, it was before, or it is too late.
+pub fn cancel(standing: Standing) -> Result<Cancel, TooLate> {
+    match standing {
+        Standing::Pending | Standing::InProgress => Ok(Cancel::Drop),
+        Standing::Cancelled => Ok(Cancel::IsAlready),
+        Standing::Completed | Standing::Failed => Err(TooLate(standing)),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    Drop,
+    IsAlready,
+}
+
+/// It has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLate(pub Standing);
+
+impl fmt::Display for TooLate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "it has ended before: {}", self.0.word())
+    }
 }
 
 /// The task as a ticket; `number` names one that has no name.
@@ -202,6 +269,18 @@ mod tests {
         );
         let shown = along(&json!({"id": "x", "context": {"pr_number": 456}, "plan": "first"}));
         assert!(shown.contains("456") && shown.contains("first") && !shown.contains("id"));
+    }
+
+    #[test]
+    fn a_task_is_cancelled_until_it_has_ended_and_then_not() {
+        for standing in Standing::ALL {
+            assert_eq!(Standing::read(standing.word()), Some(standing));
+            let cancelled = cancel(standing);
+            assert_eq!(cancelled == Ok(Cancel::Drop), standing.is_open());
+            let again = cancelled == Ok(Cancel::IsAlready);
+            assert_eq!(again, standing == Standing::Cancelled);
+        }
+        assert_eq!(Standing::read("asleep"), None);
     }
 
     #[test]

@@ -6,11 +6,19 @@ use std::collections::BTreeMap;
 use findings::Claim;
 
 use crate::ledger::Status;
-use crate::ticket::{Round, Ticket};
+use crate::ticket::{Round, Stage, Ticket};
+use crate::usage::Usage;
 
-/// Upper ends of the buckets that rounds are counted in, in seconds.
-pub const BUCKETS_SECS: [u64; 8] = [10, 30, 60, 300, 900, 1800, 3600, 14_400];
+/// Upper ends of the buckets that rounds are counted in, in milliseconds.
+pub const ROUNDS_MS: &[u64] = &[
+    10_000, 30_000, 60_000, 300_000, 900_000, 1_800_000, 3_600_000, 14_400_000,
+];
+/// Those that waits for a worker are counted in.
+pub const WAITS_MS: &[u64] = &[
+    10, 50, 100, 500, 1000, 5000, 30_000, 60_000, 300_000, 1_800_000, 14_400_000,
+];
 
+/// Of one ticket or of many: sums, so that what many come to is what each came to, added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
     /// Tickets by how many rounds they took to their approval.
@@ -21,7 +29,12 @@ pub struct Quality {
     pub reviewed: BTreeMap<String, Verdicts>,
     /// Findings by severity and by what became of them.
     pub findings: BTreeMap<(&'static str, &'static str), u64>,
-    pub round_secs: Spread,
+    pub rounds: Spread,
+    pub spent: Usage,
+    /// Tickets that cost anything.
+    pub paid: u64,
+    /// Changes that landed.
+    pub landed: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,37 +51,88 @@ impl Verdicts {
             self.rejected += 1;
         }
     }
+
+    fn add(&mut self, other: Self) {
+        self.approved += other.approved;
+        self.rejected += other.rejected;
+    }
 }
 
-/// How long things took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How long things took, by bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// How many took no longer than each bucket's end.
-    pub within: [u64; BUCKETS_SECS.len()],
+    /// How many took no longer than each bucket's end; empty where nothing was counted.
+    pub within: Vec<u64>,
     pub count: u64,
-    pub sum_secs: u64,
+    pub sum_ms: u64,
 }
 
 impl Spread {
-    fn count(&mut self, secs: u64) {
+    pub fn count(&mut self, took_ms: u64, ends_ms: &[u64]) {
         self.count += 1;
-        self.sum_secs = self.sum_secs.saturating_add(secs);
-        for (within, end) in self.within.iter_mut().zip(BUCKETS_SECS) {
-            *within += u64::from(secs <= end);
+        self.sum_ms = self.sum_ms.saturating_add(took_ms);
+        self.within.resize(ends_ms.len(), 0);
+        for (within, end) in self.within.iter_mut().zip(ends_ms) {
+            *within += u64::from(took_ms <= *end);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
+        self.within
+            .resize(self.within.len().max(other.within.len()), 0);
+        for (within, more) in self.within.iter_mut().zip(&other.within) {
+            *within += more;
         }
     }
 }
 
-pub fn quality(tickets: &[Ticket]) -> Quality {
-    let mut all = Quality::default();
-    for ticket in tickets {
-        all.take(ticket);
-    }
-    all
-}
-
 impl Quality {
+    pub fn of(ticket: &Ticket) -> Self {
+        let mut all = Self::default();
+        all.take(ticket);
+        all
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (round, count) in &other.rounds_to_approval {
+            *self.rounds_to_approval.entry(*round).or_default() += count;
+        }
+        let mut verdicts = [
+            (&mut self.built, &other.built),
+            (&mut self.reviewed, &other.reviewed),
+        ];
+        for (ours, theirs) in &mut verdicts {
+            for (who, count) in *theirs {
+                ours.entry(who.clone()).or_default().add(*count);
+            }
+        }
+        for (which, count) in &other.findings {
+            *self.findings.entry(*which).or_default() += count;
+        }
+        self.rounds.add(&other.rounds);
+        self.spent = self.spent.plus(other.spent);
+        self.paid += other.paid;
+        self.landed += other.landed;
+    }
+
+    /// Millionths of a dollar for each ticket that cost anything.
+    pub fn usd_micros_per_ticket(&self) -> u64 {
+        let each = self.spent.usd_micros.checked_div(self.paid);
+        each.unwrap_or_default()
+    }
+
+    /// For each change that landed, all others' cost included.
+    pub fn usd_micros_per_landed(&self) -> u64 {
+        let each = self.spent.usd_micros.checked_div(self.landed);
+        each.unwrap_or_default()
+    }
+
     fn take(&mut self, ticket: &Ticket) {
+        self.spent = ticket.spent.ticket;
+        self.paid = u64::from(self.spent != Usage::default());
+        self.landed = u64::from(ticket.stage == Stage::Done);
         if let Some(round) = ticket.rounds.iter().find(|round| round.verdict.approved) {
             *self.rounds_to_approval.entry(round.number).or_default() += 1;
         }
@@ -89,8 +153,8 @@ impl Quality {
 
     fn take_round(&mut self, round: &Round) {
         let took_ms = round.decided_at.0 - round.review_started_at.0;
-        self.round_secs
-            .count(u64::try_from(took_ms / 1000).unwrap_or_default());
+        let took_ms = u64::try_from(took_ms).unwrap_or_default();
+        self.rounds.count(took_ms, ROUNDS_MS);
         for answer in round.seats.iter().filter_map(|seat| seat.answer.as_ref()) {
             let approved = match answer.claim {
                 Claim::Approved => true,
@@ -111,9 +175,37 @@ mod tests {
     fn what_took_long_is_in_the_wide_buckets_only() {
         let mut spread = Spread::default();
         for secs in [5, 30, 61, 1_000_000] {
-            spread.count(secs);
+            spread.count(secs * 1000, ROUNDS_MS);
         }
         assert_eq!(spread.within, [1, 2, 2, 3, 3, 3, 3, 3]);
-        assert_eq!((spread.count, spread.sum_secs), (4, 1_000_096));
+        assert_eq!((spread.count, spread.sum_ms), (4, 1_000_096_000));
+    }
+
+    #[test]
+    fn what_each_came_to_adds_up() {
+        let one = |who: &str, ms| {
+            let mut one = Quality {
+                paid: 1,
+                landed: 1,
+                ..Quality::default()
+            };
+            one.spent.usd_micros = 30;
+            one.built.entry(who.to_owned()).or_default().count(true);
+            one.rounds.count(ms, ROUNDS_MS);
+            one
+        };
+        let mut all = Quality::default();
+        for part in [
+            one("a", 1),
+            one("b", 50_000),
+            one("a", 1),
+            Quality::default(),
+        ] {
+            all.add(&part);
+        }
+        assert_eq!((all.built["a"].approved, all.built["b"].approved), (2, 1));
+        assert_eq!((all.rounds.count, all.rounds.within[0]), (3, 2));
+        assert_eq!(all.usd_micros_per_ticket(), 30);
+        assert_eq!(Quality::default().usd_micros_per_landed(), 0);
     }
 }

@@ -48,6 +48,7 @@ pub struct Ask {
     pub own_only: bool,
     /// The worker that will hold the lease; by its name others tell whether it lives.
     pub holder: String,
+    /// Whose jobs these will be, for its pauses and its limit.
     pub provider: Option<String>,
     /// Only this ticket's jobs, where a worker serves one ticket.
     pub ticket: Option<TicketId>,

@@ -79,11 +79,17 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Ends jobs that no ticket decides about, and claims the next ones in the same transaction.
     /// All of them or none: one stale fence refuses the whole call.
     async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>>;
+    /// Drops a job that no ticket decides about and that has not ended, whoever holds it; false where
+    /// there is none. Its holder's lease ends with it.
+    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool>;
     /// Prolongs a lease that is still the caller's; the new expiry by the database's clock.
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time>;
     /// Jobs whose lease has run out by the database's clock.
     async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
+    /// How many jobs that have not ended well or been dropped each queue has, by their state.
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>>;
+    async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;
     /// Returns when there may be a job for this ask, or after `most`. It looks once more before
@@ -102,12 +108,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn recall(&self, key: &str) -> Result<Option<Remembered>>;
     async fn policy(&self, id: &str) -> Result<Option<Policy>>;
     async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>>;
-    /// What all tickets together have used since then.
+    /// Notes what was used for something else than a ticket.
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()>;
+    /// What all tickets, and what else was spent on, have used since then.
     async fn spent_since(&self, time: Time) -> Result<Usage>;
 
     async fn pause(&self, pause: Pause) -> Result<()>;
     async fn resume(&self, scope: &Scope) -> Result<bool>;
     async fn pauses(&self) -> Result<Vec<Pause>>;
+
+    /// So many jobs of one provider may be held at once, by all workers together; `None` for as many
+    /// as there are. Claims that name their provider keep to it.
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()>;
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>>;
 
     async fn send(&self, message: NewMessage) -> Result<i64>;
     /// Messages to `to` that nobody has processed; `mark_processed` is true once for each.

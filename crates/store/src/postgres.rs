@@ -28,7 +28,7 @@ use tokio_postgres::Row;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
@@ -159,6 +159,10 @@ impl Store for Postgres {
         self.end_all(&ended, then).await
     }
 
+    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
+        self.drop_free(job, by, why).await
+    }
+
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
         self.prolong(job, fence, lease).await
     }
@@ -171,8 +175,16 @@ impl Store for Postgres {
         self.list_jobs(query, page).await
     }
 
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        self.count_jobs().await
+    }
+
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.one_job(job).await
+    }
+
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
-        self.one_job(key).await
+        self.keyed_job(key).await
     }
 
     async fn wait(&self, ask: &Ask, most: Duration) {
@@ -238,10 +250,11 @@ impl Store for Postgres {
     }
 
     async fn note(&self, noted: Noted) -> Result<()> {
-        let mut steps = Pipeline::default();
-        log::append(&mut steps, &EventColumns::note(&noted)?);
-        let mut session = Session::new(&self.pool).await?;
-        session.run(steps).await?.all_well(true)
+        self.append(&EventColumns::note(&noted)?).await
+    }
+
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
+        self.append(&EventColumns::spending(&noted, usage)?).await
     }
 
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
@@ -274,6 +287,14 @@ impl Store for Postgres {
 
     async fn pauses(&self) -> Result<Vec<Pause>> {
         self.list_pauses().await
+    }
+
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
+        self.put_provider_limit(provider, most).await
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        self.list_provider_limits().await
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {

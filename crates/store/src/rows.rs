@@ -257,6 +257,13 @@ impl EventColumns {
             body: serde_json::to_string(&noted.body)?,
         })
     }
+
+    pub(crate) fn spending(noted: &Noted, usage: Usage) -> Result<Self, Error> {
+        Ok(Self {
+            spent: Some(spent(usage)),
+            ..Self::note(noted)?
+        })
+    }
 }
 
 fn spent(usage: Usage) -> Spent {

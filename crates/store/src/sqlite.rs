@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, Leased};
+use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
@@ -161,6 +161,13 @@ impl Store for Sqlite {
             .await
     }
 
+    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
+        let (by, why) = (by.to_owned(), why.to_owned());
+        self.writer
+            .run_plain(move |tx| tx.drop_free(job, &by, &why))
+            .await
+    }
+
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
         self.writer
             .run_plain(move |tx| tx.renew(job, fence, lease))
@@ -176,6 +183,14 @@ impl Store for Sqlite {
         self.readers
             .run(move |db| jobs::list(db, &query, &page))
             .await
+    }
+
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        self.readers.run(jobs::depths).await
+    }
+
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.readers.run(move |db| jobs::one(db, job)).await
     }
 
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
@@ -237,6 +252,11 @@ impl Store for Sqlite {
         self.writer.run_plain(move |tx| tx.append(&note)).await
     }
 
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
+        let note = EventColumns::spending(&noted, usage)?;
+        self.writer.run_plain(move |tx| tx.append(&note)).await
+    }
+
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
         let key = key.to_owned();
         self.readers.run(move |db| log::recall(db, &key)).await
@@ -269,6 +289,17 @@ impl Store for Sqlite {
 
     async fn pauses(&self) -> Result<Vec<Pause>> {
         self.readers.run(records::pauses).await
+    }
+
+    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
+        let provider = provider.to_owned();
+        self.writer
+            .run(move |tx| tx.limit_provider(&provider, most))
+            .await
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        self.readers.run(records::provider_limits).await
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {

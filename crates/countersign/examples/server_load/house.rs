@@ -4,18 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::desk::Desk;
-use flow::ticket::Spec;
-use flow::{Actor, Policy, Role, TicketId};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
 use super::AGENTS;
 use super::client::Caller;
-
-/// How many tickets are made at a time: they share the syncs of the disk.
-const AT_ONCE: usize = 64;
+use super::filling::fill;
 
 /// `countersign serve`, and those who may speak to it.
 pub struct House {
@@ -110,19 +104,7 @@ impl House {
                 .display()
                 .to_string(),
         };
-        let desk = Desk {
-            store: store::open(&place).await.unwrap(),
-            clock: engine::clock::now,
-            witness: None,
-        };
-        let mut making = JoinSet::new();
-        for number in 0..tickets {
-            if making.len() >= AT_ONCE {
-                making.join_next().await.unwrap().unwrap();
-            }
-            making.spawn(ticket(desk.clone(), number));
-        }
-        making.join_all().await;
+        fill(&place, tickets).await;
     }
 }
 
@@ -138,18 +120,6 @@ fn figure(file: &Path, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.map_or(0, |number| number.parse().unwrap())
-}
-
-async fn ticket(desk: Desk, number: usize) {
-    let id = TicketId::new(&format!("T-{number}")).unwrap();
-    let spec = Spec {
-        title: format!("Something that is wanted, number {number}"),
-        ..Spec::default()
-    };
-    let by = Actor::new("ada", Role::Human);
-    desk.open(&id, spec, &Policy::default(), (by, None))
-        .await
-        .unwrap();
 }
 
 fn command(program: &Path, data: &Path, database: Option<&str>) -> Command {

@@ -18,6 +18,8 @@
 
 mod client;
 mod echo;
+#[path = "../support/fill.rs"]
+mod filling;
 mod house;
 
 use std::os::unix::fs::FileExt as _;

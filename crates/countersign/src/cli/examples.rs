@@ -71,6 +71,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["countersign ticket cancel T-7 --why \"no longer wanted\""],
     ),
     (
+        "queue list",
+        &["countersign queue list --queue engineer --state ready"],
+    ),
+    (
+        "queue cancel",
+        &["countersign queue cancel fix-42 --why \"no longer wanted\""],
+    ),
+    ("queue limit", &["countersign queue limit claude 4"]),
+    (
         "ticket waive",
         &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],
     ),

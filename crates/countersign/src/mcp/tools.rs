@@ -191,7 +191,7 @@ impl Counter {
         Parameters(put): Parameters<Submission>,
     ) -> Result<Json<Taken>, String> {
         let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
-        let (office, call) = (&self.office, once.clone());
+        let (office, call, speaker) = (&self.office, once.clone(), who.clone());
         let report = async move {
             let said = Submitted {
                 branch_name: put.branch_name,
@@ -202,7 +202,8 @@ impl Counter {
             let ticket = assignments::submit(office, &who, put.assignment_id, said, call).await?;
             Ok(taken(&ticket))
         };
-        self.reported(once.as_ref(), Box::pin(report)).await
+        let reported = self.reported(once.as_ref(), Box::pin(report)).await;
+        self.answer(&speaker, "submit_for_review", reported).await
     }
 
     #[tool(
@@ -246,7 +247,8 @@ impl Counter {
         );
         let (number, word) = (judged.assignment_id, word(judged));
         let report = verdict::pass(&self.office, &who, number, word, once.clone());
-        self.reported(once.as_ref(), report).await
+        let reported = self.reported(once.as_ref(), report).await;
+        self.answer(&who, "submit_review_result", reported).await
     }
 
     #[tool(
@@ -285,16 +287,15 @@ impl Counter {
         Parameters(ended): Parameters<Ended>,
     ) -> Result<Json<Said>, String> {
         let office = &self.office;
-        let task = tasks::finish(office, &who, &ended.summary)
-            .await
-            .map_err(told)?;
-        let message = if let Some(id) = task {
-            format!("task {id} is done")
-        } else {
-            let completed = messages::complete(office, &who, &ended.summary).await;
-            outcome(completed.map_err(told)?)
+        let task = tasks::finish(office, &who, &ended.summary).await;
+        let said = match task.map_err(told)? {
+            Some(id) => Ok(format!("task {id} is done")),
+            None => messages::complete(office, &who, &ended.summary)
+                .await
+                .map(outcome),
         };
-        Ok(Json(Said { message }))
+        let said = said.map(|message| Said { message });
+        self.answer(&who, "complete", said).await
     }
 
     #[tool(
@@ -417,22 +418,32 @@ impl Counter {
         Ok(Json(Alive { lease_until }))
     }
 
+    /// What is said to a report; one that is refused goes on record.
+    async fn answer<T>(
+        &self,
+        who: &Speaker,
+        tool: &str,
+        reported: Result<T, Failure>,
+    ) -> Result<Json<T>, String> {
+        match reported {
+            Ok(answer) => Ok(Json(answer)),
+            Err(failure) => Err(self.refuse_result(who, tool, failure).await),
+        }
+    }
+
     /// A report that counts once: the first answer to the same call where it came before, or where
     /// it came in the same instant and won.
     async fn reported<T: for<'a> Deserialize<'a>>(
         &self,
         once: Option<&Once>,
         report: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<Json<T>, String> {
+    ) -> Result<T, Failure> {
         if let Some(answer) = self.answered(once).await? {
-            return Ok(Json(answer));
+            return Ok(answer);
         }
         match report.await {
-            Ok(answer) => Ok(Json(answer)),
-            Err(failure) => {
-                let first = self.answered(once).await?;
-                first.map(Json).ok_or_else(|| told(failure))
-            }
+            Ok(answer) => Ok(answer),
+            Err(failure) => self.answered(once).await?.ok_or(failure),
         }
     }
 
@@ -440,14 +451,13 @@ impl Counter {
     async fn answered<T: for<'a> Deserialize<'a>>(
         &self,
         once: Option<&Once>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Failure> {
         let Some(once) = once else {
             return Ok(None);
         };
-        let first = assignments::recall(&self.office, &once.key, &once.payload_hash).await;
-        let first = first.map_err(told)?;
+        let first = assignments::recall(&self.office, &once.key, &once.payload_hash).await?;
         first
-            .map(|answer| serde_json::from_value(answer).map_err(|error| error.to_string()))
+            .map(|answer| serde_json::from_value(answer).map_err(Failure::error))
             .transpose()
     }
 }

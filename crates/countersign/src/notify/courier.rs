@@ -41,9 +41,7 @@ pub struct Courier {
 impl Courier {
     pub fn new(target: Target, surroundings: &Surroundings) -> Result<Self, Failure> {
         let client = match &target.means {
-            Means::Webhook { url, .. } | Means::Slack { url } => {
-                Some(Client::new(&target.name, url, target.timeout)?)
-            }
+            Means::Webhook { url, .. } | Means::Slack { url } => Some(Client::new(&target, url)?),
             Means::Command { .. } => None,
         };
         Ok(Self {

@@ -11,6 +11,7 @@ use hyper::{Request, Response, StatusCode};
 use super::courier::Outcome;
 use crate::failure::Failure;
 use crate::remote::{Pool, innermost, pool};
+use crate::settings::notify::Target;
 use crate::settings::server::Trust;
 
 /// What is read of an answer.
@@ -33,7 +34,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    pub fn new(name: &str, url: &str, within: Duration) -> Result<Self, Failure> {
+    pub fn new(target: &Target, url: &str) -> Result<Self, Failure> {
+        let (name, within) = (&target.name, target.timeout);
         let sound = url
             .parse::<hyper::Uri>()
             .ok()
@@ -44,8 +46,9 @@ impl Client {
                 "notify {name:?}: its address is no http:// or https:// address"
             )));
         }
-        // Whom this machine trusts.
-        let pool = pool(&Trust::Authorities(None), within, IDLE)?;
+        // Whom this machine trusts, and whom the target's own file names.
+        let trust = Trust::Authorities(target.ca_file.clone());
+        let pool = pool(&trust, within, IDLE)?;
         Ok(Self {
             pool,
             url: url.to_owned(),

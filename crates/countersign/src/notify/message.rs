@@ -131,6 +131,7 @@ mod tests {
         Target {
             name: "ops".to_owned(),
             means: Means::Slack { url: String::new() },
+            ca_file: None,
             events: events.iter().map(|name| (*name).to_owned()).collect(),
             severity,
             timeout: Duration::from_secs(1),

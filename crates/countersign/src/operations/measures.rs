@@ -1,16 +1,19 @@
 //! Numbers for those who watch from afar.
 
+mod running;
+
+pub use running::Running;
+
 use std::collections::BTreeMap;
 
 use flow::Task;
-use flow::insight::Costs;
-use flow::quality::{BUCKETS_SECS, Quality, Spread, Verdicts, quality};
-use store::{JobQuery, JobState, Page};
+use flow::quality::{Quality, ROUNDS_MS, Spread, Verdicts, WAITS_MS};
+use store::JobState;
 
-use super::{Office, insights, silence, tickets};
+use super::{Office, silence, tickets};
 use crate::failure::Failure;
 
-/// A queue longer than this is shown as this long.
+/// More lapsed leases are shown as so many.
 const COUNTED_MAX: u32 = 1000;
 
 /// One number, and what it counts.
@@ -21,7 +24,7 @@ pub struct Measure {
     /// Of a histogram: `_bucket`, `_sum` or `_count`.
     pub part: &'static str,
     pub labels: Vec<(&'static str, String)>,
-    pub value: u64,
+    pub value: f64,
 }
 
 impl Measure {
@@ -31,23 +34,23 @@ impl Measure {
             means,
             part: "",
             labels: Vec::new(),
-            value,
+            value: number(value),
         }
+    }
+
+    fn secs(mut self, ms: u64) -> Self {
+        self.value = number(ms) / 1000.0;
+        self
     }
 
     fn of(mut self, label: &'static str, value: impl ToString) -> Self {
         self.labels.push((label, value.to_string()));
         self
     }
-
-    fn part(mut self, part: &'static str) -> Self {
-        self.part = part;
-        self
-    }
 }
 
 /// All of them; those of one name stand together.
-pub async fn gather(office: &Office) -> Result<Vec<Measure>, Failure> {
+pub async fn gather(office: &Office, running: &Running) -> Result<Vec<Measure>, Failure> {
     let one = Measure::one;
     let mut found: Vec<Measure> = tickets::tally(office)
         .await?
@@ -79,47 +82,48 @@ pub async fn gather(office: &Office) -> Result<Vec<Measure>, Failure> {
         "Agents that do not call although work waits for them.",
         count(silence::silent(office).await?.len()),
     ));
-    let newest = insights::newest(office).await?;
-    found.extend(cost(&Costs::of(&newest)));
-    found.extend(told(&quality(&newest)));
+    let sums = running.told(office).await?;
+    found.extend(cost(&sums.quality));
+    found.extend(told(&sums.quality));
+    found.extend(waits(&sums.waits));
     Ok(found)
 }
 
-/// What the newest tickets have cost.
-fn cost(costs: &Costs) -> Vec<Measure> {
+/// What tickets have cost.
+fn cost(quality: &Quality) -> Vec<Measure> {
     let one = Measure::one;
     vec![
         one(
             "countersign_usd_micros_per_ticket",
-            "Millionths of a dollar that each of the newest tickets has cost.",
-            costs.usd_micros_per_ticket,
+            "Millionths of a dollar that each ticket has cost, of those that cost anything.",
+            quality.usd_micros_per_ticket(),
         ),
         one(
             "countersign_usd_micros_per_landed",
-            "Millionths of a dollar for each of the newest changes that landed, all others' cost included.",
-            costs.usd_micros_per_accepted.unwrap_or_default(),
+            "Millionths of a dollar for each change that landed, all others' cost included.",
+            quality.usd_micros_per_landed(),
         ),
     ]
 }
 
-/// How well the loop works, of the newest tickets.
+/// How well the loop works.
 fn told(quality: &Quality) -> Vec<Measure> {
     let one = Measure::one;
     let mut found = Vec::new();
     for (rounds, count) in &quality.rounds_to_approval {
-        let means = "The newest tickets by the round in which they were approved.";
+        let means = "Tickets by the round in which they were approved.";
         found.push(one("countersign_approved_in_round", means, *count).of("round", rounds));
     }
     for (name, means, label, all) in [
         (
             "countersign_rounds",
-            "Rounds of the newest tickets, by who built any part and by verdict.",
+            "Rounds by who built any part and by verdict.",
             "builder",
             &quality.built,
         ),
         (
             "countersign_reviews",
-            "Reviews of the newest tickets, by who gave them and what they said.",
+            "Reviews by who gave them and what they said.",
             "reviewer",
             &quality.reviewed,
         ),
@@ -132,32 +136,49 @@ fn told(quality: &Quality) -> Vec<Measure> {
         }
     }
     for ((severity, fate), count) in &quality.findings {
-        let means = "Findings of the newest tickets, by severity and what became of them.";
+        let means = "Findings by severity and what became of them.";
         let measure = one("countersign_findings", means, *count);
         found.push(measure.of("severity", severity).of("fate", fate));
     }
-    found.extend(spread(&quality.round_secs));
+    let means = "Seconds from a review's beginning to its verdict.";
+    let pattern = Measure::one("countersign_round_seconds", means, 0);
+    found.extend(spread(&pattern, &quality.rounds, ROUNDS_MS));
     found
 }
 
-fn spread(took: &Spread) -> Vec<Measure> {
-    let one = |part: &'static str, value: u64| {
-        let means = "Seconds from a review's beginning to its verdict, of the newest tickets.";
-        Measure::one("countersign_round_seconds", means, value).part(part)
+/// How long jobs waited, by queue.
+fn waits(waits: &BTreeMap<String, Spread>) -> Vec<Measure> {
+    let means = "Seconds from when a job was ready to when somebody was at work on it.";
+    let of = |(queue, took): (&String, &Spread)| {
+        let pattern = Measure::one("countersign_claim_seconds", means, 0).of("queue", queue);
+        spread(&pattern, took, WAITS_MS)
     };
-    let ends = BUCKETS_SECS.iter().map(ToString::to_string);
-    let ends = ends.chain(["+Inf".to_owned()]);
-    let counts = took.within.into_iter().chain([took.count]);
-    let buckets = ends.zip(counts);
-    let mut found: Vec<Measure> = buckets
+    waits.iter().flat_map(of).collect()
+}
+
+/// A histogram: the pattern has its name and its labels.
+fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
+    let one = |part: &'static str, value: u64| Measure {
+        part,
+        value: number(value),
+        ..pattern.clone()
+    };
+    let ends = ends_ms
+        .iter()
+        .map(|end| (number(*end) / 1000.0).to_string());
+    let counts = took.within.iter().copied().chain(std::iter::repeat(0));
+    let mut found: Vec<Measure> = ends
+        .zip(counts)
+        .chain([("+Inf".to_owned(), took.count)])
         .map(|(end, count)| one("_bucket", count).of("le", end))
         .collect();
-    found.push(one("_sum", took.sum_secs));
+    found.push(one("_sum", 0).secs(took.sum_ms));
     found.push(one("_count", took.count));
     found
 }
 
 async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
+    let depths = office.desk.store.depths().await?;
     let mut found = Vec::new();
     for (state, name, means) in [
         (
@@ -176,27 +197,25 @@ async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
             "Jobs that failed for good, by queue.",
         ),
     ] {
-        let query = JobQuery {
-            state: Some(state),
-            ..JobQuery::default()
-        };
-        let page = Page {
-            after: None,
-            most: COUNTED_MAX,
-        };
-        let mut counts: BTreeMap<String, u64> = Task::QUEUES
-            .iter()
-            .map(|queue| ((*queue).to_owned(), 0))
-            .collect();
-        for job in office.desk.store.jobs(&query, &page).await?.items {
-            *counts.entry(job.queue).or_default() += 1;
-        }
+        let mut counts: BTreeMap<&str, u64> =
+            Task::QUEUES.iter().map(|queue| (*queue, 0)).collect();
+        let of_state = depths.iter().filter(|(_, known, _)| *known == state);
+        counts.extend(of_state.map(|(queue, _, count)| (queue.as_str(), *count)));
         let counts = counts.into_iter();
         found.extend(
             counts.map(|(queue, value)| Measure::one(name, means, value).of("queue", queue)),
         );
     }
     Ok(found)
+}
+
+/// Exact as far as anybody counts.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "whoever reads these numbers reads them as such"
+)]
+fn number(value: u64) -> f64 {
+    value as f64
 }
 
 fn count(number: usize) -> u64 {

@@ -43,7 +43,11 @@ const MESSAGES_MAX: u32 = 1000;
 struct Caller<'a> {
     office: &'a Office,
     speaker: &'a Speaker,
+    admits: Admits<'a>,
 }
+
+/// Whether one more refusal is written down: each is, and a flood of them is not.
+pub type Admits<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 
 /// Why a call comes to nothing.
 #[derive(Debug)]
@@ -111,17 +115,17 @@ pub fn may_work(speaker: &Speaker) -> Result<(), String> {
     Ok(())
 }
 
-/// Who is no worker has called as if it were.
-pub async fn turned_away(office: &Office, speaker: &Speaker, why: &str) {
-    let caller = Caller { office, speaker };
-    caller
-        .note(None, json!({"path": call::PATH, "why": why}))
-        .await;
-}
-
 /// Answers one call.
-pub async fn answer(office: &Office, speaker: &Speaker, body: &[u8]) -> Result<Value, Declined> {
-    let caller = Caller { office, speaker };
+pub async fn answer(
+    office: &Office,
+    (speaker, admits): (&Speaker, Admits<'_>),
+    body: &[u8],
+) -> Result<Value, Declined> {
+    let caller = Caller {
+        office,
+        speaker,
+        admits,
+    };
     let call: Call =
         serde_json::from_slice(body).map_err(|error| Declined::not_understood(&error))?;
     let (name, ticket) = (call.name(), call.ticket().cloned());
@@ -156,6 +160,7 @@ impl Caller<'_> {
             Call::Ticket { id } => value(store.ticket(&id).await?),
             Call::Tickets { query, page } => value(store.tickets(&query, &page).await?),
             Call::Jobs { query, page } => value(self.jobs(&query, &page).await?),
+            Call::Job { id } => value(self.job(id).await?),
             Call::JobByKey { key } => value(self.job_by_key(&key).await?),
             Call::Claim { ask } => value(self.claim(ask).await?),
             Call::Finish { ended } => value(self.finish(ended).await?),
@@ -168,6 +173,7 @@ impl Caller<'_> {
                 Ok(Value::Null)
             }
             Call::Recall { key } => value(self.recall(&key).await?),
+            Call::Spend(spent) => value(self.spend(spent).await?),
             Call::SpentSince { time } => value(store.spent_since(time).await?),
             Call::Pause { pause } => value(self.pause(pause).await?),
             Call::Pauses {} => value(store.pauses().await?),
@@ -267,6 +273,9 @@ impl Caller<'_> {
     /// A note about a ticket that is not there would be nobody's.
     async fn note(&self, ticket: Option<TicketId>, body: Value) {
         let desk = &self.office.desk;
+        if !(self.admits)() {
+            return;
+        }
         let known = match &ticket {
             Some(id) => matches!(desk.store.ticket(id).await, Ok(Some(_))),
             None => false,

@@ -1,7 +1,8 @@
-//! Agents, queues and providers that are given nothing for now, and who has been seen.
+//! Agents, queues and providers that are given nothing for now or only so much, and who has been seen.
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use store::{Agent, Pause, Scope};
 
 use super::Office;
@@ -67,6 +68,21 @@ fn agent_of(scope: &Scope) -> Option<String> {
         Scope::Agent(name) => Some(name.clone()),
         Scope::Queue(_) | Scope::Provider(_) => None,
     }
+}
+
+/// How many jobs of a provider all workers together may hold at once; it is noted who said so.
+pub async fn limit(office: &Office, provider: &str, most: Option<u32>) -> Result<(), Failure> {
+    if provider.trim().is_empty() || provider != findings::one_line(provider) {
+        return Err(Failure::usage(format!("{provider:?} is no provider"))
+            .hint("name it as `countersign agent list` does: claude, codex, gemini, …"));
+    }
+    office.desk.store.limit_provider(provider, most).await?;
+    let body = json!({"provider": provider, "most": most});
+    office.note("provider_limited", body).await
+}
+
+pub async fn limits(office: &Office) -> Result<Vec<(String, u32)>, Failure> {
+    Ok(office.desk.store.provider_limits().await?)
 }
 
 /// Agents and workers that have given a sign of life.

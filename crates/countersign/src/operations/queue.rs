@@ -1,7 +1,7 @@
 //! The jobs, for those who want to see them.
 
 use flow::TicketId;
-use store::{Job, JobQuery, JobState, Page, Paged};
+use store::{Job, JobQuery, JobState, Page, Paged, Work};
 
 use super::Office;
 use crate::failure::Failure;
@@ -21,6 +21,22 @@ pub async fn jobs(
         ..JobQuery::default()
     };
     Ok(office.desk.store.jobs(&query, page).await?)
+}
+
+/// One job in a line: its number, its queue, how it stands, and what it is about.
+pub fn row(job: &Job) -> Vec<String> {
+    let text = |name: &str| match &job.work {
+        Work::Free { body, .. } => body.get(name)?.as_str().map(findings::one_line),
+        Work::Task(_) => None,
+    };
+    let ticket = job.ticket.as_ref().map(ToString::to_string);
+    vec![
+        job.id.0.to_string(),
+        job.queue.clone(),
+        job.state.word().to_owned(),
+        ticket.or_else(|| text("id")).unwrap_or_default(),
+        text("title").unwrap_or_default(),
+    ]
 }
 
 fn state_of(word: &str) -> Result<JobState, Failure> {

@@ -34,9 +34,12 @@ const FIELDS_INHERITED: [&str; 8] = [
 /// Where a worker would take the task up. An agent cannot choose that.
 const FIELDS_OF_PLACE: [&str; 4] = ["repository", "base_branch", "remote", "needs"];
 
+/// In a task's body: the hash of the call that asked for it, where that names itself.
+const REQUEST: &str = "request";
+
 /// 001's arguments.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Wanted {
     /// The queue that it goes to.
     pub agent_id: String,
@@ -84,12 +87,31 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
     let id = task_id(office, &wanted)?;
     let priority = wanted.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
     let body = task(office, speaker, &id, wanted, parent);
-    put(office, &queue, priority, body, &id).await?;
+    if let Err(error) = put(office, &queue, priority, body, &id).await {
+        must_be_the_same(office, &id, error).await?;
+    }
     Ok(Queued {
         message: format!("queued for {queue}"),
         task_id: id,
         queue,
     })
+}
+
+/// A call that came before under the same key, and asked for the same.
+async fn must_be_the_same(
+    office: &Office,
+    id: &str,
+    error: store::Error,
+) -> Result<(), store::Error> {
+    let (Some(once), store::Error::KeyReused { .. }) = (&office.call.once, &error) else {
+        return Err(error);
+    };
+    let first = office.desk.store.job_by_key(&key_of(id)).await?;
+    let first = first.map(|job| body(job.work));
+    match first.as_ref().and_then(|body| body.get(REQUEST)) {
+        Some(hash) if *hash == json!(once.payload_hash) => Ok(()),
+        _ => Err(error),
+    }
 }
 
 /// Puts a task of 001's form into a queue; one that is there already is not put twice.
@@ -134,10 +156,14 @@ pub fn queue_name(agent: &str) -> Result<String, Failure> {
 }
 
 fn task_id(office: &Office, wanted: &Wanted) -> Result<String, Failure> {
+    let kind = findings::one_line(&wanted.task_type);
+    if let Some(once) = &office.call.once {
+        let call = engine::hash::short(once.key.as_bytes());
+        return Ok(format!("{kind}-{}-{call}", wanted.agent_id));
+    }
     let salt = engine::secret::mint().map_err(Failure::error)?;
     let salt = engine::hash::short(salt.as_bytes());
     let now = (office.desk.clock)().0;
-    let kind = findings::one_line(&wanted.task_type);
     Ok(format!("{kind}-{}-{now}-{}", wanted.agent_id, &salt[..6]))
 }
 
@@ -157,7 +183,7 @@ fn task(
             context.insert(field.to_owned(), value.clone());
         }
     }
-    json!({
+    let mut body = json!({
         "id": id,
         "type": wanted.task_type,
         "status": "pending",
@@ -175,7 +201,11 @@ fn task(
         "context": context,
         "retry_count": 0,
         "plan": null,
-    })
+    });
+    if let Some(once) = &office.call.once {
+        body[REQUEST] = json!(once.payload_hash);
+    }
+    body
 }
 
 /// The task in the agent's hands, else the next of its queue.

@@ -22,19 +22,22 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events that are no activity by the same name, and what is noted beside tickets.
-const EVENTS: [&str; 16] = [
+const EVENTS: [&str; 19] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
     "job_dead",
     "job_done",
+    "job_dropped",
     "job_enqueued",
     "job_retried",
     "notification_given_up",
     "notification_target_back",
+    "provider_limited",
     "refused",
     "reviewed",
     "spool_troubled",
+    "task_ran",
     "task_refused",
     "task_taken_up",
     "token_created",
@@ -78,6 +81,8 @@ pub struct Notify {
     pub url: Option<String>,
     pub url_env: Option<String>,
     pub url_file: Option<String>,
+    /// Whom to believe beside those whom this machine trusts, as PEM.
+    pub ca_file: Option<String>,
     pub secret_env: Option<String>,
     pub secret_file: Option<String>,
     pub command: Vec<String>,
@@ -93,6 +98,7 @@ pub struct Notify {
 pub struct Target {
     pub name: String,
     pub means: Means,
+    pub ca_file: Option<PathBuf>,
     /// Those activities or events alone; all, where none is named.
     pub events: Vec<String>,
     pub severity: Severity,
@@ -156,6 +162,11 @@ impl Notify {
         {
             found.push(format!("notify {name:?}: only a webhook is signed"));
         }
+        if self.kind == Some(Kind::Command) && self.ca_file.is_some() {
+            found.push(format!(
+                "notify {name:?}: a command has no `ca_file`; that is for addresses"
+            ));
+        }
         let secs = self.timeout_secs.unwrap_or(TIMEOUT_SECS_DEFAULT);
         if !(1..=TIMEOUT_SECS_MAX).contains(&secs) {
             found.push(format!(
@@ -206,6 +217,7 @@ impl Notify {
         Ok(Target {
             name: self.name.clone(),
             means: self.means()?,
+            ca_file: self.ca_file.as_ref().map(PathBuf::from),
             events: self.events.clone(),
             severity,
             timeout: Duration::from_secs(self.timeout_secs.unwrap_or(TIMEOUT_SECS_DEFAULT)),

@@ -134,7 +134,16 @@ impl Spool {
         file: TaskFile,
     ) -> Result<Found, Failure> {
         if let Some(card) = board::find(&self.office, &file.id).await? {
-            return Ok(self.recognise(queue, name, print, &file, &card));
+            let found = self.recognise(queue, name, print, &file, &card);
+            let unwanted = file.standing == Some(Standing::Cancelled) && card.standing.is_open();
+            if unwanted && matches!(found, Found::Seen(_)) {
+                let why = "its file says that it is cancelled";
+                if let Err(failure) = board::cancel(&self.office, &file.id, why).await {
+                    let about = format!("task {}", file.id);
+                    self.complain(&about, &failure.message).await;
+                }
+            }
+            return Ok(found);
         }
         if file.standing != Some(Standing::Pending) {
             return Ok(Found::Seen(Seen::Elsewhere(print)));

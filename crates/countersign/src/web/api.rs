@@ -194,7 +194,8 @@ impl Call {
         let id = operations::ticket_id(ticket)
             .map_err(|failure| Problem::from(Failure::missing(failure)))?;
         if self.speaker.ticket.as_ref().is_some_and(|only| *only != id) {
-            return Err(Failure::from(engine::desk::Error::NoSuchTicket(id)).into());
+            let problem = Problem::from(Failure::from(engine::desk::Error::NoSuchTicket(id)));
+            return Err(problem.refusal());
         }
         self.office.ticket(ticket).await?;
         Ok(())
@@ -264,20 +265,35 @@ async fn answer(
     office.call.expects = expected(&headers)?;
     office.call.only.clone_from(&speaker.ticket);
     let once = once(&route, &speaker, &path, &headers, &body);
-    if let Some(once) = &once
-        && let Some(first) = assignments::recall(&office, &once.key, &once.payload_hash).await?
-    {
-        return Ok(Answer::ok(first)?.into_response());
+    if let Some(first) = answered(&office, once.as_ref()).await? {
+        return Ok(first.into_response());
     }
-    office.call.once = once;
+    office.call.once.clone_from(&once);
     let call = Call {
-        office,
+        office: office.clone(),
         speaker,
         path,
         query,
         body,
     };
-    Ok((route.perform)(call).await?.into_response())
+    match (route.perform)(call).await {
+        Ok(answer) => Ok(answer.into_response()),
+        // The same call may have come in the same instant, and won.
+        Err(problem) => match answered(&office, once.as_ref()).await? {
+            Some(first) => Ok(first.into_response()),
+            None => Err(problem),
+        },
+    }
+}
+
+/// The first answer to the same call, if it came before.
+async fn answered(office: &Office, once: Option<&Once>) -> Result<Option<Answer>, Problem> {
+    let Some(once) = once else {
+        return Ok(None);
+    };
+    let first = assignments::recall(office, &once.key, &once.payload_hash).await;
+    let first = first.map_err(|failure| Problem::from(failure).refusal())?;
+    first.map(Answer::ok).transpose()
 }
 
 fn must_be_allowed(route: &Route, speaker: &Speaker) -> Result<(), Problem> {

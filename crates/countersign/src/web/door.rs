@@ -7,16 +7,18 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::House;
-use super::problem::Problem;
+use super::problem::{Problem, Refusal};
 use crate::failure::Failure;
 use crate::operations::identity::{self, Speaker, Stranger};
 
 /// A page in a browser must not reach us under a name that is not ours, nor from another's page.
 pub async fn place(State(house): State<House>, request: Request, next: Next) -> Response {
-    match stranger(&house, &request) {
+    let path = request.uri().path().to_owned();
+    let response = match stranger(&house, &request) {
         None => next.run(request).await,
         Some(problem) => problem.into(),
-    }
+    };
+    write_down(&house, &path, response).await
 }
 
 fn stranger(house: &House, request: &Request) -> Option<Problem> {
@@ -71,7 +73,6 @@ fn is_ours(house: &House, name: &str) -> bool {
 
 /// Who calls, by its token; nobody passes without.
 pub async fn recognise(State(house): State<House>, mut request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
     match speaker(&house, request.headers()).await {
         Ok(Ok(speaker)) => {
             let name = speaker.actor.agent.clone();
@@ -81,10 +82,13 @@ pub async fn recognise(State(house): State<House>, mut request: Request, next: N
                     .retry_after(1)
                     .into();
             }
-            request.extensions_mut().insert(speaker);
-            next.run(request).await
+            request.extensions_mut().insert(speaker.clone());
+            let mut response = next.run(request).await;
+            // Who it was that was refused, for whoever writes it down.
+            response.extensions_mut().insert(speaker);
+            response
         }
-        Ok(Err(stranger)) => refuse(&house, &path, stranger).await,
+        Ok(Err(stranger)) => refuse(stranger),
         Err(failure) => Problem::from(failure).into(),
     }
 }
@@ -100,15 +104,31 @@ async fn speaker(house: &House, headers: &HeaderMap) -> Result<Result<Speaker, S
     identity::recognise(&house.office, secret).await
 }
 
-/// Every refusal is on record; a flood of strangers is not.
-async fn refuse(house: &House, path: &str, stranger: Stranger) -> Response {
-    if stranger != Stranger::Silent && house.rates.admit("") {
-        let body = json!({"path": path, "why": stranger.to_string()});
-        identity::note_refusal(&house.office, None, body).await;
+fn refuse(stranger: Stranger) -> Response {
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, stranger)
+        .hint("`countersign token create --agent NAME --role ROLE` makes one");
+    match stranger {
+        // Browsers and probes come so; it is nobody's attempt at anything.
+        Stranger::Silent => problem,
+        Stranger::Unknown | Stranger::Expired | Stranger::Revoked | Stranger::Over => {
+            problem.refusal()
+        }
     }
-    Problem::new(StatusCode::UNAUTHORIZED, stranger)
-        .hint("`countersign token create --agent NAME --role ROLE` makes one")
-        .into()
+    .into()
+}
+
+/// Every refusal is on record; a flood of them is not.
+async fn write_down(house: &House, path: &str, response: Response) -> Response {
+    if let Some(Refusal(why)) = response.extensions().get() {
+        let speaker = response.extensions().get::<Speaker>();
+        let name = speaker.map_or("", |speaker| &speaker.actor.agent);
+        if house.refusals.admit(name) {
+            let role = speaker.map(|speaker| speaker.actor.role.word());
+            let body = json!({"path": findings::one_line(path), "role": role, "why": why});
+            identity::note_refusal(&house.office, speaker, body).await;
+        }
+    }
+    response
 }
 
 #[cfg(test)]

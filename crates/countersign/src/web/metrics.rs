@@ -19,7 +19,7 @@ pub async fn ready(State(house): State<House>) -> Response {
 }
 
 pub async fn show(State(house): State<House>) -> Result<Response, Problem> {
-    let measures = measures::gather(&house.office).await?;
+    let measures = measures::gather(&house.office, &house.running).await?;
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((kind, text(&measures)).into_response())
 }

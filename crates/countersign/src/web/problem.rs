@@ -17,9 +17,14 @@ pub struct Problem {
     /// How the program would have ended, had it been asked itself.
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
+    is_refusal: bool,
     /// For a program that acts on it.
     error: Option<Box<Value>>,
 }
+
+/// Goes with the answer to the door, which writes down what was refused to whom.
+#[derive(Clone, Debug)]
+pub struct Refusal(pub String);
 
 impl Problem {
     pub fn new(status: StatusCode, detail: impl Display) -> Self {
@@ -29,6 +34,10 @@ impl Problem {
             hints: Vec::new(),
             exit: None,
             retry_after_secs: None,
+            is_refusal: matches!(
+                status,
+                StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
+            ),
             error: None,
         }
     }
@@ -49,6 +58,20 @@ impl Problem {
     #[must_use]
     pub fn retry_after(mut self, secs: u32) -> Self {
         self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// It is on record already.
+    #[must_use]
+    pub fn noted(mut self) -> Self {
+        self.is_refusal = false;
+        self
+    }
+
+    /// Somebody tried what is not theirs: it goes on record.
+    #[must_use]
+    pub fn refusal(mut self) -> Self {
+        self.is_refusal = true;
         self
     }
 
@@ -87,6 +110,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
+            is_refusal: false,
             error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -116,6 +140,9 @@ impl IntoResponse for Problem {
             fields.insert("error".to_owned(), *error);
         }
         let mut response = (self.status, Json(body)).into_response();
+        if self.is_refusal {
+            response.extensions_mut().insert(Refusal(self.detail));
+        }
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, kind);

@@ -5,14 +5,14 @@ use std::sync::Mutex;
 
 use tokio::time::Instant;
 
-/// Calls that may come at once, and how many a second are given back.
-const BURST: f64 = 2000.0;
-const A_SECOND: f64 = 1000.0;
 /// More names than this are not told apart: the table begins anew.
 const NAMES_MAX: usize = 10_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rates {
+    /// How many may come at once, and how many a second are given back.
+    burst: f64,
+    a_second: f64,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
@@ -23,6 +23,23 @@ struct Bucket {
 }
 
 impl Rates {
+    pub fn of_calls() -> Self {
+        Self::new(2000.0, 1000.0)
+    }
+
+    /// Each is an event; a flood of them must not fill the log.
+    pub fn of_refusals() -> Self {
+        Self::new(100.0, 1.0)
+    }
+
+    fn new(burst: f64, a_second: f64) -> Self {
+        Self {
+            burst,
+            a_second,
+            buckets: Mutex::default(),
+        }
+    }
+
     /// Whether one more call of that name is let in.
     pub fn admit(&self, name: &str) -> bool {
         let now = Instant::now();
@@ -35,11 +52,11 @@ impl Rates {
             buckets.clear();
         }
         let bucket = buckets.entry(name.to_owned()).or_insert(Bucket {
-            left: BURST,
+            left: self.burst,
             seen: now,
         });
         let since = now.duration_since(bucket.seen).as_secs_f64();
-        bucket.left = (bucket.left + since * A_SECOND).min(BURST);
+        bucket.left = (bucket.left + since * self.a_second).min(self.burst);
         bucket.seen = now;
         let admitted = bucket.left >= 1.0;
         if admitted {
@@ -55,9 +72,11 @@ mod tests {
 
     #[test]
     fn who_calls_too_often_waits_and_others_do_not() {
-        let rates = Rates::default();
+        let rates = Rates::of_calls();
         let let_in = (0..3000).filter(|_| rates.admit("a")).count();
         assert!(let_in < 3000, "{let_in}");
         assert!(rates.admit("b"));
+        let noted = Rates::of_refusals();
+        assert!((0..3000).filter(|_| noted.admit("a")).count() < 200);
     }
 }

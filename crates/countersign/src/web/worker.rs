@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::{Extension, Json};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::House;
 use super::problem::Problem;
+use super::{House, body};
 use crate::operations::identity::Speaker;
-use crate::operations::outpost::{self, Declined, call::BODY_MAX};
+use crate::operations::outpost::{self, Declined};
 
 /// Large bodies that are read at once, and how long each may take or wait for its turn.
 pub const LARGE_AT_ONCE: usize = 4;
@@ -28,7 +28,6 @@ pub async fn call(
 ) -> Result<Json<Value>, Problem> {
     let office = &house.office;
     if let Err(why) = outpost::may_work(&speaker) {
-        outpost::turned_away(office, &speaker, &why).await;
         return Err(Problem::new(StatusCode::FORBIDDEN, why)
             .hint("`countersign token create --agent NAME --role service` makes one"));
     }
@@ -37,13 +36,10 @@ pub async fn call(
     } else {
         Some(a_place(&house.parcels).await?)
     };
-    let read = tokio::time::timeout(READ_WITHIN, to_bytes(body, BODY_MAX)).await;
-    let too_slow = || Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let body = read.map_err(|_| too_slow())?.map_err(|error| {
-        let why = format!("the body is larger than {BODY_MAX} bytes, or broke off: {error}");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why)
-    })?;
-    let answered = outpost::answer(office, &speaker, &body).await;
+    let body = body::read(body, outpost::call::BODY_MAX, READ_WITHIN).await?;
+    let name = &speaker.actor.agent;
+    let admits = || house.refusals.admit(name);
+    let answered = outpost::answer(office, (&speaker, &admits), &body).await;
     drop(place);
     answered.map(Json).map_err(Problem::from)
 }
@@ -78,7 +74,7 @@ impl From<Declined> for Problem {
             error,
         } = declined;
         let problem = if barred {
-            Self::new(StatusCode::FORBIDDEN, failure)
+            Self::new(StatusCode::FORBIDDEN, failure).noted()
         } else {
             Self::from(failure)
         };

@@ -5,6 +5,7 @@ mod agents;
 mod bridge;
 mod door;
 mod notify;
+mod refusals;
 mod rest;
 mod runs;
 mod spool;

@@ -200,11 +200,15 @@ impl World {
 
     /// The same behind another program, which becomes it.
     pub fn call_behind(&self, front: &[&str], words: &[&str]) -> Ran {
+        self.start_behind(front, words).wait(DEADLINE)
+    }
+
+    pub fn start_behind(&self, front: &[&str], words: &[&str]) -> Running {
         let (program, before) = front.split_first().unwrap();
         let mut all: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
         all.push(env!("CARGO_BIN_EXE_countersign").to_owned());
         all.extend(self.words(words));
-        self.spawn(program.as_ref(), all).wait(DEADLINE)
+        self.spawn(program.as_ref(), all)
     }
 
     pub fn start(&self, words: &[&str]) -> Running {

@@ -1,7 +1,7 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
 mod afar;
-mod database;
+pub mod database;
 mod fleet;
 mod hands;
 mod outage;
@@ -56,6 +56,20 @@ fn drains(world: &World) -> bool {
     let files = std::fs::read_dir(world.root()).unwrap();
     let mut said = files.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok());
     said.any(|text| text.contains("draining"))
+}
+
+/// A bare repository that every machine reaches, with what the world's own has; its path.
+fn shared(world: &World) -> String {
+    let shared = world.root().join("shared.git").display().to_string();
+    world.git(&[
+        "init",
+        "--quiet",
+        "--bare",
+        "--initial-branch=main",
+        &shared,
+    ]);
+    world.git(&["push", "--quiet", &shared, "main"]);
+    shared
 }
 
 fn add(world: &World, id: &str, more: &str) {

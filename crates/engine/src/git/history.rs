@@ -68,7 +68,7 @@ impl Repository {
     }
 
     pub async fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Oid, Error> {
-        if a == b {
+        if a == b || self.facts.is_so(&descent(a, b)) {
             return Ok(a.clone());
         }
         let said = self.fact(&["merge-base", a.as_str(), b.as_str()]).await?;
@@ -81,12 +81,7 @@ impl Repository {
 
     /// False after history at or below `ancestor` was rewritten.
     pub async fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool, Error> {
-        let args = [
-            "merge-base",
-            "--is-ancestor",
-            ancestor.as_str(),
-            of.as_str(),
-        ];
+        let args = descent(ancestor, of);
         if ancestor == of || self.facts.is_so(&args) {
             return Ok(true);
         }
@@ -213,6 +208,12 @@ impl Repository {
         people.dedup();
         Ok(people)
     }
+}
+
+/// Asks whether the one comes before the other.
+fn descent<'a>(ancestor: &'a Oid, of: &'a Oid) -> [&'a str; 4] {
+    let (ancestor, of) = (ancestor.as_str(), of.as_str());
+    ["merge-base", "--is-ancestor", ancestor, of]
 }
 
 fn person(pair: &[String]) -> Person {

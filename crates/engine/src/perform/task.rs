@@ -7,11 +7,10 @@ use flow::event::{Failure, Lease};
 use flow::free::{self, Fate};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
-use store::{Ended, Leased, Outcome, Work};
+use store::{Ended, Leased, Noted, Outcome, Work};
 
 use super::{
-    BETWEEN_TRIES, Held, TRIES_MAX, Trouble, agents, build, gives_up, keep_alive, pause_provider,
-    unreachable_end,
+    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, unreachable_end,
 };
 use crate::agent::answer;
 use crate::desk::Error;
@@ -36,6 +35,13 @@ pub struct Taken {
     pub share: Share,
 }
 
+/// What a run came to, and what it cost.
+#[derive(Debug)]
+struct Done {
+    result: Value,
+    usage: Usage,
+}
+
 /// Performs a task to its end, whatever that is.
 pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
     taken.ticket.spent.ticket = spent_before(&taken);
@@ -57,7 +63,7 @@ pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
         () = keep_alive(shop, job, &stopper, stop.clone()) => unreachable_end(),
     };
     tokio::select! {
-        told = tell(&held, job, came_to) => told,
+        told = tell(&held, &taken, came_to) => told,
         () = gives_up(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
     }
 }
@@ -72,7 +78,7 @@ fn spent_before(taken: &Taken) -> Usage {
     })
 }
 
-async fn work(held: &Held<'_>, taken: &Taken) -> Result<Value, Trouble> {
+async fn work(held: &Held<'_>, taken: &Taken) -> Result<Done, Trouble> {
     must_be_nobodys(held).await?;
     let shop = held.shop;
     let along = match &taken.job.work {
@@ -81,6 +87,15 @@ async fn work(held: &Held<'_>, taken: &Taken) -> Result<Value, Trouble> {
     };
     let brief = flow::brief::task(held.ticket, &along, &shop.project.house);
     let made = build::in_worktree(held, &brief).await?;
+    let usage = made.run.usage;
+    let paid = |trouble: Trouble| Trouble { usage, ..trouble };
+    let result = told(held, taken, &made).await.map_err(paid)?;
+    Ok(Done { result, usage })
+}
+
+/// What there is to tell of what was made.
+async fn told(held: &Held<'_>, taken: &Taken, made: &build::Work) -> Result<Value, Trouble> {
+    let shop = held.shop;
     let said = answer::built(made.run.result.as_deref().unwrap_or_default());
     let base = shop.git.base(&shop.project.base_branch).await?;
     let changed = made.head != base && !shop.git.is_ancestor(&made.head, &base).await?;
@@ -117,32 +132,70 @@ async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
     }
 }
 
-/// Reports what came of it. A store that is away is asked again while there may still be somebody who
-/// waits for it; a lease that is lost is somebody else's.
-async fn tell(held: &Held<'_>, job: &Leased, came_to: Result<Value, Trouble>) -> Result<(), Error> {
+/// Reports what it cost and what came of it. A store that is away is asked again while there may still
+/// be somebody who waits for it; what a lease that is lost has brought is refused, and said so.
+async fn tell(held: &Held<'_>, taken: &Taken, came_to: Result<Done, Trouble>) -> Result<(), Error> {
+    let usage = came_to
+        .as_ref()
+        .map_or_else(|trouble| trouble.usage, |done| done.usage);
+    patiently(|| spend(held, taken, usage)).await?;
     let outcome = match came_to {
-        Ok(result) => Outcome::Done { result },
+        Ok(Done { result, .. }) => Outcome::Done { result },
         Err(trouble) => {
             agents::forget(held.shop, &held.ticket.id, held.lease);
             if let (Failure::Quota { .. }, Some(member)) = (trouble.failure, held.member) {
-                pause_provider(held.shop, member, &trouble).await?;
+                patiently(|| pause_provider(held.shop, member, &trouble)).await?;
             }
-            failed(held, job, trouble)
+            failed(held, &taken.job, trouble)
         }
     };
+    let is_result = matches!(outcome, Outcome::Done { .. });
+    let (job, fence) = (taken.job.id, taken.job.fence);
     let ended = Ended {
-        job: job.id,
-        fence: job.fence,
+        job,
+        fence,
         outcome,
     };
-    let mut tries = 0;
-    loop {
-        match held.shop.desk.store.finish(vec![ended.clone()], None).await {
-            Ok(_) | Err(store::Error::StaleFence { .. }) => return Ok(()),
-            Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
-            Err(error) => return Err(error.into()),
+    let store = &held.shop.desk.store;
+    let finished = patiently(async || {
+        store.finish(vec![ended.clone()], None).await?;
+        Ok(())
+    });
+    match finished.await {
+        Err(Error::Store(error @ store::Error::StaleFence { .. })) if is_result => {
+            let why = json!({"task": id_of(taken), "why": error.to_string()});
+            Ok(store.note(noted(held, taken, "refused", why)).await?)
         }
-        tokio::time::sleep(BETWEEN_TRIES).await;
+        Err(Error::Store(store::Error::StaleFence { .. })) => Ok(()),
+        ended => ended,
+    }
+}
+
+/// It counts in the day's budget whatever came of it.
+async fn spend(held: &Held<'_>, taken: &Taken, usage: Usage) -> Result<(), Error> {
+    if usage == Usage::default() {
+        return Ok(());
+    }
+    let body = json!({"task": id_of(taken), "queue": taken.job.queue, "usage": usage});
+    let noted = noted(held, taken, "task_ran", body);
+    Ok(held.shop.desk.store.spend(noted, usage).await?)
+}
+
+fn noted(held: &Held<'_>, taken: &Taken, name: &str, body: Value) -> Noted {
+    Noted {
+        at: (held.shop.desk.clock)(),
+        ticket: None,
+        name: name.to_owned(),
+        by: taken.by.clone(),
+        body,
+    }
+}
+
+/// As its maker named it.
+fn id_of(taken: &Taken) -> Value {
+    match &taken.job.work {
+        Work::Free { body, .. } => body.get("id").cloned().unwrap_or_default(),
+        Work::Task(_) => Value::Null,
     }
 }
 

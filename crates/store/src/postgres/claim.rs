@@ -62,9 +62,31 @@ const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
             OR (scope = 'agent' AND pauses.name = $3)
             OR (scope = 'provider' AND pauses.name = $4)))";
 
+/// What the provider's limit ($4) leaves of as many as are asked for ($6). It holds where [`in_turn`]
+/// was said before.
+const ROOM: &str = "least($6, greatest(0, coalesce(
+    (SELECT most FROM provider_limits WHERE provider = $4)
+        - (SELECT count(*) FROM jobs
+            WHERE state = 'leased' AND provider = $4 AND lease_until > clock_ms()),
+    $6)))";
+
+/// Who claims for a provider with a limit waits until those before have committed, and so counts what
+/// they took. It goes before [`take`] in a transaction, and waits for nobody who waits for us: they
+/// only take jobs that nobody else is just taking, and then commit.
+pub(super) fn in_turn(steps: &mut Pipeline, ask: &Ask) {
+    if let Some(provider) = ask.provider.as_deref().map(clean) {
+        steps.push(
+            "SELECT pg_advisory_xact_lock(hashtextextended(provider, 7420))
+            FROM provider_limits WHERE provider = $1",
+            values![provider],
+        );
+    }
+}
+
 /// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
 fn picked(ask: &Ask, first: &str, lock: &str) -> String {
+    let room = if ask.provider.is_some() { ROOM } else { "$6" };
     let only = match (ask.job, &ask.ticket) {
         (Some(_), _) => Some("id = $5::text::bigint"),
         (None, Some(_)) => Some("ticket = $5"),
@@ -76,7 +98,7 @@ fn picked(ask: &Ask, first: &str, lock: &str) -> String {
                 WHERE state = 'ready' AND {only} AND queue = ANY ($1::text[])
                     AND agent = ANY ($2::text[])
                 ORDER BY priority DESC, id LIMIT $6 {lock}) AS line
-            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT $6"
+            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT {room}"
         );
     }
     format!(
@@ -85,7 +107,8 @@ fn picked(ask: &Ask, first: &str, lock: &str) -> String {
             (SELECT id, priority FROM jobs
                 WHERE state = 'ready' AND queue = line.queue AND agent = line.agent
                 ORDER BY priority DESC, id LIMIT $6 {lock}) AS top
-        WHERE {OPEN} AND $5::text IS NULL {first} ORDER BY top.priority DESC, top.id LIMIT $6"
+        WHERE {OPEN} AND $5::text IS NULL {first}
+        ORDER BY top.priority DESC, top.id LIMIT {room}"
     )
 }
 
@@ -130,7 +153,7 @@ fn taking(ask: &Ask, first: &str) -> String {
     format!(
         "picked AS MATERIALIZED ({picked}),
         taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $8,
-                lease_until = (SELECT clock_ms()) + $7
+                lease_until = (SELECT clock_ms()) + $7, provider = $4
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
                 attempts, jobs.priority, tracked)"
@@ -272,12 +295,20 @@ impl Postgres {
         claimed
     }
 
-    /// Each statement is a transaction of its own: none rests on another.
+    /// Each statement is a transaction of its own: none rests on another, but for a provider's turn.
     async fn take_from(&self, ask: &Ask, due: Vec<String>) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         bring_back(&mut steps, due, self.settings.attempts_max);
-        let place = take(&mut steps, ask);
+        let place = if ask.provider.is_some() {
+            steps.push("BEGIN", Vec::new());
+            in_turn(&mut steps, ask);
+            let place = take(&mut steps, ask);
+            steps.push("COMMIT", Vec::new());
+            place
+        } else {
+            take(&mut steps, ask)
+        };
         let answers = session.run(steps).await?;
         answers.all_well(true)?;
         taken(answers.rows(place)?)

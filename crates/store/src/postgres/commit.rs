@@ -75,7 +75,10 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     let room = jobs::measure(steps, &change.new_jobs);
     jobs::add(steps, &change.new_jobs);
     tickets::put_artefacts(steps, &change.artefacts);
-    let claimed = change.then.as_ref().map(|ask| claim::take(steps, ask));
+    let claimed = change.then.as_ref().map(|ask| {
+        claim::in_turn(steps, ask);
+        claim::take(steps, ask)
+    });
     Ok(Guards {
         key,
         reads,

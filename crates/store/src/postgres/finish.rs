@@ -24,7 +24,9 @@ impl Postgres {
             .iter()
             .all(|one| matches!(one.outcome, Outcome::Done { .. }));
         let claimed = match then {
-            Some(ask) if all_done && due.is_empty() => self.end_done_and_take(ended, ask).await?,
+            Some(ask) if all_done && due.is_empty() && ask.provider.is_none() => {
+                self.end_done_and_take(ended, ask).await?
+            }
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
         self.upkeep.count(ended.len(), &self.pool);
@@ -65,6 +67,7 @@ impl Postgres {
         end_free(&mut steps, ended)?;
         let claimed = then.map(|ask| {
             claim::bring_back(&mut steps, due, self.settings.attempts_max);
+            claim::in_turn(&mut steps, ask);
             claim::take(&mut steps, ask)
         });
         // Sent at once: where an assertion above refused, this takes everything back.
@@ -109,6 +112,20 @@ impl Postgres {
         Ok(Error::Conflict {
             what: "one of the jobs".to_owned(),
         })
+    }
+
+    pub(super) async fn drop_free(&self, job: JobId, by: &str, why: &str) -> Result<bool, Error> {
+        let sql = "WITH ended AS (UPDATE jobs SET state = 'dropped', last_error = $2,
+                    ended_at = clock_ms(), lease_until = NULL
+                WHERE id = $1 AND ticket IS NULL AND NOT tracked
+                    AND state IN ('leased', 'ready', 'waiting')
+                RETURNING id, queue, kind, last_error),
+            logged AS (INSERT INTO events (at, name, by, body)
+                SELECT clock_ms(), 'job_dropped', $3, json_build_object('job', id, 'queue', queue,
+                    'kind', kind, 'why', last_error)::text FROM ended)
+            SELECT 1 FROM ended";
+        let values = values![job.0, rows::clean(why), rows::clean(by)];
+        Ok(!self.change(sql, values).await?.is_empty())
     }
 
     pub(super) async fn prolong(

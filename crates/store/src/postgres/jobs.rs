@@ -256,7 +256,27 @@ impl Postgres {
         Ok(listing.page(items, |job| job.id.0))
     }
 
-    pub(super) async fn one_job(&self, key: &str) -> Result<Option<Job>, Error> {
+    /// Each state by its own index.
+    pub(super) async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>, Error> {
+        let counts = JobState::COUNTED.map(|state| {
+            let word = state.word();
+            format!(
+                "SELECT queue, '{word}', count(*) FROM jobs WHERE state = '{word}' GROUP BY queue"
+            )
+        });
+        let found = self.read(&counts.join(" UNION ALL "), values![]).await?;
+        let one = |row: &Row| Ok((row.get(0), JobState::read(row.get(1))?, nat(row.get(2))));
+        found.iter().map(one).collect()
+    }
+
+    pub(super) async fn one_job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let columns = rows::JOB_COLUMNS;
+        let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");
+        let found = self.read(&sql, values![id.0]).await?;
+        found.first().map(job).transpose()
+    }
+
+    pub(super) async fn keyed_job(&self, key: &str) -> Result<Option<Job>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
         let found = self.read(&sql, values![rows::clean(key)]).await?;

@@ -77,6 +77,13 @@ pub(super) fn remembered(key: &str, found: &[Row]) -> Result<Option<Remembered>,
 }
 
 impl Postgres {
+    pub(super) async fn append(&self, event: &EventColumns) -> Result<(), Error> {
+        let mut steps = Pipeline::default();
+        append(&mut steps, event);
+        let mut session = Session::new(&self.pool).await?;
+        session.run(steps).await?.all_well(true)
+    }
+
     pub(super) async fn answer_to(&self, key: &str) -> Result<Option<Remembered>, Error> {
         let found = self.read(RECALL, values![clean(key)]).await?;
         remembered(key, &found)

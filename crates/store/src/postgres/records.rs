@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use crate::error::Error;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Retention, Scope};
-use crate::rows::{self, clean, nat, time};
+use crate::rows::{self, clean, nat, nat32, time};
 
 use super::Postgres;
 use super::pipeline::values;
@@ -45,6 +45,36 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
     DELETE FROM tickets WHERE id IN (SELECT id FROM old) RETURNING 1";
 
 impl Postgres {
+    pub(super) async fn put_provider_limit(
+        &self,
+        provider: &str,
+        most: Option<u32>,
+    ) -> Result<(), Error> {
+        let provider = clean(provider);
+        let (sql, values) = match most {
+            Some(most) => (
+                "INSERT INTO provider_limits (provider, most) VALUES ($1, $2)
+                ON CONFLICT (provider) DO UPDATE SET most = excluded.most RETURNING 1",
+                values![provider, i64::from(most)],
+            ),
+            None => (
+                "DELETE FROM provider_limits WHERE provider = $1 RETURNING 1",
+                values![provider],
+            ),
+        };
+        self.change(sql, values).await?;
+        Ok(())
+    }
+
+    pub(super) async fn list_provider_limits(&self) -> Result<Vec<(String, u32)>, Error> {
+        let sql = "SELECT provider, most FROM provider_limits ORDER BY provider";
+        let found = self.read(sql, values![]).await?;
+        Ok(found
+            .iter()
+            .map(|row| (row.get(0), nat32(row.get(1))))
+            .collect())
+    }
+
     pub(super) async fn remove(
         &self,
         sql: &'static str,

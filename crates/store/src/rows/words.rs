@@ -20,6 +20,9 @@ pub(crate) struct JobStory<'a> {
     pub(crate) attempts: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
+    /// Of one that is no longer wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<&'a str>,
 }
 
 impl<'a> JobStory<'a> {
@@ -30,6 +33,14 @@ impl<'a> JobStory<'a> {
             kind,
             attempts: None,
             error: None,
+            why: None,
+        }
+    }
+
+    pub(crate) fn dropped(self, why: &'a str) -> Self {
+        Self {
+            why: Some(why),
+            ..self
         }
     }
 
@@ -43,6 +54,9 @@ impl<'a> JobStory<'a> {
 }
 
 impl JobState {
+    /// Those in which somebody may still care for it.
+    pub(crate) const COUNTED: [Self; 4] = [Self::Waiting, Self::Ready, Self::Leased, Self::Dead];
+
     pub(crate) const ALL: [Self; 6] = [
         Self::Waiting,
         Self::Ready,

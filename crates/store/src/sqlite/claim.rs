@@ -10,7 +10,7 @@ use flow::{TicketId, Time};
 
 use crate::error::Error;
 use crate::job::{Ask, JobId, Leased};
-use crate::rows::{self, JobStory, int, nat};
+use crate::rows::{self, JobStory, int, nat, nat32};
 
 use super::jobs::{LEASED_COLUMNS, leased};
 use super::writer::{Tx, now};
@@ -66,10 +66,27 @@ impl Tx<'_> {
                 self.seen.brought_back.insert((*queue).to_owned());
             }
         }
-        let most = ask.most.min(CLAIMED_MAX);
+        let most = self.room_of_provider(ask, ask.most.min(CLAIMED_MAX))?;
         let chosen = candidates(self.db, ask, &queues, most)?;
         self.seen.paused = Some(paused);
         chosen.into_iter().map(|one| self.lease(one, ask)).collect()
+    }
+
+    /// What the provider's limit leaves of so many.
+    fn room_of_provider(&self, ask: &Ask, most: u32) -> Result<u32, Error> {
+        let Some(provider) = ask.provider.as_deref().map(rows::clean) else {
+            return Ok(most);
+        };
+        let mut select = self.db.prepare_cached(
+            "SELECT limits.most - (SELECT count(*) FROM jobs
+                WHERE state = 'leased' AND provider = ?1 AND lease_until > ?2)
+            FROM provider_limits AS limits WHERE provider = ?1",
+        )?;
+        let mut left = select.query(params![provider, self.now])?;
+        match left.next()? {
+            Some(row) => Ok(nat32(row.get(0)?).min(most)),
+            None => Ok(most),
+        }
     }
 
     /// Waiting jobs whose time has come.
@@ -123,10 +140,17 @@ impl Tx<'_> {
         job.holder = rows::clean(&ask.holder);
         self.db
             .prepare_cached(
-                "UPDATE jobs SET state = 'leased', fence = ?2, holder = ?3, lease_until = ?4
+                "UPDATE jobs SET state = 'leased', fence = ?2, holder = ?3, lease_until = ?4,
+                    provider = ?5
                 WHERE id = ?1",
             )?
-            .execute(params![job.id.0, int(job.fence), job.holder, job.until.0])?;
+            .execute(params![
+                job.id.0,
+                int(job.fence),
+                job.holder,
+                job.until.0,
+                ask.provider.as_deref().map(rows::clean),
+            ])?;
         if !chosen.tracked {
             let ticket = job.ticket.as_ref().map(TicketId::as_str);
             let story = JobStory::new(job.id.0, &job.queue, &chosen.kind);

@@ -67,6 +67,24 @@ impl Tx<'_> {
         self.tell(name, by, row.get_ref(5)?.as_str_or_null()?, &story)
     }
 
+    pub(super) fn drop_free(&self, job: JobId, by: &str, why: &str) -> Result<bool, Error> {
+        let mut update = self.db.prepare_cached(
+            "UPDATE jobs SET state = 'dropped', last_error = ?2, ended_at = ?3, lease_until = NULL
+            WHERE id = ?1 AND ticket IS NULL AND NOT tracked
+                AND state IN ('leased', 'ready', 'waiting')
+            RETURNING queue, kind",
+        )?;
+        let why = rows::clean(why);
+        let mut found = update.query(params![job.0, why, self.now])?;
+        let Some(row) = found.next()? else {
+            return Ok(false);
+        };
+        let (queue, kind): (String, String) = (row.get(0)?, row.get(1)?);
+        let story = JobStory::new(job.0, &queue, &kind).dropped(&why);
+        self.tell("job_dropped", &rows::clean(by), None, &story)?;
+        Ok(true)
+    }
+
     fn end_done(&self, id: i64, result: &str) -> Result<(), Error> {
         self.db
             .prepare_cached(

@@ -270,6 +270,29 @@ pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
     Ok(listing.page(items, |job| job.id.0))
 }
 
+/// Each state by its own index.
+pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Error> {
+    let mut all = Vec::new();
+    for state in JobState::COUNTED {
+        let word = state.word();
+        let sql = format!("SELECT queue, count(*) FROM jobs WHERE state = '{word}' GROUP BY queue");
+        let mut select = db.prepare_cached(&sql)?;
+        let mut found = select.query([])?;
+        while let Some(row) = found.next()? {
+            all.push((row.get(0)?, state, nat(row.get(1)?)));
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn one(db: &Connection, id: JobId) -> Result<Option<Job>, Error> {
+    let columns = rows::JOB_COLUMNS;
+    let sql = format!("SELECT {columns} FROM jobs WHERE id = ?1");
+    let mut select = db.prepare_cached(&sql)?;
+    let mut found = select.query([id.0])?;
+    found.next()?.map(job).transpose()
+}
+
 pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");

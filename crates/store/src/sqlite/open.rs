@@ -15,12 +15,13 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
     include_str!("../../migrations/sqlite/0004_parcels.sql"),
     include_str!("../../migrations/sqlite/0005_run_tokens.sql"),
+    include_str!("../../migrations/sqlite/0006_provider_limits.sql"),
 ];
 
 const STATEMENTS_MAX: usize = 128;

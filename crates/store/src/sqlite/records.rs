@@ -11,6 +11,24 @@ use crate::rows::{self, clean, time};
 use super::writer::{Tx, now};
 
 impl Tx<'_> {
+    pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<(), Error> {
+        let provider = clean(provider);
+        match most {
+            Some(most) => self
+                .db
+                .prepare_cached(
+                    "INSERT INTO provider_limits (provider, most) VALUES (?1, ?2)
+                    ON CONFLICT (provider) DO UPDATE SET most = excluded.most",
+                )?
+                .execute(params![provider, most])?,
+            None => self
+                .db
+                .prepare_cached("DELETE FROM provider_limits WHERE provider = ?1")?
+                .execute([provider])?,
+        };
+        Ok(())
+    }
+
     pub(super) fn put_epic(&self, epic: &Epic) -> Result<(), Error> {
         let body = serde_json::to_string(&epic.body)?;
         self.db
@@ -120,6 +138,13 @@ pub(super) fn epics(db: &Connection) -> Result<Vec<Epic>, Error> {
 }
 
 /// Those in force; a pause that has ended by itself is not shown.
+pub(super) fn provider_limits(db: &Connection) -> Result<Vec<(String, u32)>, Error> {
+    let sql = "SELECT provider, most FROM provider_limits ORDER BY provider";
+    let mut select = db.prepare_cached(sql)?;
+    let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
 pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     let mut select = db.prepare_cached(
         "SELECT scope, name, until, why, by FROM pauses WHERE until IS NULL OR until > ?1

@@ -75,7 +75,9 @@ facts! {
         a_free_job_with_the_same_key_is_one_job,
         finishing_claims_the_next,
         no_ticket_job_is_finished_behind_its_ticket,
-        jobs_are_paged;
+        jobs_are_paged,
+        jobs_are_counted_by_queue_and_state,
+        a_provider_is_given_no_more_than_its_limit;
     leases:
         a_stale_fence_is_refused,
         a_lease_is_lost_only_when_it_has_run_out,
@@ -84,6 +86,7 @@ facts! {
         a_lapsed_free_job_goes_to_the_next_worker,
         a_free_job_that_loses_every_lease_is_dead,
         a_free_job_that_is_given_back_has_not_failed,
+        a_free_job_that_is_dropped_takes_no_result,
         a_lapsed_tell_goes_to_the_next_worker,
         a_lapsed_job_of_a_ticket_waits_for_its_ticket,
         a_lapsed_free_job_is_ended_under_its_fence_alone;
@@ -94,6 +97,7 @@ facts! {
         the_cursor_skips_nothing_under_concurrent_commits,
         what_changed_no_ticket_is_noted,
         what_was_spent_is_added_up_from_a_time_on,
+        what_was_spent_on_no_ticket_is_added_up_too,
         retention_never_touches_live_tickets,
         retention_removes_what_is_old;
     records:
@@ -114,5 +118,6 @@ facts! {
         a_decision_wakes_who_watches_the_log,
         watching_the_log_ends_by_itself;
     crowd:
-        ten_connections_lose_no_job_and_run_none_twice;
+        ten_connections_lose_no_job_and_run_none_twice,
+        ten_connections_keep_to_a_provider_s_limit;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flow::event::Lease;
-use flow::{Actor, TicketId, Time, What};
+use flow::{Actor, TicketId, Time, Usage, What};
 use serde::{Deserialize, Serialize};
 use store::{Agent, Artefact, Ask, Ended, JobId, JobQuery, Page, Parcel, Pause, TicketQuery};
 
@@ -36,6 +36,9 @@ pub enum Call {
         query: JobQuery,
         page: Page,
     },
+    Job {
+        id: JobId,
+    },
     JobByKey {
         key: String,
     },
@@ -61,6 +64,7 @@ pub enum Call {
     Recall {
         key: String,
     },
+    Spend(Spent),
     SpentSince {
         time: Time,
     },
@@ -100,6 +104,7 @@ impl Call {
             Self::Ticket { .. } => "ticket",
             Self::Tickets { .. } => "tickets",
             Self::Jobs { .. } => "jobs",
+            Self::Job { .. } => "job",
             Self::JobByKey { .. } => "job_by_key",
             Self::Claim { .. } => "claim",
             Self::Finish { .. } => "finish",
@@ -109,6 +114,7 @@ impl Call {
             Self::Keep(_) => "keep",
             Self::Refuse(_) => "refuse",
             Self::Recall { .. } => "recall",
+            Self::Spend(_) => "spend",
             Self::SpentSince { .. } => "spent_since",
             Self::Pause { .. } => "pause",
             Self::Pauses {} => "pauses",
@@ -164,6 +170,15 @@ pub struct Kept {
     /// Below the data directory.
     pub path: String,
     pub bytes: Letters,
+}
+
+/// What a try of a task has cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    pub task: String,
+    pub queue: String,
+    pub usage: Usage,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use flow::TicketId;
 use flow::event::Lease;
-use store::{Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Page, Paged};
+use serde_json::json;
+use store::{Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Noted, Page, Paged, Work};
 
+use super::call::Spent;
 use super::{Caller, No, cleaned, is_plain};
 
 /// How much one call may ask for.
@@ -14,7 +16,7 @@ const QUEUES_MAX: usize = 64;
 const JOBS_MAX: u32 = 64;
 /// A job that no ticket decides about is not held longer without a sign of life.
 const FREE_LEASE_MAX: Duration = Duration::from_secs(3600);
-/// A ticket has fewer jobs in hand.
+/// A ticket, or a queue, has fewer jobs in hand.
 const IN_HAND_MAX: u32 = 1000;
 /// What is shown instead of another's name.
 const ANOTHER: &str = "another";
@@ -103,9 +105,7 @@ impl Caller<'_> {
 
     pub async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>, No> {
         let mut found = self.office.desk.store.jobs(query, page).await?;
-        for job in &mut found.items {
-            job.holder = job.holder.take().map(|holder| self.shown(&holder));
-        }
+        found.items = found.items.into_iter().map(|job| self.seen(job)).collect();
         Ok(found)
     }
 
@@ -114,10 +114,47 @@ impl Caller<'_> {
             return Err(No::barred("that is no key of a task"));
         }
         let job = self.office.desk.store.job_by_key(key).await?;
-        Ok(job.map(|mut job| {
-            job.holder = job.holder.take().map(|holder| self.shown(&holder));
-            job
-        }))
+        Ok(job.map(|job| self.seen(job)))
+    }
+
+    pub async fn job(&self, id: JobId) -> Result<Option<Job>, No> {
+        let job = self.office.desk.store.job(id).await?;
+        Ok(job.map(|job| self.seen(job)))
+    }
+
+    /// A job as a worker is shown it.
+    fn seen(&self, mut job: Job) -> Job {
+        job.holder = job.holder.take().map(|holder| self.shown(&holder));
+        job
+    }
+
+    /// Counts what a try of a task has cost that is in this worker's hands.
+    pub async fn spend(&self, spent: Spent) -> Result<(), No> {
+        let desk = &self.office.desk;
+        let query = JobQuery {
+            queue: Some(spent.queue.clone()),
+            state: Some(JobState::Leased),
+            ..JobQuery::default()
+        };
+        let in_hand = desk.store.jobs(&query, &all_in_hand()).await?.items;
+        let is_it = |job: &Job| match &job.work {
+            Work::Free { body, .. } => body["id"] == spent.task,
+            Work::Task(_) => false,
+        };
+        let mut own = in_hand
+            .iter()
+            .filter(|job| self.holds(job.holder.as_deref()));
+        if !own.any(is_it) {
+            return Err(No::barred("that task is not in your hands"));
+        }
+        let noted = Noted {
+            at: (desk.clock)(),
+            ticket: None,
+            name: "task_ran".to_owned(),
+            by: self.speaker.actor.agent.clone(),
+            body: json!({"task": spent.task, "queue": spent.queue, "usage": spent.usage}),
+        };
+        Ok(desk.store.spend(noted, spent.usage).await?)
     }
 
     /// This worker's lease on a job of a ticket.
@@ -141,26 +178,14 @@ impl Caller<'_> {
             state: Some(JobState::Leased),
             ..JobQuery::default()
         };
-        let page = Page {
-            after: None,
-            most: IN_HAND_MAX,
-        };
-        Ok(self.office.desk.store.jobs(&query, &page).await?.items)
+        let found = self.office.desk.store.jobs(&query, &all_in_hand()).await?;
+        Ok(found.items)
     }
 
     /// This worker's lease on a job by its number.
     async fn in_hand(&self, id: JobId, fence: u64) -> Result<Job, No> {
-        let query = JobQuery {
-            state: Some(JobState::Leased),
-            ..JobQuery::default()
-        };
-        // The newest that is not newer than it.
-        let page = Page {
-            after: Some(id.0.saturating_add(1)),
-            most: 1,
-        };
-        let mut found = self.office.desk.store.jobs(&query, &page).await?.items;
-        let job = found.pop().filter(|job| job.id == id);
+        let found = self.office.desk.store.job(id).await?;
+        let job = found.filter(|job| job.state == JobState::Leased);
         self.must_hold(job, &id.0.to_string(), fence)
     }
 
@@ -174,5 +199,12 @@ impl Caller<'_> {
                 current,
             })
         })
+    }
+}
+
+pub fn all_in_hand() -> Page {
+    Page {
+        after: None,
+        most: IN_HAND_MAX,
     }
 }

@@ -4,16 +4,15 @@
 
 use engine::carrier::{is_named_by_a_ticket, parcel_key};
 use engine::git::Oid;
-use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Page, Parcel};
+use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Parcel};
 
 use super::call::Packed;
+use super::leases::all_in_hand;
 use super::reports::no;
 use super::{Caller, No, is_plain, short};
 
 /// More is not wanted at once.
 const WANTS_MAX: u32 = 1000;
-/// More builds are not in hand at once.
-const BUILDS_MAX: u32 = 1000;
 
 /// What a key names: a commit or a base branch, and the repository that it is of.
 struct Named<'a> {
@@ -100,11 +99,13 @@ impl Caller<'_> {
             state: Some(JobState::Leased),
             ..JobQuery::default()
         };
-        let page = Page {
-            after: None,
-            most: BUILDS_MAX,
-        };
-        let jobs = self.office.desk.store.jobs(&query, &page).await?.items;
+        let jobs = self
+            .office
+            .desk
+            .store
+            .jobs(&query, &all_in_hand())
+            .await?
+            .items;
         let own = jobs
             .into_iter()
             .filter(|job| self.holds(job.holder.as_deref()));

@@ -190,3 +190,44 @@ impl Question for EndPause {
         Ok(Resumed { resumed: scope })
     }
 }
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderLimits {}
+
+/// How many jobs of one provider run at once, on all machines together.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderLimit {
+    pub provider: String,
+    /// As many as there are, where it is null.
+    pub most: Option<u32>,
+}
+
+impl Question for ProviderLimits {
+    type Answer = Items<ProviderLimit>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/limits";
+
+    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+        let limits = pauses::limits(office).await?.into_iter();
+        let limit = |(provider, most)| ProviderLimit {
+            provider,
+            most: Some(most),
+        };
+        Ok(Items {
+            items: limits.map(limit).collect(),
+        })
+    }
+}
+
+impl Question for ProviderLimit {
+    type Answer = Self;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/limits";
+
+    async fn answer(self, office: &Office) -> Result<Self, Failure> {
+        pauses::limit(office, &self.provider, self.most).await?;
+        Ok(self)
+    }
+}

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::operations::epics::Looked;
 use crate::operations::history::{self, Line};
 use crate::operations::silence::{self, Silent};
+use crate::operations::tasks::board;
 use crate::operations::{Office, epics, insights, overview, queue, ticket_id, tickets};
 
 /// More lines of the log are not told at once.
@@ -81,6 +82,41 @@ impl Question for Jobs {
         let (queue, state) = (self.queue.as_deref(), self.state.as_deref());
         let only = office.call.only.clone();
         queue::jobs(office, queue, state, only, &page(self.after, self.limit)).await
+    }
+}
+
+/// A task that is no longer wanted.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelTask {
+    pub task: String,
+    /// It is recorded with your name.
+    pub why: String,
+}
+
+/// How a task stands.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TaskStanding {
+    pub task_id: String,
+    pub queue: String,
+    pub status: flow::free::Standing,
+    /// Who has it in hand, or had it last.
+    pub agent: Option<String>,
+}
+
+impl Question for CancelTask {
+    type Answer = TaskStanding;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tasks/{task}/cancel";
+
+    async fn answer(self, office: &Office) -> Result<TaskStanding, Failure> {
+        let card = board::cancel(office, &self.task, &self.why).await?;
+        Ok(TaskStanding {
+            task_id: card.id,
+            queue: card.queue,
+            status: card.standing,
+            agent: card.agent,
+        })
     }
 }
 

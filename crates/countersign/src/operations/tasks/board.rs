@@ -4,63 +4,29 @@
 use std::collections::BTreeSet;
 
 use engine::post::called;
+pub use flow::free::Standing;
+use flow::free::{Cancel, cancel as may_cancel};
 use flow::{Role, Time};
 use serde_json::Value;
 use store::{Job, JobQuery, JobState, Page, Work};
 
 use super::{key_of, put, queue_name, queues_of};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::identity;
 
 /// Of each state no more are looked at; a queue holds fewer.
 const LOOK_MOST: u32 = 1000;
+/// A task that is given back and taken again meanwhile is tried for so often.
+const CANCEL_TRIES_MAX: u32 = 16;
 
-/// Where a task stands, in 001's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Pending,
-    InProgress,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl Standing {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn read(word: &str) -> Option<Self> {
-        let all = [
-            Self::Pending,
-            Self::InProgress,
-            Self::Completed,
-            Self::Failed,
-            Self::Cancelled,
-        ];
-        all.into_iter().find(|one| one.word() == word)
-    }
-
-    /// Something may still happen to it.
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Pending | Self::InProgress)
-    }
-
-    fn of(state: JobState) -> Self {
-        match state {
-            JobState::Waiting | JobState::Ready => Self::Pending,
-            JobState::Leased => Self::InProgress,
-            JobState::Done => Self::Completed,
-            JobState::Dead => Self::Failed,
-            JobState::Dropped => Self::Cancelled,
-        }
+fn standing_of(state: JobState) -> Standing {
+    match state {
+        JobState::Waiting | JobState::Ready => Standing::Pending,
+        JobState::Leased => Standing::InProgress,
+        JobState::Done => Standing::Completed,
+        JobState::Dead => Standing::Failed,
+        JobState::Dropped => Standing::Cancelled,
     }
 }
 
@@ -129,6 +95,32 @@ pub async fn is_used(office: &Office, queue: &str) -> Result<bool, Failure> {
     Ok(queue_name(queue).is_ok() && !open(office, queue).await?.is_empty())
 }
 
+/// Ends a task that is not wanted any more; whoever has it in hand is stopped. What is cancelled
+/// already stays so.
+pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failure> {
+    let missing = || {
+        Failure::missing(format!("there is no task {id}"))
+            .hint("`countersign queue list` shows those there are")
+    };
+    for _ in 0..CANCEL_TRIES_MAX {
+        let job = office.desk.store.job_by_key(&key_of(id)).await?;
+        let job = job.ok_or_else(missing)?;
+        let standing = standing_of(job.state);
+        let refused = |late| Failure::new(Exit::Refused, format!("task {id}: {late}"));
+        if may_cancel(standing).map_err(refused)? == Cancel::IsAlready {
+            return card(job).ok_or_else(missing);
+        }
+        let (by, why) = (office.person().agent, findings::one_line(why));
+        // Where somebody else was faster, it stands otherwise by now.
+        office.desk.store.drop_job(job.id, &by, &why).await?;
+    }
+    Err(Failure::new(
+        Exit::Store,
+        format!("task {id} changes too fast to be cancelled"),
+    )
+    .hint("try again"))
+}
+
 pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
     let job = office.desk.store.job_by_key(&key_of(id)).await?;
     Ok(job.and_then(card))
@@ -138,7 +130,7 @@ pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
 pub async fn are_done(office: &Office, ids: &[String]) -> Result<bool, store::Error> {
     for id in ids {
         let job = office.desk.store.job_by_key(&key_of(id)).await?;
-        if job.is_none_or(|job| Standing::of(job.state) != Standing::Completed) {
+        if job.is_none_or(|job| standing_of(job.state) != Standing::Completed) {
             return Ok(false);
         }
     }
@@ -155,7 +147,7 @@ fn card(job: Job) -> Option<Card> {
     Some(Card {
         id: body.get("id")?.as_str()?.to_owned(),
         queue: job.queue,
-        standing: Standing::of(job.state),
+        standing: standing_of(job.state),
         agent: Some(agent.to_owned()).filter(|name| !name.is_empty()),
         until: job.lease_until,
         attempts: job.attempts,

@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
 use store::{
     Agent, Artefact, Ask, Change, Committed, Cursor, Ended, Epic, Error, EventQuery, FreeJob, Job,
-    JobId, JobQuery, Leased, Message, NewMessage, Noted, Page, Paged, Parcel, Pause, Remembered,
-    Removed, Result, Retention, Scope, Store, Stored, StoredEvent, TicketQuery, TicketRow, Token,
+    JobId, JobQuery, JobState, Leased, Message, NewMessage, Noted, Page, Paged, Parcel, Pause,
+    Remembered, Removed, Result, Retention, Scope, Store, Stored, StoredEvent, TicketQuery,
+    TicketRow, Token,
 };
 
 use super::{Ledger, Lost, luggage};
 use crate::operations::identity;
-use crate::operations::outpost::call::{Call, Decided, Packed, Pass, Refusal, WAIT_MAX};
+use crate::operations::outpost::call::{Call, Decided, Packed, Pass, Refusal, Spent, WAIT_MAX};
 
 /// Who cannot wait there waits here, so that nobody asks without a pause.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
@@ -96,6 +97,10 @@ impl Store for Ledger {
         Ok(Vec::new())
     }
 
+    async fn drop_job(&self, _: JobId, _: &str, _: &str) -> Result<bool> {
+        not_a_workers("cancelling a task")
+    }
+
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
         self.ask(Call::Renew { job, fence, lease }).await
     }
@@ -111,6 +116,14 @@ impl Store for Ledger {
         }
         let (query, page) = (query.clone(), page.clone());
         self.ask(Call::Jobs { query, page }).await
+    }
+
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        not_a_workers("counting jobs")
+    }
+
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.ask(Call::Job { id: job }).await
     }
 
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
@@ -165,6 +178,14 @@ impl Store for Ledger {
         not_a_workers("listing files")
     }
 
+    /// Of a task that is in our hands.
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
+        let text = |name: &str| noted.body[name].as_str().unwrap_or_default().to_owned();
+        let (task, queue) = (text("task"), text("queue"));
+        let spent = Spent { task, queue, usage };
+        self.ask(Call::Spend(spent)).await
+    }
+
     async fn spent_since(&self, time: Time) -> Result<Usage> {
         self.ask(Call::SpentSince { time }).await
     }
@@ -179,6 +200,14 @@ impl Store for Ledger {
 
     async fn pauses(&self) -> Result<Vec<Pause>> {
         self.ask(Call::Pauses {}).await
+    }
+
+    async fn limit_provider(&self, _: &str, _: Option<u32>) -> Result<()> {
+        not_a_workers("limiting a provider")
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        not_a_workers("reading the limits of providers")
     }
 
     async fn send(&self, _: NewMessage) -> Result<i64> {

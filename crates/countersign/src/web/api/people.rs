@@ -4,7 +4,8 @@ use schemars::schema_for;
 
 use super::{Route, Who};
 use crate::operations::questions::people::{
-    Agents, CreateToken, EndPause, MakePause, Pauses, RevokeToken, RotateToken, Tokens,
+    Agents, CreateToken, EndPause, MakePause, Pauses, ProviderLimit, ProviderLimits, RevokeToken,
+    RotateToken, Tokens,
 };
 
 pub const ROUTES: &[Route] = &[
@@ -30,4 +31,13 @@ pub const ROUTES: &[Route] = &[
     )
     .takes(|| schema_for!(MakePause)),
     Route::of::<EndPause>(Who::People, "Ends a pause."),
+    Route::of::<ProviderLimits>(
+        Who::People,
+        "Providers of whose jobs only so many run at once.",
+    ),
+    Route::of::<ProviderLimit>(
+        Who::People,
+        "Says how many jobs of a provider run at once, on all machines together.",
+    )
+    .takes(|| schema_for!(ProviderLimit)),
 ];

@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::{Answer, Call, Route, Who};
 use crate::operations::questions::Method;
 use crate::operations::questions::work::{
-    Epic, Epics, Jobs, Learned, Log, SignEpic, Spending, Status,
+    CancelTask, Epic, Epics, Jobs, Learned, Log, SignEpic, Spending, Status,
 };
 use crate::operations::tasks;
 use crate::web::problem::Problem;
@@ -47,6 +47,11 @@ pub const ROUTES: &[Route] = &[
         takes: Some(|| schema_for!(tasks::Wanted)),
         perform: |call| Box::pin(task(call)),
     },
+    Route::of::<CancelTask>(
+        Who::People,
+        "Cancels a task; who has it in hand is stopped.",
+    )
+    .takes(|| schema_for!(CancelTask)),
     Route {
         method: Method::Post,
         path: "/queue",

@@ -40,6 +40,7 @@ fn commands() -> Vec<String> {
     let parts = reference.split("\n## countersign ").skip(1);
     let groups = [
         "ticket",
+        "queue",
         "epic",
         "escalation",
         "findings",
@@ -111,6 +112,8 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         ("insights", &[]),
         ("log", &["greet"]),
         ("man", &[man.to_str().unwrap()]),
+        ("queue limit", &["claude", "4"]),
+        ("queue list", &[]),
         ("review", &["--commit", "HEAD", "--linters-only"]),
         ("run", &["greet", "--builder", &agent, "--reviewer", &agent]),
         ("status", &[]),
@@ -140,6 +143,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         "insights reject",
         "insights withdraw",
         "mcp",
+        "queue cancel",
         "serve",
         "ticket waive",
         "token revoke",

@@ -6,6 +6,30 @@ use super::{Clone, assignment, submit};
 use crate::support::server::Server;
 use crate::support::{SETTINGS, World, until};
 
+/// What is measured of a ticket that was sent back once.
+const OF_TWO_ROUNDS: [&str; 7] = [
+    "countersign_approved_in_round{round=\"2\"} 1",
+    "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
+    "countersign_reviews{reviewer=\"rex\",verdict=\"approved\"} 1",
+    "countersign_findings{severity=\"high\",fate=\"fixed\"} 1",
+    "# TYPE countersign_round_seconds histogram",
+    "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
+    "countersign_round_seconds_count 2",
+];
+const OF_CLAIMS: [&str; 4] = [
+    "# TYPE countersign_claim_seconds histogram",
+    "countersign_claim_seconds_count{queue=\"build\"} 2",
+    "countersign_claim_seconds_bucket{queue=\"review\",le=\"+Inf\"} 2",
+    "countersign_claim_seconds_count{queue=\"merge\"} 1",
+];
+
+#[track_caller]
+fn says_all(metrics: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(metrics.lines().any(|one| one == *line), "{line}\n{metrics}");
+    }
+}
+
 #[test]
 fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
     let world = World::new();
@@ -14,6 +38,9 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.token("bea", "builder", &[]),
         server.token("rex", "reviewer", &[]),
     );
+    // Who watches from the beginning sees the same as who comes at the end.
+    let metrics = |server: &Server<'_>| server.rest("GET", "/metrics", &Value::Null).is(200).body;
+    assert!(!metrics(&server).contains("countersign_claim_seconds"));
     server.add("greet");
     let work = Clone::new(&world, "greet");
 
@@ -89,17 +116,14 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.stage("greet") == "done"
     });
     assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 2);
-    let metrics = server.rest("GET", "/metrics", &Value::Null).is(200).body;
-    for line in [
-        "countersign_approved_in_round{round=\"2\"} 1",
-        "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
-        "countersign_reviews{reviewer=\"rex\",verdict=\"approved\"} 1",
-        "countersign_findings{severity=\"high\",fate=\"fixed\"} 1",
-        "# TYPE countersign_round_seconds histogram",
-        "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
-        "countersign_round_seconds_count 2",
-    ] {
-        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+    let said = [metrics(&server), metrics(&server)];
+    drop(server);
+    let after = metrics(&Server::start(&world));
+    for metrics in [&said[0], &said[1], &after] {
+        says_all(metrics, &OF_TWO_ROUNDS);
+    }
+    for metrics in &said {
+        says_all(metrics, &OF_CLAIMS);
     }
     world.must_be_sound();
 }

@@ -1,15 +1,20 @@
 //! Those outside who are told: over HTTP, by a command, in a channel.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::tls::Certificate;
 use super::{Clone, assignment, submit};
 use crate::support::crew::{always, builds, crew, empty_name, rejects, verifies};
 use crate::support::listener::{Got, Listener};
 use crate::support::server::Server;
 use crate::support::{SETTINGS, TICKET, World, reached, until};
+use crate::workers::database::Database;
 
 const OK: &str = "200 OK";
 const BROKEN: &str = "503 Service Unavailable";
@@ -307,4 +312,85 @@ fn what_is_wrong_with_a_target_is_said_before_anything_is_served() {
         let ran = world.call(&["serve", "--listen", "127.0.0.1:0"]);
         ran.ends_with(2).says(why);
     }
+}
+
+#[test]
+fn a_target_over_tls_is_believed_where_its_own_file_says_so() {
+    let mut world = World::new();
+    let key = ("OPS_KEY".to_owned(), "the key".to_owned());
+    world.variables.push(key);
+    let certificate = Certificate::new(&world);
+    let files = (certificate.file.as_path(), certificate.key.as_path());
+    let listener = Listener::over_tls(files, |_| Some(OK));
+    let more = "secret_env = \"OPS_KEY\"\nevents = [\"created\"]";
+    own(&world, &webhook("ops", &listener, more));
+    let tried = world.call(&["doctor", "--notify"]).ends_with(1);
+    tried.says("it cannot be reached").says("ertificate");
+    assert_eq!(listener.got().len(), 0);
+    let file = certificate.file.display();
+    let more = format!("{more}\nca_file = \"{file}\"");
+    own(&world, &webhook("ops", &listener, &more));
+    world.call(&["doctor", "--notify"]).ends_with(0);
+    let server = Server::start(&world);
+    server.add("one");
+    until("it is told", || listener.got().len() == 2);
+    let got = listener.got();
+    assert_eq!(got[1].json()["data"]["ticket"], "one");
+    must_be_signed(&got[1]);
+    let missing = more.replace("cert.pem", "none.pem");
+    own(&world, &webhook("ops", &listener, &missing));
+    world
+        .call(&["serve", "--listen", "127.0.0.1:0"])
+        .ends_with(2)
+        .says("none.pem");
+}
+
+#[test]
+fn two_servers_on_one_database_tell_a_target_once_also_when_one_is_killed() {
+    let mut first = World::new();
+    let Some(database) = Database::start(&mut first) else {
+        return;
+    };
+    let first = database.world;
+    let mut second = World::new();
+    second.database.clone_from(&first.database);
+    let silent = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&silent);
+    let listener = Listener::new(move |_| (!asked.swap(false, Ordering::SeqCst)).then_some(OK));
+    let more = "events = [\"created\"]\ntimeout_secs = 300";
+    for world in [first, &second] {
+        own(world, &webhook("ops", &listener, more));
+    }
+    let told = || -> Vec<String> {
+        let ticket = |got: &Got| got.json()["data"]["ticket"].as_str().unwrap().to_owned();
+        listener.got().iter().map(ticket).collect()
+    };
+    // Whoever comes first has the target; the other waits for its turn.
+    let carries = Server::start(first);
+    carries.add("one");
+    until("it is told", || told() == ["one"]);
+    let waits = Server::start(&second);
+    for n in 0..5 {
+        carries.add(&format!("a{n}"));
+        waits.add(&format!("b{n}"));
+    }
+    until("all are told", || told().len() == 11);
+    silent.store(true, Ordering::SeqCst);
+    waits.add("held");
+    until("it is being told", || told().len() == 12);
+    // Killed in the middle of it: whether it arrived is not known, so it comes again, by its own id.
+    drop(carries);
+    until("the other goes on", || told().len() == 13);
+    waits.add("last");
+    until("and tells of what comes", || told().len() == 14);
+    let mut told = told();
+    assert_eq!(told[11..], ["held", "held", "last"]);
+    let ids: Vec<String> = listener.got()[11..13]
+        .iter()
+        .map(|got| got.header("webhook-id"))
+        .collect();
+    assert_eq!(ids[0], ids[1]);
+    told.dedup();
+    let once: BTreeSet<&String> = told.iter().collect();
+    assert_eq!(once.len(), told.len(), "{told:?}");
 }

@@ -30,6 +30,7 @@ fn everything_in_the_document_can_be_called_and_nothing_breaks() {
             .replace("{ticket}", "greet")
             .replace("{token}", "none")
             .replace("{finding}", "F9")
+            .replace("{task}", "none")
             .replace("{scope}", "agent")
             .replace("{name}", "nobody");
         for (method, operation) in methods.as_object().unwrap() {

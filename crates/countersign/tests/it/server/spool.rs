@@ -326,3 +326,26 @@ fn what_was_queued_another_way_is_shown_too() {
     let second = world.call(&["serve", "--listen", "127.0.0.1:0", "--spool", place]);
     second.ends_with(2).says("another program has the spool");
 }
+
+#[test]
+fn a_task_whose_file_says_so_is_cancelled() {
+    let world = World::new();
+    let dir = Dir::new(&world);
+    let server = dir.serve(&world);
+    let qa = server.token("qa", "reviewer", &[]);
+    until("qa has a queue", || dir.at("queues/qa").is_dir());
+    dir.drop_in("queues/qa/t.json", task("t").to_string());
+    let wait = json!({"timeout_secs": 20});
+    server.tool(&qa, "wait_for_work", &wait).unwrap();
+    until("it is in progress", || {
+        dir.json("queues/qa/t.json")["status"] == "in_progress"
+    });
+    let mut unwanted = dir.json("queues/qa/t.json");
+    unwanted["status"] = json!("cancelled");
+    dir.drop_in("queues/qa/t.json", unwanted.to_string());
+    until("it is cancelled", || world.count_of("job_dropped") == 1);
+    let late = server.tool(&qa, "complete", &json!({"summary": "done"}));
+    assert!(late.is_err());
+    until("its lock is released", || !dir.at("locks/t.lock").exists());
+    assert_eq!(dir.json("queues/qa/t.json")["status"], "cancelled");
+}

@@ -1,10 +1,16 @@
-//! A little HTTP server of a test: it keeps what it is sent and answers as it is told.
+//! A little HTTP server of a test, with TLS or without: it keeps what it is sent and answers as it is
+//! told.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 pub struct Listener {
     pub url: String,
@@ -29,18 +35,57 @@ impl Got {
     }
 }
 
+/// A caller's stream, as it is or inside of TLS.
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
 impl Listener {
     /// `answer` is given how many have come before; an answer of `None` is silence.
     pub fn new(answer: impl Fn(usize) -> Option<&'static str> + Send + 'static) -> Self {
+        Self::begun("http", |stream| Some(Box::new(stream)), answer)
+    }
+
+    /// With the certificate that lies there.
+    pub fn over_tls(
+        (certificate, key): (&Path, &Path),
+        answer: impl Fn(usize) -> Option<&'static str> + Send + 'static,
+    ) -> Self {
+        let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        let wrap = move |stream| -> Option<Box<dyn Stream>> {
+            let mut stream =
+                StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream);
+            // Who does not believe us says nothing more.
+            stream.conn.complete_io(&mut stream.sock).ok()?;
+            Some(Box::new(stream))
+        };
+        Self::begun("https", wrap, answer)
+    }
+
+    fn begun(
+        scheme: &str,
+        wrap: impl Fn(TcpStream) -> Option<Box<dyn Stream>> + Send + 'static,
+        answer: impl Fn(usize) -> Option<&'static str> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let url = format!("{scheme}://{}/hook", listener.local_addr().unwrap());
         let got = Arc::<Mutex<Vec<Got>>>::default();
         let kept = Arc::clone(&got);
         std::thread::spawn(move || {
             let mut silent = Vec::new();
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
-                let Some(request) = read(&stream) else {
+                let Some(mut stream) = wrap(stream) else {
+                    continue;
+                };
+                let Some(request) = read(&mut *stream) else {
                     continue;
                 };
                 let before = {
@@ -53,7 +98,8 @@ impl Listener {
                         let text = format!(
                             "HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
                         );
-                        let _ = (&stream).write_all(text.as_bytes());
+                        let _ = stream.write_all(text.as_bytes());
+                        let _ = stream.flush();
                     }
                     None => silent.push(stream),
                 }
@@ -67,7 +113,7 @@ impl Listener {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Got> {
+fn read(stream: &mut dyn Stream) -> Option<Got> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

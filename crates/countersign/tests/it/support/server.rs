@@ -19,6 +19,8 @@ pub struct Server<'a> {
     pub token: String,
 }
 
+const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
+
 /// What came back.
 #[derive(Debug)]
 pub struct Reply {
@@ -47,8 +49,15 @@ impl<'a> Server<'a> {
     }
 
     pub fn start_with(world: &'a World, more: &[&str]) -> Self {
-        let words = ["serve", "--listen", "127.0.0.1:0"];
-        let running = world.start(&[&words, more].concat());
+        Self::begun(world, world.start(&[&SERVE, more].concat()))
+    }
+
+    /// Behind another program, which becomes it.
+    pub fn start_behind(world: &'a World, front: &[&str], more: &[&str]) -> Self {
+        Self::begun(world, world.start_behind(front, &[&SERVE, more].concat()))
+    }
+
+    fn begun(world: &'a World, running: Running) -> Self {
         let path = world.data.join("server.json");
         let mut sign = Value::Null;
         until("the server has put up its sign", || {

@@ -113,7 +113,7 @@ fn a_ticket_goes_through_its_rounds_on_a_machine_that_reaches_only_the_server() 
 
 #[test]
 fn where_only_the_worker_reaches_the_repository_it_lands_there_when_it_is_told_to() {
-    let (world, shared) = remotes::shared();
+    let (world, shared) = remotes::project();
     world.crew(&two_rounds());
     add(&world, "greet", "");
     fs::rename(&world.repository, world.root().join("gone")).unwrap();

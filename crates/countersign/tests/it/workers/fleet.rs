@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::PLAIN;
 use super::database::Database;
+use super::{PLAIN, shared};
 use crate::support::crew::{always, answers, built_by, runs, writes};
 use crate::support::processes::signal;
 use crate::support::{Ran, Running, World, reached, say, told};
@@ -265,15 +265,7 @@ fn three_machines_under_blows_do_every_job_once() {
         return;
     };
     let world = database.world;
-    let shared = world.root().join("shared.git").display().to_string();
-    world.git(&[
-        "init",
-        "--quiet",
-        "--bare",
-        "--initial-branch=main",
-        &shared,
-    ]);
-    world.git(&["push", "--quiet", &shared, "main"]);
+    let shared = shared(world);
     world.crew(&builder());
     let Some(net) = Net::build(world) else { return };
     // Each is a build and a check.

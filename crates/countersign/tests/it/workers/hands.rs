@@ -136,6 +136,43 @@ fn no_more_jobs_of_a_provider_run_than_it_may_have() {
 }
 
 #[test]
+fn no_more_jobs_of_a_provider_run_than_the_fleet_may_have() {
+    let world = World::with_settings(PLAIN);
+    let crew = world.crew(&waits_for_a_sign(&world));
+    let limit = world.json(&["queue", "limit", "scripted", "2"]);
+    assert_eq!(
+        limit["limits"],
+        json!([{"provider": "scripted", "most": 2}])
+    );
+    for id in ["one", "two", "three", "four"] {
+        add(&world, id, "");
+    }
+    let _workers: Vec<_> = (0..2)
+        .map(|n| {
+            worker(
+                &world,
+                &crew,
+                &["--replicas", "2", "--name", &format!("w{n}")],
+            )
+        })
+        .collect();
+    until("two have begun", || begun(&world).len() == 2);
+    assert!(
+        !reached(A_WHILE, || begun(&world).len() > 2),
+        "two at a time, whoever runs them"
+    );
+    world.put("go", "");
+    for id in ["one", "two", "three", "four"] {
+        until_stage(&world, id, "done");
+    }
+    world
+        .call(&["queue", "limit", "scripted"])
+        .ends_with(0)
+        .says("no provider is limited");
+    world.call(&["queue", "limit", " "]).ends_with(2);
+}
+
+#[test]
 fn a_paused_worker_takes_nothing_up_until_it_is_resumed() {
     let world = World::with_settings(PLAIN);
     let crew = world.crew(&waits_for_a_sign(&world));

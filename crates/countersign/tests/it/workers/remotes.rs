@@ -6,25 +6,18 @@ use crate::support::crew::two_rounds;
 use crate::support::server::Server;
 use crate::support::{Running, SETTINGS, World};
 
-use super::{add, until_stage};
+use super::{add, shared, until_stage};
 
-/// A bare repository that everybody reaches, and a project that names it.
-pub fn shared() -> (World, String) {
+/// A project that names the repository that everybody reaches.
+pub fn project() -> (World, String) {
     let world = World::without_commits();
-    let shared = world.root().join("shared.git").display().to_string();
+    let place = world.root().join("shared.git");
     world.write("README.md", "# greetings\n");
     world.write("test.sh", "true\n");
-    let remote = format!("{SETTINGS}\n[worker]\nremote = \"{shared}\"\n");
+    let remote = format!("{SETTINGS}\n[worker]\nremote = \"{}\"\n", place.display());
     world.write("countersign.toml", &remote);
     world.commit("A small shell project");
-    world.git(&[
-        "init",
-        "--quiet",
-        "--bare",
-        "--initial-branch=main",
-        &shared,
-    ]);
-    world.git(&["push", "--quiet", &shared, "main"]);
+    let shared = shared(&world);
     (world, shared)
 }
 
@@ -54,7 +47,7 @@ fn away(world: &World, name: &str, words: &[&str]) -> Running {
 
 #[test]
 fn two_machines_share_a_ticket_through_a_remote_and_one_lands_it_there() {
-    let (world, shared) = shared();
+    let (world, shared) = project();
     world.crew(&two_rounds());
     add(&world, "greet", "");
     let _builder = elsewhere(&world, "one", &shared, &["--queue", "build"]);
@@ -77,7 +70,7 @@ fn two_machines_share_a_ticket_through_a_remote_and_one_lands_it_there() {
 
 #[test]
 fn who_has_the_repository_lands_what_others_built() {
-    let (world, shared) = shared();
+    let (world, shared) = project();
     world.crew(&two_rounds());
     add(&world, "greet", "");
     let before = fs::read(world.root().join("shared.git/refs/heads/main")).unwrap();

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{PLAIN, begun, drains, waits_for_a_sign};
-use crate::support::crew::{always, answers, built_by, runs, writes};
-use crate::support::processes::signal;
+use crate::support::crew::{always, answers, builds, built_by, runs, writes};
+use crate::support::processes::{marked, signal};
 use crate::support::server::Server;
 use crate::support::{Running, World, reached, until};
 
@@ -251,4 +251,114 @@ fn an_agent_does_not_choose_where_its_task_is_worked_on() {
         job["work"]["free"]["body"]["context"],
         json!({"pr_number": 4})
     );
+}
+
+/// As a person says it, with what is answered.
+fn cancel(world: &World, id: &str) -> Value {
+    world.json(&["queue", "cancel", id, "--why", "no longer wanted"])
+}
+
+#[test]
+fn a_task_that_waits_is_cancelled_and_never_begun() {
+    let world = world();
+    let crew = world.crew(&waits_for_a_sign(&world));
+    world.put("go", "");
+    let server = Server::start(&world);
+    let id = queue_here(&server, &world, "One");
+    let answer = cancel(&world, &id);
+    assert_eq!(answer["status"], "cancelled", "{answer}");
+    assert_eq!(cancel(&world, &id)["status"], "cancelled");
+    let other = queue_here(&server, &world, "Two");
+    let _worker = worker(&world, &crew, &[]);
+    until_state(&server, &other, "done");
+    assert_eq!(begun(&world), [format!("task-{other}")]);
+    let dropped = job(&server, &id);
+    assert_eq!(dropped["state"], "dropped");
+    assert_eq!(dropped["last_error"], "no longer wanted");
+    assert_eq!(world.count_of("job_dropped"), 1);
+    world
+        .call(&["queue", "cancel", &other])
+        .ends_with(6)
+        .says("it has ended before: completed");
+    world
+        .call(&["queue", "cancel", "nobody"])
+        .ends_with(2)
+        .says("there is no task nobody");
+    world
+        .call(&["queue", "list", "--queue", "engineer"])
+        .ends_with(0)
+        .says("dropped");
+}
+
+#[test]
+fn a_task_at_work_is_stopped_with_everything_that_it_started() {
+    let world = world();
+    let sign = world.root().join("begun");
+    let script = format!(
+        "echo $COUNTERSIGN_TICKET >> {}; sleep 600 & wait",
+        sign.display()
+    );
+    let crew = world.crew(&built_by(&always(vec![runs(&script)])));
+    let server = Server::start(&world);
+    let id = queue_here(&server, &world, "One");
+    let _worker = worker(&world, &crew, &[]);
+    until("it has begun", || begun(&world).len() == 1);
+    assert!(!marked(&world.root()).is_empty());
+    let path = format!("/api/v1/tasks/{id}/cancel");
+    let why = json!({"why": "no longer wanted"});
+    let answer = server.rest("POST", &path, &why).is(200).json();
+    assert_eq!(answer["status"], "cancelled");
+    until("nothing of it runs", || marked(&world.root()).is_empty());
+    let dropped = job(&server, &id);
+    assert_eq!(
+        (&dropped["state"], &dropped["result"]),
+        (&json!("dropped"), &Value::Null)
+    );
+    // It is not taken up again.
+    let other = queue_here(&server, &world, "Two");
+    until("the next has begun", || begun(&world).len() == 2);
+    assert_eq!(begun(&world)[1], format!("task-{other}"));
+    let builder = server.token("bea", "builder", &[]);
+    server
+        .rest_as(&builder, "POST", &path, &why.to_string())
+        .is(403);
+}
+
+#[test]
+fn the_result_of_a_cancelled_task_is_refused() {
+    let world = world();
+    let server = Server::start(&world);
+    let agent = server.token("engineer", "builder", &[]);
+    let id = queue_here(&server, &world, "One");
+    let work = server
+        .tool(&agent, "get_my_assignment", &json!({}))
+        .unwrap();
+    assert_eq!(work["task"]["id"], json!(id));
+    cancel(&world, &id);
+    let late = server.tool(&agent, "complete", &json!({"summary": "done"}));
+    assert!(late.unwrap_err().contains("you have no assignment"));
+    assert_eq!(job(&server, &id)["state"], "dropped");
+    assert_eq!(world.count_of("refused"), 1);
+}
+
+#[test]
+fn what_tasks_cost_counts_for_the_day_and_none_is_begun_past_its_cap() {
+    let day = "[policy.budget.day]\nusd_micros = 150000\n";
+    let world = World::with_settings(&format!("{PLAIN}\n{day}"));
+    let crew = world.crew(&built_by(&always(builds("file.txt", "text\n"))));
+    let server = Server::start(&world);
+    let _worker = worker(&world, &crew, &[]);
+    for (title, spent) in [("One", 100_000), ("Two", 200_000)] {
+        let id = queue_here(&server, &world, title);
+        until_state(&server, &id, "done");
+        let metrics = server.rest("GET", "/metrics", &Value::Null).body;
+        let line = format!("countersign_spent_today_usd_micros {spent}");
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+    }
+    let third = queue_here(&server, &world, "Three");
+    assert!(
+        !reached(A_WHILE, || job(&server, &third)["state"] != "ready"),
+        "the day's money is spent"
+    );
+    assert_eq!(world.count_of("task_ran"), 2);
 }

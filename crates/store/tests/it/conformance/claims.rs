@@ -450,3 +450,75 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
     let page = store.jobs(&query, &Page::default()).await;
     page.unwrap().items.len()
 }
+
+pub async fn jobs_are_counted_by_queue_and_state(house: House) {
+    let store = house.store;
+    assert_eq!(store.depths().await.unwrap(), []);
+    for n in 0..3 {
+        number(&*store, "work", n).await;
+    }
+    number(&*store, "rest", 0).await;
+    let held = claim_one(&*store, &ask("work")).await;
+    let dropped = claim_one(&*store, &ask("rest")).await;
+    store.drop_job(dropped.id, "ada", "enough").await.unwrap();
+    let depths = store.depths().await.unwrap();
+    let work = |state, count| ("work".to_owned(), state, count);
+    assert_eq!(
+        depths,
+        [work(JobState::Ready, 2), work(JobState::Leased, 1)]
+    );
+    let dead = Outcome::Dead {
+        error: "no luck".to_owned(),
+    };
+    let ended = Ended {
+        job: held.id,
+        fence: held.fence,
+        outcome: dead,
+    };
+    store.finish(vec![ended], None).await.unwrap();
+    let depths = store.depths().await.unwrap();
+    assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
+}
+
+pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
+    let store = house.store;
+    for n in 0..9 {
+        number(&*store, "work", n).await;
+    }
+    let of = |provider: &str| Ask {
+        provider: Some(provider.to_owned()),
+        most: 5,
+        ..ask("work")
+    };
+    store.limit_provider("claude", Some(2)).await.unwrap();
+    assert_eq!(
+        store.provider_limits().await.unwrap(),
+        [("claude".to_owned(), 2)]
+    );
+    let held = store.claim(&of("claude")).await.unwrap();
+    assert_eq!(held.len(), 2);
+    assert!(store.claim(&of("claude")).await.unwrap().is_empty());
+    // Others are not held up; what ends makes room, and so does a lease that has run out.
+    assert_eq!(store.claim(&of("codex")).await.unwrap().len(), 5);
+    let ended = |job: &store::Leased| Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done {
+            result: json!(null),
+        },
+    };
+    let next = store
+        .finish(vec![ended(&held[0])], Some(&of("claude")))
+        .await
+        .unwrap();
+    assert_eq!(next.len(), 1);
+    store
+        .renew(held[1].id, held[1].fence, std::time::Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(store.claim(&of("claude")).await.unwrap().len(), 1);
+    store.limit_provider("claude", Some(0)).await.unwrap();
+    assert!(store.claim(&of("claude")).await.unwrap().is_empty());
+    store.limit_provider("claude", None).await.unwrap();
+    assert_eq!(store.claim(&of("claude")).await.unwrap().len(), 1);
+}

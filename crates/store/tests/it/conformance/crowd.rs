@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use store::{Ask, Ended, JobId, JobQuery, JobState, Outcome, Page, Store};
+use store::{Ask, Ended, JobId, JobQuery, JobState, Leased, Outcome, Page, Store};
 
 use crate::support::{House, ask, free};
 
@@ -82,4 +83,51 @@ async fn work_off(store: &dyn Store, name: &str) -> Vec<JobId> {
         }
     }
     finished
+}
+
+/// However many ask at once, no more of one provider's jobs are held than it may have.
+pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
+    const JOBS: usize = 60;
+    const LIMIT: usize = 3;
+    put_in(Arc::clone(&house.store), JOBS).await;
+    let most = u32::try_from(LIMIT).unwrap();
+    house
+        .store
+        .limit_provider("claude", Some(most))
+        .await
+        .unwrap();
+    let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let (store, counts) = (house.another().await, Arc::clone(&counts));
+        workers.spawn(async move {
+            while counts.1.load(Ordering::SeqCst) < JOBS {
+                let asked = Ask {
+                    provider: Some("claude".to_owned()),
+                    most: 2,
+                    ..ask("work")
+                };
+                for job in store.claim(&asked).await.unwrap() {
+                    let held = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
+                    assert!(held <= LIMIT, "{held} are held");
+                    tokio::task::yield_now().await;
+                    counts.0.fetch_sub(1, Ordering::SeqCst);
+                    counts.1.fetch_add(1, Ordering::SeqCst);
+                    store.finish(vec![done(&job)], None).await.unwrap();
+                }
+            }
+        });
+    }
+    workers.join_all().await;
+    assert_eq!(counts.1.load(Ordering::SeqCst), JOBS);
+}
+
+fn done(job: &Leased) -> Ended {
+    Ended {
+        job: job.id,
+        fence: job.fence,
+        outcome: Outcome::Done {
+            result: json!(null),
+        },
+    }
 }

@@ -205,6 +205,27 @@ pub async fn what_was_spent_is_added_up_from_a_time_on(house: House) {
     );
 }
 
+pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: House) {
+    let store = house.store;
+    let used = Usage {
+        usd_micros: 3,
+        tokens: 0,
+        wall_ms: 0,
+    };
+    let ran = note("task_ran", None, 2000);
+    store.spend(ran.clone(), used).await.unwrap();
+    store.spend(ran, used).await.unwrap();
+    store.note(note("task_ran", None, 2000)).await.unwrap();
+    assert_eq!(
+        store.spent_since(Time(2000)).await.unwrap(),
+        used.plus(used)
+    );
+    assert_eq!(
+        store.spent_since(Time(2001)).await.unwrap(),
+        Usage::default()
+    );
+}
+
 pub async fn retention_never_touches_live_tickets(house: House) {
     let store = house.store;
     // A live ticket with an ended job and a note, and a done ticket that it depends on.
