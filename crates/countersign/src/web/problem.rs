@@ -93,7 +93,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
-            is_refusal: false,
+            is_refusal: failure.exit == Exit::Refused && !failure.on_record,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
             return problem.retry_after(1);
