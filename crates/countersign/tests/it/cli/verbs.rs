@@ -32,6 +32,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               run          Take a ticket from its description to a countersigned commit, in this repository
               review       Review any change without a ticket: a branch, a range, what is staged, a patch
               ticket       Add, list, show and cancel tickets
+              queue        Jobs and tasks: what waits, what is in hand, what is no longer wanted
               epic         Tickets that belong together
               status       What is going on: tickets by stage, who waits for whom
               watch        A live view: tickets by stage, who works on what, findings in the diff, escalations
