@@ -93,7 +93,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;
     /// Returns when there may be a job for this ask, or after `most`. It looks once more before
-    /// it waits, so that a job which came after an empty claim is not missed.
+    /// it waits, so that a job which came after an empty claim is not missed. A provider's limit is
+    /// not looked at: who is given nothing because of it rests before it asks again.
     async fn wait(&self, ask: &Ask, most: Duration);
 
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>>;

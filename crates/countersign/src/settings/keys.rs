@@ -113,6 +113,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "The file that has the address, where that is a secret.",
     ),
     (
+        "config.notify[].ca_file",
+        "Certificates to believe beside those whom this machine trusts, as PEM.",
+    ),
+    (
         "config.notify[].secret_env",
         "The variable that has the key to sign with.",
     ),

@@ -292,8 +292,7 @@ async fn answered(office: &Office, once: Option<&Once>) -> Result<Option<Answer>
         return Ok(None);
     };
     let first = assignments::recall(office, &once.key, &once.payload_hash).await;
-    let first = first.map_err(|failure| Problem::from(failure).refusal())?;
-    first.map(Answer::ok).transpose()
+    first?.map(Answer::ok).transpose()
 }
 
 fn must_be_allowed(route: &Route, speaker: &Speaker) -> Result<(), Problem> {

@@ -11,6 +11,9 @@ use super::problem::{Problem, Refusal};
 use crate::failure::Failure;
 use crate::operations::identity::{self, Speaker, Stranger};
 
+/// What is written down of where somebody wanted to go.
+const PATH_CHARS_MAX: usize = 200;
+
 /// A page in a browser must not reach us under a name that is not ours, nor from another's page.
 pub async fn place(State(house): State<House>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
@@ -124,7 +127,8 @@ async fn write_down(house: &House, path: &str, response: Response) -> Response {
         let name = speaker.map_or("", |speaker| &speaker.actor.agent);
         if house.refusals.admit(name) {
             let role = speaker.map(|speaker| speaker.actor.role.word());
-            let body = json!({"path": findings::one_line(path), "role": role, "why": why});
+            let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
+            let body = json!({"path": path, "role": role, "why": why});
             identity::note_refusal(&house.office, speaker, body).await;
         }
     }

@@ -139,7 +139,7 @@ fn responses(route: &Route) -> Value {
     json!({
         "200": good, "201": good,
         "400": bad("not understood"), "401": bad("nobody is recognised"), "403": bad(who),
-        "404": bad("there is no such thing"), "409": bad("refused: not now, or not on what you saw"),
+        "404": bad("there is no such thing"), "408": bad("the body did not come in time"), "409": bad("refused: not now, or not on what you saw"),
         "413": bad("the body is too large"), "422": bad("the body is not what is wanted"),
         "429": bad("too many calls at once"), "503": bad("try again"),
     })

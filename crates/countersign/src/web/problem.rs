@@ -110,7 +110,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
-            is_refusal: false,
+            is_refusal: failure.exit == Exit::Refused && !failure.on_record,
             error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {

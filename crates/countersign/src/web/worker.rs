@@ -74,10 +74,11 @@ impl From<Declined> for Problem {
             error,
         } = declined;
         let problem = if barred {
-            Self::new(StatusCode::FORBIDDEN, failure).noted()
+            Self::new(StatusCode::FORBIDDEN, failure)
         } else {
             Self::from(failure)
         };
-        problem.with(error)
+        // What was refused is on record, and what is to be tried again is no refusal.
+        problem.noted().with(error)
     }
 }

@@ -44,6 +44,26 @@ impl<'a> Clone<'a> {
     }
 }
 
+/// A builder with `greet` in hand, the change committed and not yet put forward: its token, its
+/// assignment and where it works.
+fn at_work<'a>(world: &'a World, server: &Server<'_>) -> (String, Value, Clone<'a>) {
+    let builder = server.token("bea", "builder", &[]);
+    server.add("greet");
+    let work = Clone::new(world, "greet");
+    let build = assignment(server, &builder, "build");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    (builder, build, work)
+}
+
+/// Ten calls in the same instant.
+fn ten<T: Send>(call: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let call = &call;
+        let calls: Vec<_> = (0..10).map(|n| scope.spawn(move || call(n))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    })
+}
+
 /// Waits for the next assignment of that kind.
 #[track_caller]
 fn assignment(server: &Server<'_>, token: &str, kind: &str) -> Value {

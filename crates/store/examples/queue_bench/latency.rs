@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow::job::NewJob;
 use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
-use store::{Change, Store};
+use store::{Ask, Change, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -93,6 +93,36 @@ pub async fn of_a_claim(store: &Arc<dyn Store>) {
     }
     let ratio = last / first.unwrap_or(last);
     println!("\nclaim at 100,000 against 100: {ratio:.2}");
+}
+
+/// A claim for a provider, with and without a limit, beside leases that count against it.
+pub async fn of_a_providers_claim(store: &Arc<dyn Store>) {
+    const HELD: u32 = 200;
+    println!("\n| claim for a provider | p50 | p99 |\n|---|---:|---:|");
+    let of = |most| Ask {
+        provider: Some("claude".to_owned()),
+        ..ask(most)
+    };
+    let jobs = (0..HELD).map(|_| job()).collect();
+    store.enqueue(jobs).await.unwrap();
+    assert_eq!(store.claim(&of(HELD)).await.unwrap().len(), 200);
+    let ways = [
+        ("none is named", ask(1), None),
+        ("without a limit", of(1), None),
+        ("with a limit, 200 leases held", of(1), Some(HELD + 1)),
+    ];
+    for (what, asked, limit) in ways {
+        store.limit_provider("claude", limit).await.unwrap();
+        let mut samples = Vec::new();
+        for _ in 0..SAMPLES {
+            store.enqueue(vec![job()]).await.unwrap();
+            let began = Instant::now();
+            let held = store.claim(&asked).await.unwrap();
+            samples.push(began.elapsed());
+            store.finish(done(held), None).await.unwrap();
+        }
+        report(what, samples);
+    }
 }
 
 async fn fill(store: &Arc<dyn Store>, from: u32, to: u32) {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The first measures `SQLite` in the current directory, the second `PostgreSQL`; name parts to
-//! measure less: `throughput`, `latency`, `claim`. Every job is put in, claimed and completed, each
+//! measure less: `throughput`, `latency`, `claim`, `provider`. Every job is put in, claimed and completed, each
 //! step with its event row, every commit synced. Figures are medians of three; only the ratios
 //! mean anything on another machine.
 #![expect(
@@ -59,6 +59,9 @@ async fn sqlite(wanted: impl Fn(&str) -> bool) {
     if wanted("claim") {
         latency::of_a_claim(&SqliteFile::fresh().await.store).await;
     }
+    if wanted("provider") {
+        latency::of_a_providers_claim(&SqliteFile::fresh().await.store).await;
+    }
 }
 
 async fn sqlite_throughput() {
@@ -95,6 +98,9 @@ async fn postgres(url: &str, wanted: impl Fn(&str) -> bool) {
     }
     if wanted("claim") {
         latency::of_a_claim(&schemas.fresh().await).await;
+    }
+    if wanted("provider") {
+        latency::of_a_providers_claim(&schemas.fresh().await).await;
     }
     schemas.remove().await;
 }

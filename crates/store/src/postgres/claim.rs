@@ -85,8 +85,8 @@ pub(super) fn in_turn(steps: &mut Pipeline, ask: &Ask) {
 
 /// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
-fn picked(ask: &Ask, first: &str, lock: &str) -> String {
-    let room = if ask.provider.is_some() { ROOM } else { "$6" };
+/// Not more than `room` of them.
+fn picked(ask: &Ask, first: &str, lock: &str, room: &str) -> String {
     let only = match (ask.job, &ask.ticket) {
         (Some(_), _) => Some("id = $5::text::bigint"),
         (None, Some(_)) => Some("ticket = $5"),
@@ -149,7 +149,8 @@ fn only_of(ask: &Ask) -> Option<String> {
 
 /// Takes jobs that are ready. Values are numbered from 1 to 8.
 fn taking(ask: &Ask, first: &str) -> String {
-    let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED");
+    let room = if ask.provider.is_some() { ROOM } else { "$6" };
+    let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED", room);
     format!(
         "picked AS MATERIALIZED ({picked}),
         taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $8,
@@ -318,7 +319,7 @@ impl Postgres {
     pub(super) async fn look(&self, ask: &Ask) -> Result<Look, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Bell::arm(&ask.queues);
-        let picked = picked(ask, "", "");
+        let picked = picked(ask, "", "", "$6");
         let ready = steps.push(picked, values_of(ask, 1));
         let due = steps.push(
             "SELECT min(due) - clock_ms() FROM unnest($1::text[]) AS q (queue) CROSS JOIN LATERAL

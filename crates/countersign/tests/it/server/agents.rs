@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Clone, assignment, submit};
+use super::{Clone, assignment, at_work, submit, ten};
 use crate::support::server::Server;
 use crate::support::{SETTINGS, World, until};
 
@@ -215,17 +215,9 @@ fn each_role_has_its_tools_and_no_others() {
 fn a_call_that_comes_ten_times_is_answered_once_and_another_under_its_attempt_is_refused() {
     let world = World::new();
     let server = Server::start(&world);
-    let builder = server.token("bea", "builder", &[]);
-    server.add("greet");
-    let work = Clone::new(&world, "greet");
-    let build = assignment(&server, &builder, "build");
-    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    let (builder, build, _work) = at_work(&world, &server);
     let words = json!({"attempt": build["attempt"], "summary": "done"});
-    let answers: Vec<_> = std::thread::scope(|scope| {
-        let call = || server.tool(&builder, "submit_for_review", &words);
-        let calls: Vec<_> = (0..10).map(|_| scope.spawn(call)).collect();
-        calls.into_iter().map(|call| call.join().unwrap()).collect()
-    });
+    let answers = ten(|_| server.tool(&builder, "submit_for_review", &words));
     for answer in &answers {
         assert_eq!(answer, &answers[0]);
         assert_eq!(answer.as_ref().unwrap()["status"], "submitted");

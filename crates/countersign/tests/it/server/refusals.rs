@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Clone, assignment, submit};
+use super::{assignment, at_work, submit, ten};
 use crate::support::server::{Reply, Server};
 use crate::support::{SETTINGS, World, until};
 
@@ -23,15 +23,6 @@ fn is_on_record(world: &World, by: &str, why: &str) {
         refused.iter().any(|event| event.contains(why)),
         "{why}: {refused:#?}"
     );
-}
-
-/// Ten calls in the same instant.
-fn ten<T: Send>(call: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    std::thread::scope(|scope| {
-        let call = &call;
-        let calls: Vec<_> = (0..10).map(|n| scope.spawn(move || call(n))).collect();
-        calls.into_iter().map(|call| call.join().unwrap()).collect()
-    })
 }
 
 #[test]
@@ -103,11 +94,7 @@ fn a_body_of_25_megabytes_is_refused_with_the_reason() {
 fn of_ten_results_at_once_under_one_claim_one_counts() {
     let world = World::new();
     let server = Server::start(&world);
-    let builder = server.token("bea", "builder", &[]);
-    server.add("greet");
-    let work = Clone::new(&world, "greet");
-    let build = assignment(&server, &builder, "build");
-    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    let (builder, build, _work) = at_work(&world, &server);
     let answers = ten(|n| {
         let words = json!({"attempt": build["attempt"], "summary": format!("way {}", n % 2)});
         server.tool(&builder, "submit_for_review", &words)
@@ -154,6 +141,7 @@ fn of_ten_calls_at_once_under_one_key_one_counts() {
             assert!(why.contains("was used for another request"), "{why}");
         }
     }
+    is_on_record(&world, "ada", "was used for another request");
     assert_eq!(world.count("greet", "created"), 1);
     assert_eq!(world.count("greet", "cancelled"), 1);
     let jobs = server.rest("GET", "/api/v1/jobs?queue=qa", &Value::Null);
@@ -171,11 +159,7 @@ fn the_result_of_a_lease_that_ran_out_is_refused_and_written_down() {
     );
     let world = World::with_settings(&settings);
     let server = Server::start(&world);
-    let late = server.token("bea", "builder", &[]);
-    server.add("greet");
-    let work = Clone::new(&world, "greet");
-    let lost = assignment(&server, &late, "build");
-    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    let (late, lost, _work) = at_work(&world, &server);
     until("the lease is lost", || {
         world.count("greet", "lease_lost") == 1
     });

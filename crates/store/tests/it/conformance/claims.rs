@@ -6,6 +6,7 @@ use serde_json::json;
 use store::{Ask, Change, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page, Pause, Scope};
 use store::{Store, Work};
 
+use super::leases::done;
 use crate::support::{
     House, LONG, ask, blank, build, claim_one, creation, enqueue, free, id, lease_of, number, step,
     waived, with_build,
@@ -500,15 +501,8 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     assert!(store.claim(&of("claude")).await.unwrap().is_empty());
     // Others are not held up; what ends makes room, and so does a lease that has run out.
     assert_eq!(store.claim(&of("codex")).await.unwrap().len(), 5);
-    let ended = |job: &store::Leased| Ended {
-        job: job.id,
-        fence: job.fence,
-        outcome: Outcome::Done {
-            result: json!(null),
-        },
-    };
     let next = store
-        .finish(vec![ended(&held[0])], Some(&of("claude")))
+        .finish(vec![done(&held[0])], Some(&of("claude")))
         .await
         .unwrap();
     assert_eq!(next.len(), 1);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use store::{Ask, Ended, JobId, JobQuery, JobState, Leased, Outcome, Page, Store};
+use store::{Ask, JobId, JobQuery, JobState, Page, Store};
 
+use super::leases::done;
 use crate::support::{House, ask, free};
 
 /// Ten connections put in and work off 400 jobs between them; some lose their lease on purpose.
@@ -68,14 +69,7 @@ async fn work_off(store: &dyn Store, name: &str) -> Vec<JobId> {
             return finished;
         }
         for job in claimed {
-            let ended = Ended {
-                job: job.id,
-                fence: job.fence,
-                outcome: Outcome::Done {
-                    result: json!(name),
-                },
-            };
-            match store.finish(vec![ended], None).await {
+            match store.finish(vec![done(&job)], None).await {
                 Ok(_) => finished.push(job.id),
                 Err(store::Error::StaleFence { .. }) => {}
                 Err(other) => panic!("{other}"),
@@ -120,14 +114,4 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
     }
     workers.join_all().await;
     assert_eq!(counts.1.load(Ordering::SeqCst), JOBS);
-}
-
-fn done(job: &Leased) -> Ended {
-    Ended {
-        job: job.id,
-        fence: job.fence,
-        outcome: Outcome::Done {
-            result: json!(null),
-        },
-    }
 }

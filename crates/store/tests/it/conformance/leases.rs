@@ -235,7 +235,7 @@ fn at_once(queue: &str) -> Ask {
     }
 }
 
-fn done(job: &Leased) -> Ended {
+pub fn done(job: &Leased) -> Ended {
     Ended {
         job: job.id,
         fence: job.fence,
