@@ -4,9 +4,17 @@
 //! a person decides, what depends on other tickets, and where a ticket begins is not its to say.
 
 use crate::event::{Actor, Lease, Role, What};
+use crate::usage::{Caps, Usage};
 
 /// No name is longer.
 const NAME_MAX: usize = 200;
+
+/// No run costs more: a million dollars, a billion tokens, thirty days.
+const RUN_MAX: Caps = Caps {
+    usd_micros: Some(1_000_000_000_000),
+    tokens: Some(1_000_000_000),
+    wall_secs: Some(30 * 24 * 3600),
+};
 
 /// What must be so, by the word of whoever keeps the tickets, for a report to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +44,16 @@ pub enum Barred {
         "an agent of a worker stands for itself, and {agent} says that it stands for {principal}"
     )]
     StandsForAnother { agent: String, principal: String },
+    #[error("no run costs so much: {limit}")]
+    TooDear { limit: String },
+}
+
+/// What a run is said to have cost can be true.
+pub fn price(usage: Usage) -> Result<(), Barred> {
+    match RUN_MAX.reached_by(usage) {
+        None => Ok(()),
+        Some(limit) => Err(Barred::TooDear { limit }),
+    }
 }
 
 /// What a report rests on.
@@ -112,6 +130,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_price_that_cannot_be_is_not_believed() {
+        let dear = |usd_micros| Usage {
+            usd_micros,
+            ..Usage::default()
+        };
+        assert_eq!(price(Usage::default()), Ok(()));
+        assert_eq!(price(dear(999_000_000)), Ok(()));
+        assert!(price(dear(u64::MAX)).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flow::TicketId;
 use flow::event::Lease;
+use flow::outpost::price;
 use serde_json::json;
 use store::{Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Noted, Page, Paged, Work};
 
@@ -14,6 +15,7 @@ use super::{Caller, No, cleaned, is_plain};
 /// How much one call may ask for.
 const QUEUES_MAX: usize = 64;
 const JOBS_MAX: u32 = 64;
+const ENDED_MAX: usize = 64;
 /// A job that no ticket decides about is not held longer without a sign of life.
 const FREE_LEASE_MAX: Duration = Duration::from_secs(3600);
 /// A ticket, or a queue, has fewer jobs in hand.
@@ -63,7 +65,13 @@ impl Caller<'_> {
                 "a worker claims of a ticket or a task that it has chosen",
             ));
         }
-        ask.lease = self.lasting(ask.lease, ask.ticket.as_ref()).await?;
+        let of_job = match ask.job {
+            Some(id) => self.office.desk.store.job(id).await?,
+            None => None,
+        };
+        let of_job = of_job.and_then(|job| job.ticket);
+        let ticket = ask.ticket.as_ref().or(of_job.as_ref());
+        ask.lease = self.lasting(ask.lease, ticket).await?;
         let claimed = self.office.desk.store.claim(&ask).await?;
         Ok(claimed.into_iter().map(|job| self.named(job)).collect())
     }
@@ -91,6 +99,9 @@ impl Caller<'_> {
 
     /// Ends tasks, which no ticket decides about.
     pub async fn finish(&self, ended: Vec<Ended>) -> Result<(), No> {
+        if ended.len() > ENDED_MAX {
+            return Err(No::barred(format!("more than {ENDED_MAX} tasks at once")));
+        }
         for one in &ended {
             if self.in_hand(one.job, one.fence).await?.ticket.is_some() {
                 return Err(No::barred(
@@ -130,6 +141,7 @@ impl Caller<'_> {
 
     /// Counts what a try of a task has cost that is in this worker's hands.
     pub async fn spend(&self, spent: Spent) -> Result<(), No> {
+        price(spent.usage).map_err(No::barred)?;
         let desk = &self.office.desk;
         let query = JobQuery {
             queue: Some(spent.queue.clone()),

@@ -5,7 +5,7 @@
 use engine::desk::{self, Report};
 use engine::perform::write_round_document;
 use engine::workshop::Files;
-use flow::outpost::{Ground, ground, voice};
+use flow::outpost::{Ground, ground, price, voice};
 use flow::{Policy, Refused, Ticket, TicketId, What};
 use store::{Remembered, Scope, Stored};
 
@@ -33,6 +33,7 @@ impl Caller<'_> {
         } = decided;
         let (id, by) = (&ticket, voice(&by).map_err(No::barred)?);
         let what = cleaned(what)?;
+        price(what.usage()).map_err(No::barred)?;
         let stored = self.stored(id).await?;
         let policy = self.policy_of(&stored).await?;
         let what = self.grounded(&stored.ticket, &policy, what).await?;

@@ -265,6 +265,11 @@ fn a_worker_decides_nothing() {
             east.call(&commit(was, &person, &failed(fence)))
         });
     }
+    let mut dear = failed(fence);
+    dear["usage"]["usd_micros"] = json!(u64::MAX);
+    must_refuse(&world, &server, 403, || {
+        east.call(&commit(was, &builder, &dear))
+    });
     let borrowed = json!({"agent": "bea", "principal": "rita", "role": "builder"});
     must_refuse(&world, &server, 403, || {
         east.call(&commit(was, &borrowed, &failed(fence)))
