@@ -46,6 +46,7 @@ use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::questions::Question;
 use crate::remote::Server;
+use crate::remote::ledger::Ledger;
 use crate::settings::Surroundings;
 use crate::settings::server::Place;
 use out::Out;
@@ -139,7 +140,7 @@ enum Verb {
     Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
-    /// Take up jobs from the queues, on any machine that reaches the database.
+    /// Take up jobs from the queues, on any machine that reaches the server or the database.
     Worker(worker::Args),
     /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`:
     /// a bridge to the server that runs, or alone where none does.
@@ -167,6 +168,7 @@ impl Verb {
                 | Self::Export(_)
                 | Self::Insights { .. }
                 | Self::Import(_)
+                | Self::Worker(_)
                 | Self::Mcp
                 | Self::Token(_)
         )
@@ -219,6 +221,14 @@ impl Desktop {
         }
         let open = || Office::open(self.surroundings.clone());
         self.office.get_or_try_init(open).await.cloned()
+    }
+
+    /// The same for a worker, which can have its tickets on a server.
+    async fn workers_office(&self) -> Result<Office, Failure> {
+        match &self.surroundings.server.place {
+            Some(place) => Ledger::open(self.open(place)?, self.surroundings.clone()).await,
+            None => self.office().await,
+        }
     }
 
     /// Asks the server that was named, or this machine's own store.

@@ -139,6 +139,7 @@ impl From<store::Error> for Failure {
             | store::Error::Conflict { .. }
             | store::Error::StaleFence { .. }
             | store::Error::Paused { .. }
+            | store::Error::Overruled(_)
             | store::Error::QueueFull { .. } => Exit::Refused,
             store::Error::NewerSchema { .. }
             | store::Error::ReadOnly(_)

@@ -24,6 +24,7 @@ pub mod init;
 pub mod insights;
 pub mod measures;
 pub mod messages;
+pub mod outpost;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
@@ -77,27 +78,25 @@ pub struct Call {
 impl Office {
     /// Opens the store, making the data directory where there is none.
     pub async fn open(surroundings: Surroundings) -> Result<Self, Failure> {
-        let data = &surroundings.data_dir;
-        std::fs::create_dir_all(data).map_err(|error| {
-            Failure::error(format!(
-                "the data directory {} cannot be made: {error}",
-                data.display()
-            ))
-            .hint("say where data may go with --data-dir DIR")
-        })?;
-        let store: Arc<dyn Store> = store::open(&surroundings.database()).await?;
+        make_data_dir(&surroundings)?;
+        let store = store::open(&surroundings.database()).await?;
+        Ok(Self::with(surroundings, store))
+    }
+
+    /// The same over a store that is open.
+    pub fn with(surroundings: Surroundings, store: Arc<dyn Store>) -> Self {
         let desk = Desk {
             store,
             clock: engine::clock::now,
             witness: None,
         };
         let speaker = Actor::new(&surroundings.person, Role::Human);
-        Ok(Self {
+        Self {
             desk,
             surroundings,
             speaker,
             call: Call::default(),
-        })
+        }
     }
 
     /// In whose name things are done: the person at the terminal's, or whoever called.
@@ -145,6 +144,18 @@ impl Office {
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {
         Ok(self.desk.ticket(&ticket_id(id)?).await?)
     }
+}
+
+/// Where there is none.
+pub fn make_data_dir(surroundings: &Surroundings) -> Result<(), Failure> {
+    let data = &surroundings.data_dir;
+    std::fs::create_dir_all(data).map_err(|error| {
+        Failure::error(format!(
+            "the data directory {} cannot be made: {error}",
+            data.display()
+        ))
+        .hint("say where data may go with --data-dir DIR")
+    })
 }
 
 pub fn ticket_id(text: &str) -> Result<TicketId, Failure> {

@@ -2,6 +2,8 @@
 //! server that was named and to nobody else, and waits for nothing without an end.
 
 mod ask;
+pub mod ledger;
+mod luggage;
 mod trust;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@ mod places;
 mod problem;
 mod rate;
 pub mod tls;
+mod worker;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{any_service, get};
+use axum::routing::{any_service, get, post};
 use engine::process::Stop;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -30,11 +31,12 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
-use crate::operations::Office;
 use crate::operations::measures::Running;
+use crate::operations::{Office, outpost};
 pub use body::BODY_MAX;
 use places::{Guest, Place, Places};
 use rate::Rates;
@@ -62,6 +64,8 @@ pub struct House {
     refusals: Arc<Rates>,
     /// What `/metrics` has counted until now.
     running: Arc<Running>,
+    /// For the large bodies of workers.
+    parcels: Arc<Semaphore>,
 }
 
 impl House {
@@ -72,6 +76,7 @@ impl House {
             rates: Arc::new(Rates::of_calls()),
             refusals: Arc::new(Rates::of_refusals()),
             running: Arc::default(),
+            parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
     }
 }
@@ -202,6 +207,8 @@ fn router(house: House) -> Router {
         .route("/metrics", get(metrics::show))
         .nest_service("/mcp", any_service(mcp(&house)))
         .layer(from_fn(body::whole))
+        // Its bodies may be larger, and it reads them itself.
+        .route(outpost::call::PATH, post(worker::call))
         .layer(from_fn_with_state(house.clone(), door::recognise));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))

@@ -48,9 +48,7 @@ pub async fn follow(
 pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<usize, DeskError> {
     let mut answered = 0;
     for key in desk.store.wanted_parcels(WANTS_AT_ONCE).await? {
-        let mut words = key.splitn(3, ':');
-        let (Some(kind), Some(word), Some(place)) = (words.next(), words.next(), words.next())
-        else {
+        let Some((kind, word, place)) = parcel_key(&key) else {
             continue;
         };
         if !is_named_by_a_ticket(desk, place).await? {
@@ -77,8 +75,14 @@ pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<u
     Ok(answered)
 }
 
+/// What a parcel is called by: `commit` or `base`, which one, and of which repository.
+pub fn parcel_key(key: &str) -> Option<(&str, &str, &str)> {
+    let mut words = key.splitn(3, ':');
+    Some((words.next()?, words.next()?, words.next()?))
+}
+
 /// Nothing else of this machine is anybody's business.
-async fn is_named_by_a_ticket(desk: &Desk, place: &str) -> Result<bool, DeskError> {
+pub async fn is_named_by_a_ticket(desk: &Desk, place: &str) -> Result<bool, DeskError> {
     let query = TicketQuery {
         repository: Some(place.to_owned()),
         ..TicketQuery::default()

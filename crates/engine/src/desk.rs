@@ -49,6 +49,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why nothing was decided, where it was said that nothing can be.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Refused(refused) => Some(refused.to_string()),
+            Self::Store(store::Error::Overruled(why)) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
     /// The lease has gone to somebody else: whatever was done under it does not count.
     pub fn is_stale(&self) -> bool {
         matches!(
@@ -93,6 +102,8 @@ pub struct Report {
     pub by: Actor,
     pub what: What,
     pub expects: Option<u64>,
+    /// The only version that it may be decided on, where somebody else has decided on that before.
+    pub on: Option<u64>,
     pub artefacts: Vec<Artefact>,
     /// The caller's own key, where the call may come again; a job's report has one by its lease.
     pub once: Option<Once>,
@@ -114,6 +125,7 @@ impl Report {
             by,
             what,
             expects: None,
+            on: None,
             artefacts: Vec::new(),
             once: None,
         }
@@ -256,6 +268,10 @@ impl Desk {
     ) -> Result<Ticket, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.ticket(id).await?;
+            if report.on.is_some_and(|on| on != stored.ticket.version) {
+                let what = format!("ticket {id}");
+                return Err(store::Error::Conflict { what }.into());
+            }
             let event = Event {
                 at: (self.clock)(),
                 by: report.by.clone(),

@@ -142,6 +142,18 @@ fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
     format!("dispute:{}", attempt(ticket, lease))
 }
 
+/// Whose disputes wait there, if any do.
+pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
+    let mut words = address.strip_prefix("dispute:")?.split('/');
+    let ticket = TicketId::new(words.next()?).ok()?;
+    let lease = Lease {
+        serial: words.next()?.parse().ok()?,
+        fence: words.next()?.parse().ok()?,
+    };
+    let is_whole = dispute_box(&ticket, lease) == address;
+    is_whole.then_some((ticket, lease))
+}
+
 /// What a builder says of findings in the end, and what it disputed before under the same claim; the
 /// end is the last word.
 pub async fn with_disputes(

@@ -11,7 +11,7 @@ pub mod guest;
 pub mod hash;
 pub mod manifest;
 pub mod news;
-mod own_home;
+pub mod own_home;
 pub mod perform;
 pub mod post;
 pub mod process;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use flow::job::News;
-use flow::{Actor, Refused, Role, Task, TicketId, What};
+use flow::{Actor, Refused, Task, TicketId, What};
 use store::{Ask, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
@@ -23,7 +23,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
     let elsewhere = in_other_hands(desk).await?;
     let ask = Ask {
         queues: vec![QUEUE.to_owned()],
-        agent: house().agent,
+        agent: Actor::house().agent,
         own_only: false,
         job: None,
         holder: worker.to_owned(),
@@ -67,10 +67,6 @@ async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
     Ok(alive)
 }
 
-fn house() -> Actor {
-    Actor::new("countersign", Role::Service)
-}
-
 async fn deliver(desk: &Desk, job: Leased) -> Result<(), Error> {
     if let (Some(id), Work::Task(Task::Tell { news })) = (&job.ticket, &job.work) {
         tell(desk, id, news).await?;
@@ -109,7 +105,7 @@ async fn tell(desk: &Desk, id: &TicketId, news: &News) -> Result<(), Error> {
         let stored = desk.ticket(&dependant).await?;
         let policy = desk.policy_of(&stored).await?;
         match desk
-            .decide(&dependant, &policy, Report::new(house(), what))
+            .decide(&dependant, &policy, Report::new(Actor::house(), what))
             .await
         {
             Ok(_)

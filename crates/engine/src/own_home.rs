@@ -45,7 +45,7 @@ pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
 }
 
 /// Writes a file of ours there.
-pub fn write(own: &Path, file: &Path, text: &str) -> io::Result<()> {
+pub fn write(own: &Path, file: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     clear_way(own, file)?;
     fs::write(file, text)
 }

@@ -29,13 +29,14 @@ use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, Job, JobId, JobState, Leased, Pause, Scope, Work};
 
 pub use build::branch;
+pub use pass::noted_of_token;
 
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
 use crate::post::Share;
 use crate::process::{Allotment, Stop, Stopper};
-use crate::workshop::{Member, Project, Workshop};
+use crate::workshop::{Files, Member, Project, Workshop};
 
 /// How often, and how far apart, the store is tried while it is away: for five minutes.
 const TRIES_MAX: u32 = 600;
@@ -60,8 +61,8 @@ struct Held<'a> {
 impl Held<'_> {
     /// Where this try keeps its files. A worker that lost the job has another.
     fn dir(&self) -> PathBuf {
-        let job = self.shop.files(&self.ticket.id).job(self.lease.serial);
-        job.join(format!("run-{}", self.lease.fence))
+        let files = self.shop.files(&self.ticket.id);
+        files.run(self.lease.serial, self.lease.fence)
     }
 
     fn member(&self) -> Result<&Member, Trouble> {
@@ -360,10 +361,14 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
     let mut renew = tokio::time::interval(lease / 3);
     let mut look = tokio::time::interval(LOOK);
     renew.tick().await;
+    // A store that was away when it was time is asked again at each look.
+    let mut due = false;
     loop {
         let lost = tokio::select! {
-            _ = renew.tick() => is_lost(shop.desk.store.renew(job.id, job.fence, lease).await),
-            _ = look.tick() => is_over(shop, job).await,
+            _ = renew.tick() => renewed(shop, job, lease, &mut due).await,
+            _ = look.tick() => {
+                if due { renewed(shop, job, lease, &mut due).await } else { is_over(shop, job).await }
+            }
             () = stop.asked() => true,
         };
         if lost {
@@ -373,7 +378,10 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
     }
 }
 
-fn is_lost(renewed: Result<flow::Time, store::Error>) -> bool {
+/// Prolongs the lease; true where it is lost.
+async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
+    let renewed = shop.desk.store.renew(job.id, job.fence, lease).await;
+    *due = renewed.is_err();
     matches!(renewed, Err(store::Error::StaleFence { .. }))
 }
 
@@ -397,21 +405,20 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
     if error.is_stale() {
         return Ok(());
     }
-    let Error::Refused(refused) = &error else {
+    let Some(message) = error.refusal() else {
         return Err(error);
     };
     if !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
-    let failure = if refused.is_about_the_judge() {
-        Failure::NoJudge
-    } else {
-        Failure::Permanent
+    let failure = match &error {
+        Error::Refused(refused) if refused.is_about_the_judge() => Failure::NoJudge,
+        _ => Failure::Permanent,
     };
     let what = What::JobFailed {
         lease,
         failure,
-        message: refused.to_string(),
+        message,
         usage: Usage::default(),
     };
     ignore_stale(
@@ -453,8 +460,8 @@ async fn report(
     let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
     let refused = match &decided {
         Err(error) if error.is_stale() => return Ok(()),
-        Err(Error::Refused(refused)) => Some(refused.to_string()),
-        Ok(_) | Err(_) => None,
+        Err(error) => error.refusal(),
+        Ok(_) => None,
     };
     if came_to_nothing || refused.is_some() {
         agents::forget(shop, id, lease);
@@ -468,7 +475,7 @@ async fn report(
         decided = shop.desk.decide(id, &shop.project.policy, report).await;
     }
     if let Ok(ticket) = &decided {
-        write_round_document(shop, ticket);
+        write_round_document(&shop.files(id), ticket);
     }
     ignore_stale(decided)
 }
@@ -505,12 +512,13 @@ fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {
 
 /// The last round's findings, as a document for people. It can be made again from the log at any
 /// time, so a failure to write it stops nothing.
-fn write_round_document(shop: &Workshop, ticket: &Ticket) {
+pub fn write_round_document(files: &Files, ticket: &Ticket) {
     let Some(round) = ticket.rounds.last() else {
         return;
     };
-    let path = shop.files(&ticket.id).round_document(round.number);
+    let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
+        let _ = path.parent().map(std::fs::create_dir_all);
         let _ = std::fs::write(path, text);
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Usage;
 use crate::workshop::Files;
 
-const RECORD: &str = "run.json";
+pub const RECORD: &str = "run.json";
 /// The raw output of a run.
 pub const TRANSCRIPT: &str = "transcript.log";
 
@@ -66,6 +66,23 @@ fn is_unbounded(caps: &Caps) -> bool {
 
 pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
     fs::write(dir.join(RECORD), serde_json::to_vec_pretty(run)?)
+}
+
+/// A record that came from another machine, as it may be kept and shown; none where it is no record.
+pub fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
+    let mut run: Run = serde_json::from_slice(text).ok()?;
+    let ended = run.ended.as_mut();
+    let of_end = ended.map(|end| [Some(&mut end.how), end.model.as_mut(), end.session.as_mut()]);
+    let of_run = [
+        Some(&mut run.role),
+        Some(&mut run.agent),
+        Some(&mut run.format),
+    ];
+    let all = of_run.into_iter().chain([run.token.as_mut()]);
+    for word in all.chain(of_end.into_iter().flatten()).flatten() {
+        *word = findings::one_line(word);
+    }
+    serde_json::to_vec_pretty(&run).ok()
 }
 
 /// All runs of a ticket, in the order of their jobs.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::{Actor, Policy, Role, TicketId, What};
+use flow::{Actor, Policy, TicketId, What};
 use store::{Ask, Leased, Work};
 
 use crate::desk::{Desk, Error, Report};
@@ -65,13 +65,12 @@ pub async fn report_lost(
     policy: &Policy,
     lease: Lease,
 ) -> Result<bool, Error> {
-    let house = Actor::new("countersign", Role::Service);
-    let report = Report::new(house, What::LeaseLost { lease });
+    let report = Report::new(Actor::house(), What::LeaseLost { lease });
     match desk.decide(id, policy, report).await {
         Ok(_) => Ok(true),
         // Another node was faster, or the lease was prolonged in this instant.
-        Err(Error::Refused(_) | Error::Store(store::Error::Conflict { .. })) => Ok(false),
-        Err(error) if error.is_stale() => Ok(false),
+        Err(Error::Store(store::Error::Conflict { .. })) => Ok(false),
+        Err(error) if error.is_stale() || error.refusal().is_some() => Ok(false),
         Err(error) => Err(error),
     }
 }

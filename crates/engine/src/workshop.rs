@@ -34,15 +34,33 @@ pub struct Workshop {
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.
     pub ward: Option<Ward>,
-    /// The server that agents can call, if one runs now on this data directory.
-    pub server: fn(&Path) -> Option<Server>,
+    /// Whom agents can call.
+    pub server: Callable,
 }
 
-/// A server as it has left word of itself.
+/// The server that agents are told of.
+#[derive(Clone, Debug)]
+pub enum Callable {
+    /// The one that runs now on this data directory, if one does.
+    Running(fn(&Path) -> Option<Server>),
+    /// The one that we work for.
+    Named(Server),
+}
+
+impl Callable {
+    pub fn find(&self, data_dir: &Path) -> Option<Server> {
+        match self {
+            Self::Running(look) => look(data_dir),
+            Self::Named(server) => Some(server.clone()),
+        }
+    }
+}
+
+/// A server, and how it is known to be of our store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub url: String,
-    /// The hash of its own token: a store that knows it is the server's too.
+    /// The hash of a token that it knows: a store that knows it too is the server's.
     pub token_hash: String,
 }
 
@@ -165,7 +183,7 @@ impl Workshop {
 
     /// Countersign itself.
     pub fn house(&self) -> Actor {
-        Actor::new("countersign", Role::Service)
+        Actor::house()
     }
 
     /// Holds the history below the bases that checkouts stand on; one for the repository.
@@ -251,6 +269,11 @@ impl Files {
     /// A job's own directory.
     pub fn job(&self, serial: u32) -> PathBuf {
         self.jobs().join(serial.to_string())
+    }
+
+    /// Where one try of a job keeps its files. A worker that lost the job has another.
+    pub fn run(&self, serial: u32, fence: u64) -> PathBuf {
+        self.job(serial).join(format!("run-{fence}"))
     }
 
     pub fn round_document(&self, round: u32) -> PathBuf {

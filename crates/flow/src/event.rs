@@ -59,6 +59,11 @@ pub struct Actor {
 }
 
 impl Actor {
+    /// Countersign itself.
+    pub fn house() -> Self {
+        Self::new("countersign", Role::Service)
+    }
+
     /// An actor that stands for itself.
     pub fn new(name: &str, role: Role) -> Self {
         Self {

@@ -20,6 +20,7 @@ mod label;
 pub mod ledger;
 pub mod narrate;
 pub mod opinion;
+pub mod outpost;
 pub mod policy;
 pub mod quality;
 pub mod queue;

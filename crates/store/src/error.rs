@@ -1,8 +1,12 @@
 //! What can go wrong in remembering. A variant exists only where the caller acts differently.
 
 use flow::{TicketId, Time};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, thiserror::Error)]
+/// It travels as it is: a worker that reaches the store through a server acts on it as one does that
+/// has the store itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     /// Read again, decide again.
     #[error("somebody else changed {what} in the meantime")]
@@ -43,6 +47,9 @@ pub enum Error {
     /// A commit whose answer was lost: look the key up before doing it again.
     #[error("whether the change was written is unknown: {0}")]
     OutcomeUnknown(String),
+    /// Whoever keeps the store for us did not let us, or decided otherwise.
+    #[error("{0}")]
+    Overruled(String),
     #[error("{0}")]
     Other(String),
 }

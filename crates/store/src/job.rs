@@ -39,7 +39,7 @@ pub struct FreeJob {
 }
 
 /// What a worker asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     pub queues: Vec<String>,
     /// Jobs for a named agent are given to it alone.
@@ -80,14 +80,15 @@ pub enum Work {
 }
 
 /// How a job that no ticket decides about came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub job: JobId,
     pub fence: u64,
     pub outcome: Outcome,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Done {
         result: Value,
@@ -104,7 +105,7 @@ pub enum Outcome {
     },
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobQuery {
     pub queue: Option<String>,
     pub state: Option<JobState>,

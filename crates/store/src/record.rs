@@ -33,7 +33,7 @@ pub struct TicketRow {
     pub updated_at: Time,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketQuery {
     pub stages: Vec<Stage>,
     pub epic: Option<String>,
@@ -41,7 +41,7 @@ pub struct TicketQuery {
 }
 
 /// One page of a list, newest first unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// The `next` of the page before.
     pub after: Option<i64>,

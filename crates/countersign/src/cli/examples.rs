@@ -88,6 +88,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "countersign worker --builder claude --reviewer codex",
             "countersign worker --queue check --replicas 4 --label gpu=yes",
+            "countersign --server https://build.example:7420 worker --builder claude",
             "countersign worker --queue engineer --replicas 3 --builder claude",
         ],
     ),

@@ -11,7 +11,7 @@ use super::Desktop;
 use super::serve::Signals;
 use crate::failure::{Exit, Failure};
 use crate::operations::project::Asked;
-use crate::operations::{service, workers};
+use crate::operations::{Office, service, workers};
 use crate::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
@@ -72,23 +72,26 @@ fn share(text: &str) -> Result<(String, usize), String> {
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let wanted = wanted(args)?;
-    let office = desktop.office().await?;
+    let office = desktop.workers_office().await?;
     let mut told = Signals::new()?;
     let (drainer, drain) = Stop::pair();
     let (halter, halt) = Stop::pair();
     let (stopper, stop) = Stop::pair();
-    let watch = tokio::spawn({
-        let office = office.clone();
-        async move { service::look_after(&office, stop).await }
-    });
+    let mut watch = tokio::spawn(watch(office.clone(), stop));
     announce(&wanted, desktop);
     let (complaints, mut heard) = mpsc::channel(64);
     let work = workers::work(&office, wanted, Told { drain, halt }, complaints);
     tokio::pin!(work);
     let mut asked = 0_u32;
+    let mut shut_out = Ok(());
     let ended = loop {
         tokio::select! {
             ended = &mut work => break ended,
+            watched = &mut watch, if shut_out.is_ok() => {
+                shut_out = watched.map_err(Failure::error).and_then(|watched| watched);
+                drainer.stop();
+                halter.stop();
+            }
             Some(complaint) = heard.recv() => desktop.out.remark(complaint),
             () = told.stop() => {
                 asked += 1;
@@ -103,8 +106,20 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         }
     };
     stopper.stop();
-    let _ = watch.await;
-    ended.map(|()| Exit::Done)
+    if shut_out.is_ok() {
+        let _ = watch.await;
+    }
+    shut_out.and(ended).map(|()| Exit::Done)
+}
+
+/// What is done beside the work until it stops: looking after leases where the store is ours, and where
+/// it is a server's, seeing that we are still let in.
+async fn watch(office: Office, stop: Stop) -> Result<(), Failure> {
+    if office.surroundings.server.place.is_some() {
+        return workers::stay_known(&office, stop).await;
+    }
+    service::look_after(&office, stop).await;
+    Ok(())
 }
 
 fn wanted(args: Args) -> Result<workers::Wanted, Failure> {

@@ -39,8 +39,17 @@ impl Answer {
     }
 
     fn address(self, git: &Repository) -> String {
-        format!("house-rules-{}:{}", self.word(), git.common_dir().display())
+        format!("{}{}", self.prefix(), git.common_dir().display())
     }
+
+    fn prefix(self) -> String {
+        format!("house-rules-{}:", self.word())
+    }
+}
+
+/// Whether the rules of some repository are kept under this address.
+pub fn are_at(address: &str) -> bool {
+    address.starts_with(&Answer::Accepted.prefix())
 }
 
 /// The rules in force for a repository, beside those of its configuration.

@@ -37,6 +37,8 @@ pub struct Minted {
 #[derive(Clone, Debug)]
 pub struct Speaker {
     pub actor: Actor,
+    /// The id of its token.
+    pub token: String,
     /// The only ticket that it may speak of.
     pub ticket: Option<TicketId>,
     /// Whether it came by itself, or we have started it.
@@ -195,6 +197,7 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
             family: token.family,
             written: None,
         },
+        token: token.id,
         ticket: token.ticket,
         standing: token.lease.map_or(Standing::Guest, Standing::Hired),
     })

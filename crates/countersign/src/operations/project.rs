@@ -150,7 +150,7 @@ pub async fn workshop(
         carrier: None,
         path,
         ward,
-        server: service::of_runs,
+        server: service::callable(surroundings),
     };
     Ok((shop, without))
 }

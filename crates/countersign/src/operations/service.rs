@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::process::{Identity, Stop};
 use engine::shift::{QUIET_POLL, Told};
+use engine::workshop::Callable;
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
@@ -135,8 +136,20 @@ pub fn running(surroundings: &Surroundings) -> Option<Place> {
     sign.process.is_alive().then_some(Place { url, trust })
 }
 
+/// Whom agents that we start can call: the server that we work for, or the one that runs here.
+pub fn callable(surroundings: &Surroundings) -> Callable {
+    let found = &surroundings.server;
+    match (&found.place, &found.token) {
+        (Some(place), Some(token)) => Callable::Named(engine::workshop::Server {
+            url: place.url.clone(),
+            token_hash: engine::secret::hash(token.trim()),
+        }),
+        (Some(_), None) | (None, _) => Callable::Running(of_runs),
+    }
+}
+
 /// The same for agents that we start, who are told its address and trust whom their own programs do.
-pub fn of_runs(data_dir: &Path) -> Option<engine::workshop::Server> {
+fn of_runs(data_dir: &Path) -> Option<engine::workshop::Server> {
     let sign = read(&data_dir.join(FILE)).filter(|sign| sign.process.is_alive())?;
     Some(engine::workshop::Server {
         token_hash: engine::secret::hash(&sign.token),
@@ -201,10 +214,10 @@ pub async fn keep_house(office: &Office, stop: Stop) {
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
-/// comes back after it was away, whoever is still at work has a round's time to say so first.
+/// comes back after it was away, or we do, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
     let worker = engine::post::worker_name();
-    let mut was_away = false;
+    let mut was_away = true;
     loop {
         let is_away = office.desk.store.now().await.is_err();
         if !is_away && !was_away {

@@ -1,11 +1,12 @@
-//! A worker: several pairs of hands in one program, on any machine that reaches the database. It takes
-//! up what is ready in its queues, keeps its leases alive, and is told to drain or to halt.
+//! A worker: several pairs of hands in one program, on any machine that reaches the server or the
+//! database. It takes up what is ready in its queues, keeps its leases alive, and is told to drain or to
+//! halt.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::post::{Post, Shares};
-use engine::process::{adopt_orphans, sweep};
+use engine::process::{Stop, adopt_orphans, sweep};
 use engine::shift::{self, Hand, Told};
 use flow::policy::Land;
 use flow::{Role, Task};
@@ -146,6 +147,20 @@ fn roles(hand: &Hand) -> Vec<Role> {
         roles.push(Role::Builder);
     }
     roles
+}
+
+/// Ends when it is told to stop, or when the server does not let us in any more. One that is away may
+/// come back.
+pub async fn stay_known(office: &Office, mut stop: Stop) -> Result<(), Failure> {
+    loop {
+        if let Err(error @ store::Error::Overruled(_)) = office.desk.store.now().await {
+            return Err(error.into());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(service::ROUND) => {}
+            () = stop.asked() => return Ok(()),
+        }
+    }
 }
 
 /// Signs of life, for those who look who is there. It never ends by itself.

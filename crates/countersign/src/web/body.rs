@@ -23,27 +23,28 @@ pub async fn whole(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (head, body) = request.into_parts();
-    match read(body, WITHIN).await {
+    match read(body, BODY_MAX, WITHIN).await {
         Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(problem) => problem.into(),
     }
 }
 
-async fn read(body: Body, within: Duration) -> Result<Bytes, Problem> {
-    let said = tokio::time::timeout(within, within_size(body)).await;
+/// A body of at most this size, within this time.
+pub async fn read(body: Body, most: usize, within: Duration) -> Result<Bytes, Problem> {
+    let said = tokio::time::timeout(within, within_size(body, most)).await;
     said.unwrap_or_else(|_| {
         let why = format!("the body did not come within {} seconds", within.as_secs());
         Err(Problem::new(StatusCode::REQUEST_TIMEOUT, why).hint("send it again"))
     })
 }
 
-async fn within_size(mut body: Body) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > BODY_MAX as u64 {
-        return Err(pass(body).await);
+async fn within_size(mut body: Body, most: usize) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(pass(body, most).await);
     }
-    match Limited::new(&mut body, BODY_MAX).collect().await {
+    match Limited::new(&mut body, most).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(pass(body).await),
+        Err(error) if error.is::<LengthLimitError>() => Err(pass(body, most).await),
         Err(error) => {
             let why = format!("the body broke off: {error}");
             Err(Problem::new(StatusCode::BAD_REQUEST, why))
@@ -52,10 +53,10 @@ async fn within_size(mut body: Body) -> Result<Bytes, Problem> {
 }
 
 /// Reads on to the end, and keeps nothing.
-async fn pass(body: Body) -> Problem {
+async fn pass(body: Body, most: usize) -> Problem {
     let mut rest = Limited::new(body, PASSED_MAX);
     while let Some(Ok(_)) = rest.frame().await {}
-    let most = BODY_MAX / (1024 * 1024);
+    let most = most / (1024 * 1024);
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("the body is larger than {most} MiB"),
@@ -94,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn who_never_ends_is_let_go() {
         for pieces in [0, 3, 8 * 1024] {
-            let said = read(Body::new(Slow(pieces)), Duration::from_millis(1)).await;
+            let said = read(Body::new(Slow(pieces)), BODY_MAX, Duration::from_millis(1)).await;
             let status = said.unwrap_err().into_response().status();
             assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
         }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 
@@ -18,6 +18,8 @@ pub struct Problem {
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
     is_refusal: bool,
+    /// For a program that acts on it.
+    error: Option<Box<Value>>,
 }
 
 /// Goes with the answer to the door, which writes down what was refused to whom.
@@ -36,7 +38,15 @@ impl Problem {
                 status,
                 StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
             ),
+            error: None,
         }
+    }
+
+    /// What a program is told of it.
+    #[must_use]
+    pub fn with(mut self, error: Value) -> Self {
+        self.error = Some(Box::new(error));
+        self
     }
 
     #[must_use]
@@ -48,6 +58,13 @@ impl Problem {
     #[must_use]
     pub fn retry_after(mut self, secs: u32) -> Self {
         self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// It is on record already.
+    #[must_use]
+    pub fn noted(mut self) -> Self {
+        self.is_refusal = false;
         self
     }
 
@@ -94,6 +111,7 @@ impl From<Failure> for Problem {
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
             is_refusal: failure.exit == Exit::Refused && !failure.on_record,
+            error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
             return problem.retry_after(1);
@@ -110,7 +128,7 @@ impl From<Problem> for Response {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "type": "about:blank",
             "title": self.status.canonical_reason().unwrap_or("Problem"),
             "status": self.status.as_u16(),
@@ -118,6 +136,9 @@ impl IntoResponse for Problem {
             "hints": self.hints,
             "exit": self.exit.unwrap_or(Exit::Error.code()),
         });
+        if let (Some(error), Some(fields)) = (self.error, body.as_object_mut()) {
+            fields.insert("error".to_owned(), *error);
+        }
         let mut response = (self.status, Json(body)).into_response();
         if self.is_refusal {
             response.extensions_mut().insert(Refusal(self.detail));

@@ -1,5 +1,6 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
+mod afar;
 pub mod database;
 mod fleet;
 mod hands;
@@ -7,6 +8,7 @@ mod outage;
 mod race;
 mod remotes;
 mod tasks;
+mod trust;
 
 use serde_json::{Value, json};
 

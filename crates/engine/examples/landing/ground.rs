@@ -13,7 +13,7 @@ use engine::desk::{Desk, Report};
 use engine::git::{Repository, Tool};
 use engine::process::{Host, Stop, find_program};
 use engine::supplies::Setup;
-use engine::workshop::{Crew, Member, Project, Workshop};
+use engine::workshop::{Callable, Crew, Member, Project, Workshop};
 use findings::Review;
 use flow::brief::House;
 use flow::event::Lease;
@@ -294,7 +294,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         ..Policy::default()
     };
     Workshop {
-        server: |_| None,
+        server: Callable::Running(|_| None),
         desk: Desk {
             store,
             clock: engine::clock::now,

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use flow::Time;
 use flow::policy::Network;
 use serde_json::json;
 use store::{Noted, Token};
@@ -90,9 +91,14 @@ async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> 
     if held.job.is_none() || room::wanted_network(shop, role) == Network::Off {
         return Ok(None);
     }
-    let Some(server) = (shop.server)(&shop.host.data_dir) else {
+    let Some(server) = shop.server.find(&shop.host.data_dir) else {
         return Ok(None);
     };
+    // Of a task, which is a ticket that nobody keeps, there is nothing to say to it.
+    let ticket = shop.desk.store.ticket(&held.ticket.id).await;
+    if ticket.map_err(Trouble::transient)?.is_none() {
+        return Ok(None);
+    }
     let known = shop.desk.store.token(&server.token_hash).await;
     let known = known.map_err(Trouble::transient)?;
     Ok(known
@@ -109,16 +115,23 @@ fn role(role: Role) -> flow::Role {
 }
 
 /// The log says who was let speak, and until when it was.
-async fn note(held: &Held<'_>, name: &str, token: &Token) {
-    let desk = &held.shop.desk;
-    let noted = Noted {
-        at: (desk.clock)(),
+pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
+    let (job, fence) = token.lease.map(|lease| (lease.serial, lease.fence)).unzip();
+    Noted {
+        at,
         ticket: token.ticket.clone(),
         name: name.to_owned(),
         by: token.created_by.clone(),
         body: json!({"token": token.id, "agent": token.agent, "role": token.role,
-            "job": held.lease.serial, "try": held.lease.fence}),
-    };
+            "job": job, "try": fence}),
+    }
+}
+
+async fn note(held: &Held<'_>, name: &str, token: &Token) {
+    let desk = &held.shop.desk;
     // It is a note; what it tells of is in the store.
-    let _ = desk.store.note(noted).await;
+    let _ = desk
+        .store
+        .note(noted_of_token(name, token, (desk.clock)()))
+        .await;
 }

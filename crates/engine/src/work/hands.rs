@@ -122,8 +122,9 @@ pub async fn hand_over(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         let (serial, why) = (job.serial, format!("{who} is out of quota"));
         let report = Report::new(shop.house(), What::AgentOut { serial, why });
         match shop.desk.decide(id, policy, report).await {
+            Ok(_) => {}
             // Somebody has taken it up meanwhile, or handed it over.
-            Ok(_) | Err(Error::Refused(_)) => {}
+            Err(error) if error.refusal().is_some() => {}
             Err(error) => return Err(error),
         }
     }

@@ -48,7 +48,8 @@ impl Error {
             | Self::KeyReused { .. }
             | Self::QueueFull { .. }
             | Self::Paused { .. }
-            | Self::NewerSchema { .. } => self,
+            | Self::NewerSchema { .. }
+            | Self::Overruled(_) => self,
         }
     }
 

@@ -49,7 +49,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               man          Manual pages
               agent        The agents that are here, and ready files for theirs
               serve        Serve agents over MCP, and people and programs over REST
-              worker       Take up jobs from the queues, on any machine that reaches the database
+              worker       Take up jobs from the queues, on any machine that reaches the server or the database
               mcp          Speak MCP on the standard input and output, for the agent whose token is in
                            `COUNTERSIGN_TOKEN`: a bridge to the server that runs, or alone where none does
               token        Who may speak: tokens for agents, people and programs

@@ -9,7 +9,7 @@ use crate::support::{Running, SETTINGS, World};
 use super::{add, shared, until_stage};
 
 /// A project that names the repository that everybody reaches.
-fn project() -> (World, String) {
+pub fn project() -> (World, String) {
     let world = World::without_commits();
     let place = world.root().join("shared.git");
     world.write("README.md", "# greetings\n");

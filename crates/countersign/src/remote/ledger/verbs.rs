@@ -1,0 +1,315 @@
+//! Each verb of the store as a call to the server, or as a refusal.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
+use store::{
+    Agent, Artefact, Ask, Change, Committed, Cursor, Ended, Epic, Error, EventQuery, FreeJob, Job,
+    JobId, JobQuery, JobState, Leased, Message, NewMessage, Noted, Page, Paged, Parcel, Pause,
+    Remembered, Removed, Result, Retention, Scope, Store, Stored, StoredEvent, TicketQuery,
+    TicketRow, Token,
+};
+
+use super::{Ledger, Lost, luggage};
+use crate::operations::identity;
+use crate::operations::outpost::call::{Call, Decided, Packed, Pass, Refusal, Spent, WAIT_MAX};
+
+/// Who cannot wait there waits here, so that nobody asks without a pause.
+const AFTER_TROUBLE: Duration = Duration::from_secs(1);
+/// The queue of what the server itself does.
+const NEWS: &str = "tell";
+
+/// What only whoever keeps the store does.
+fn not_a_workers<T>(verb: &str) -> Result<T> {
+    let why = format!("{verb} is not for a worker whose tickets are on a server");
+    Err(Error::Overruled(why))
+}
+
+#[async_trait]
+impl Store for Ledger {
+    async fn commit(&self, change: Change) -> Result<Committed> {
+        let (Some(was), None) = (change.was, &change.then) else {
+            return not_a_workers("making a ticket");
+        };
+        let ticket = change.ticket.id.clone();
+        if let Some(lease) = luggage::of_report(&change.event.what) {
+            self.bring(&ticket, lease, &change.artefacts).await?;
+        }
+        let call = Call::Commit(Box::new(Decided {
+            ticket,
+            was,
+            by: change.event.by,
+            what: change.event.what,
+            artefacts: change.artefacts,
+        }));
+        let number = self.send(&call).await.map_err(Lost::of_change)?;
+        let claimed = Vec::new();
+        Ok(Committed::Written { number, claimed })
+    }
+
+    async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>> {
+        self.ask(Call::Ticket { id: id.clone() }).await
+    }
+
+    async fn ticket_by_number(&self, _: i64) -> Result<Option<Stored>> {
+        not_a_workers("looking for a ticket by its number")
+    }
+
+    async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
+        let (query, page) = (query.clone(), page.clone());
+        self.ask(Call::Tickets { query, page }).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+        not_a_workers("counting tickets")
+    }
+
+    async fn dependants(&self, _: &TicketId) -> Result<Vec<TicketId>> {
+        not_a_workers("bringing news")
+    }
+
+    async fn put_epic(&self, _: Epic) -> Result<()> {
+        not_a_workers("making an epic")
+    }
+
+    async fn epics(&self) -> Result<Vec<Epic>> {
+        not_a_workers("reading epics")
+    }
+
+    async fn enqueue(&self, _: Vec<FreeJob>) -> Result<Vec<JobId>> {
+        not_a_workers("giving work to others")
+    }
+
+    /// News is brought by the server: there is never any for us.
+    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
+        if ask.queues.iter().all(|queue| queue == NEWS) {
+            return Ok(Vec::new());
+        }
+        self.ask(Call::Claim { ask: ask.clone() }).await
+    }
+
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+        if then.is_some() {
+            return not_a_workers("claiming with a report");
+        }
+        self.ask::<()>(Call::Finish { ended }).await?;
+        Ok(Vec::new())
+    }
+
+    async fn drop_job(&self, _: JobId, _: &str, _: &str) -> Result<bool> {
+        not_a_workers("cancelling a task")
+    }
+
+    async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
+        self.ask(Call::Renew { job, fence, lease }).await
+    }
+
+    async fn lapsed(&self, _: u32) -> Result<Vec<Leased>> {
+        not_a_workers("looking after leases")
+    }
+
+    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
+        if query.queue.as_deref() == Some(NEWS) {
+            let items = Vec::new();
+            return Ok(Paged { items, next: None });
+        }
+        let (query, page) = (query.clone(), page.clone());
+        self.ask(Call::Jobs { query, page }).await
+    }
+
+    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+        not_a_workers("counting jobs")
+    }
+
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.ask(Call::Job { id: job }).await
+    }
+
+    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
+        let key = key.to_owned();
+        self.ask(Call::JobByKey { key }).await
+    }
+
+    async fn wait(&self, ask: &Ask, most: Duration) {
+        let (ask, most) = (ask.clone(), most.min(WAIT_MAX));
+        let waited: Result<()> = self.ask(Call::Wait { ask, most }).await;
+        if waited.is_err() {
+            tokio::time::sleep(most.min(AFTER_TROUBLE)).await;
+        }
+    }
+
+    async fn events(&self, _: &EventQuery) -> Result<Vec<StoredEvent>> {
+        not_a_workers("reading the log")
+    }
+
+    async fn latest(&self, _: Option<&TicketId>, _: u32) -> Result<Vec<StoredEvent>> {
+        not_a_workers("reading the log")
+    }
+
+    async fn wait_for_events(&self, _: Cursor, most: Duration) {
+        tokio::time::sleep(most).await;
+    }
+
+    /// The server writes the log itself; only what was refused here is news to it.
+    async fn note(&self, noted: Noted) -> Result<()> {
+        if noted.name != "refused" {
+            return Ok(());
+        }
+        let text = |name: &str| noted.body[name].as_str().unwrap_or_default().to_owned();
+        let refusal = Refusal {
+            event: text("event"),
+            why: text("why"),
+            ticket: noted.ticket.clone(),
+        };
+        self.ask(Call::Refuse(refusal)).await
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        let key = key.to_owned();
+        self.ask(Call::Recall { key }).await
+    }
+
+    async fn policy(&self, _: &str) -> Result<Option<Policy>> {
+        not_a_workers("reading recorded policies")
+    }
+
+    async fn artefacts(&self, _: &TicketId) -> Result<Vec<Artefact>> {
+        not_a_workers("listing files")
+    }
+
+    /// Of a task that is in our hands.
+    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
+        let text = |name: &str| noted.body[name].as_str().unwrap_or_default().to_owned();
+        let (task, queue) = (text("task"), text("queue"));
+        let spent = Spent { task, queue, usage };
+        self.ask(Call::Spend(spent)).await
+    }
+
+    async fn spent_since(&self, time: Time) -> Result<Usage> {
+        self.ask(Call::SpentSince { time }).await
+    }
+
+    async fn pause(&self, pause: Pause) -> Result<()> {
+        self.ask(Call::Pause { pause }).await
+    }
+
+    async fn resume(&self, _: &Scope) -> Result<bool> {
+        not_a_workers("ending a pause")
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>> {
+        self.ask(Call::Pauses {}).await
+    }
+
+    async fn limit_provider(&self, _: &str, _: Option<u32>) -> Result<()> {
+        not_a_workers("limiting a provider")
+    }
+
+    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
+        not_a_workers("reading the limits of providers")
+    }
+
+    async fn send(&self, _: NewMessage) -> Result<i64> {
+        not_a_workers("sending messages")
+    }
+
+    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
+        let to = to.to_owned();
+        self.ask(Call::Messages { to, most }).await
+    }
+
+    async fn mark_processed(&self, _: i64, _: Time) -> Result<bool> {
+        not_a_workers("answering messages")
+    }
+
+    async fn beat(&self, agent: Agent) -> Result<()> {
+        self.ask(Call::Beat { agent }).await
+    }
+
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        not_a_workers("listing agents")
+    }
+
+    async fn take_bookmark(
+        &self,
+        _: &str,
+        _: &str,
+        _: Cursor,
+        _: Duration,
+    ) -> Result<Option<Cursor>> {
+        not_a_workers("reading the log")
+    }
+
+    async fn move_bookmark(&self, _: &str, _: &str, _: Cursor, _: Duration) -> Result<bool> {
+        not_a_workers("reading the log")
+    }
+
+    /// Those of our own runs, and no others.
+    async fn put_token(&self, token: Token) -> Result<()> {
+        let (Some(ticket), Some(lease)) = (token.ticket, token.lease) else {
+            return not_a_workers("making tokens for others");
+        };
+        let role = identity::role(&token.role).map_err(|failure| Error::Other(failure.message))?;
+        let ends = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
+        let pass = Pass {
+            id: token.id,
+            hash: token.hash,
+            by: Actor {
+                family: token.family,
+                principal: token.principal,
+                ..Actor::new(&token.agent, role)
+            },
+            ticket,
+            lease,
+            lasts_ms: u64::try_from(ends).unwrap_or_default(),
+        };
+        self.ask(Call::Issue(Box::new(pass))).await
+    }
+
+    async fn token(&self, hash: &str) -> Result<Option<Token>> {
+        let hash = hash.to_owned();
+        self.ask(Call::Me { hash }).await.map(Some)
+    }
+
+    async fn tokens(&self, _: u32) -> Result<Vec<Token>> {
+        not_a_workers("listing tokens")
+    }
+
+    async fn revoke(&self, token: &str, _: Time) -> Result<bool> {
+        let token = token.to_owned();
+        self.ask(Call::Withdraw { token }).await
+    }
+
+    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
+        self.ask(Call::PutParcel(parcel.into())).await
+    }
+
+    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
+        let key = key.to_owned();
+        let packed: Option<Packed> = self.ask(Call::Parcel { key }).await?;
+        Ok(packed.map(Parcel::from))
+    }
+
+    async fn want_parcel(&self, key: &str) -> Result<()> {
+        let key = key.to_owned();
+        self.ask(Call::WantParcel { key }).await
+    }
+
+    async fn wanted_parcels(&self, _: u32) -> Result<Vec<String>> {
+        not_a_workers("packing for others")
+    }
+
+    async fn retain(&self, _: &Retention) -> Result<Removed> {
+        not_a_workers("removing what is old")
+    }
+
+    async fn now(&self) -> Result<Time> {
+        self.ask(Call::Now {}).await
+    }
+
+    async fn describe(&self) -> Result<String> {
+        self.now().await?;
+        Ok(format!("the server at {}", self.server.place.url))
+    }
+}
