@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use engine::sandbox::{Probed, Rung, Ward, probe};
+use flow::policy::Isolation;
 
 use crate::failure::Failure;
 use crate::settings::Surroundings;
@@ -12,8 +13,19 @@ pub const GOES_WITHOUT: &str = "isolation = \"manifest\": agents run with your o
 
 const WHAT_HELPS: &str = "allow user namespaces, install bubblewrap, or use Linux 6.12 or newer; docs/sandbox.md says how";
 
+/// What a policy asks for.
+pub async fn ward_for(
+    isolation: Isolation,
+    surroundings: &Surroundings,
+) -> Result<Option<Ward>, Failure> {
+    match isolation {
+        Isolation::Enforced => ward(surroundings).await.map(Some),
+        Isolation::Manifest => Ok(None),
+    }
+}
+
 /// The first rung that holds; an error where none does, because nothing runs unconfined unasked.
-pub async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
+async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
     let mut tried = Vec::new();
     for rung in Rung::ALL {
         let ward = ward_on(rung, surroundings);

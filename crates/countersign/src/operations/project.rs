@@ -9,10 +9,11 @@ use engine::check::Check;
 use engine::git::{Remote, Repository, Tool};
 use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
+use engine::sandbox::Ward;
 use engine::supplies::{Cache, Setup};
 use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
-use flow::policy::{Isolation, Land};
+use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket};
 
@@ -74,7 +75,12 @@ pub async fn furnish_for(
     let (base_branch, mut written, mut remarks) =
         settled(&office.surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
-    remarks.extend(dirty(&git, &written, &base_branch).await?);
+    // To try the sandbox out takes as long as to look at the work tree.
+    let (dirty, ward) = tokio::join!(
+        dirty(&git, &written, &base_branch),
+        confinement::ward_for(written.policy.isolation, &office.surroundings)
+    );
+    remarks.extend(dirty?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     // A ticket names the git directory; what is written in the project is meant from beside it.
     let directory = match directory.parent() {
@@ -89,7 +95,7 @@ pub async fn furnish_for(
         &mut remarks,
     );
     let crew = found.await?;
-    let (shop, without) = workshop(office, git, (base_branch, written), crew).await?;
+    let (shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
     let post = Post {
         queues: queues(post.queues, carrier.as_ref(), shop.project.policy.land),
         ..post
@@ -125,7 +131,7 @@ pub async fn workshop(
     office: &Office,
     git: Repository,
     (base_branch, written): (String, Written),
-    crew: Crew,
+    (crew, ward): (Crew, Option<Ward>),
 ) -> Result<(Workshop, Option<String>), Failure> {
     let project = project(office, &git, base_branch, written).await?;
     let surroundings = &office.surroundings;
@@ -133,10 +139,6 @@ pub async fn workshop(
         data_dir: surroundings.data_dir.clone(),
         launcher: Some(Launcher::hold(&surroundings.program)),
         adopts: true,
-    };
-    let ward = match project.policy.isolation {
-        Isolation::Enforced => Some(confinement::ward(surroundings).await?),
-        Isolation::Manifest => None,
     };
     let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
     let (desk, path) = (office.desk.clone(), surroundings.path.clone());

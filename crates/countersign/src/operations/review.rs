@@ -18,7 +18,7 @@ use flow::{Policy, Role, Ticket, TicketId};
 use serde_json::json;
 use store::{Noted, Scope};
 
-use super::{Office, crew, project};
+use super::{Office, confinement, crew, project};
 use crate::failure::{Exit, Failure};
 use crate::settings::file::Project as Written;
 pub use target::{Change, Target};
@@ -160,7 +160,10 @@ async fn furnish(
     let mut written = written;
     written.policy = flow::opinion::policy(&written.policy, seats, wish.fail_on);
     let crew = crew::judges(&written, &office.surroundings, &directory).await?;
-    let (shop, without) = project::workshop(office, git, (base_branch, written), crew).await?;
+    let isolation = written.policy.isolation;
+    let ward = confinement::ward_for(isolation, &office.surroundings).await?;
+    let (shop, without) =
+        project::workshop(office, git, (base_branch, written), (crew, ward)).await?;
     Ok((Arc::new(shop), without))
 }
 

@@ -15,7 +15,7 @@ use rustix::mount::{
 };
 use rustix::process::{getgid, getuid, pivot_root, setsid};
 
-use super::root::{self, Part, What};
+use super::root::{self, Part, Places, What};
 use super::{Confinement, Network, loopback};
 
 /// Where the new root is put together, on a file system in memory; must be there on every machine.
@@ -158,15 +158,7 @@ fn put(part: &Part) -> io::Result<()> {
         } => {
             ground(&at, true)?;
             let (lower, upper, work) = (below(OLD, from), below(OLD, changes), below(OLD, work));
-            let options = format!(
-                "lowerdir={},upperdir={},workdir={},userxattr\0",
-                lower.display(),
-                upper.display(),
-                work.display()
-            );
-            let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes())
-                .map_err(io::Error::other)?;
-            if mount("overlay", &at, "overlay", QUIET, options).is_ok() {
+            if layer(&at, [&lower, &upper, &work])? {
                 return Ok(());
             }
             // The disk cannot carry a layer: then nothing in there can be changed at all.
@@ -198,6 +190,26 @@ fn put(part: &Part) -> io::Result<()> {
             std::os::unix::fs::symlink(to, &at)
         }
     }
+}
+
+/// Lays the changes over what they change; false where the disk cannot carry that. What is in a
+/// layer is taken from it after the run and written to the disk then, and without the run it is
+/// nothing: so it need not be on the disk before.
+fn layer(at: &Path, [lower, upper, work]: [&Path; 3]) -> io::Result<bool> {
+    for more in [",volatile", ""] {
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={},userxattr{more}\0",
+            lower.display(),
+            upper.display(),
+            work.display()
+        );
+        let options =
+            std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).map_err(io::Error::other)?;
+        if mount("overlay", at, "overlay", QUIET, options).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Something to mount on.
@@ -314,6 +326,7 @@ fn limit_pids(proc: &Path, processes: u64) {
 /// Makes every mount read-only that is not the run's own, the root last.
 fn close(parts: &[Part]) -> io::Result<()> {
     let table = fs::read_to_string(below(NEW, Path::new("/proc/self/mountinfo")))?;
+    let places = Places::of(parts);
     for at in table.lines().filter_map(mount_point) {
         let Ok(inside) = at.strip_prefix(NEW) else {
             continue;
@@ -325,7 +338,7 @@ fn close(parts: &[Part]) -> io::Result<()> {
         if inside == Path::new("/") || ours {
             continue;
         }
-        let open = root::is_writable(parts, &inside) || is_device(&inside);
+        let open = places.is_writable(&inside) || is_device(&inside);
         remount(&at, !open, is_device(&inside))
             .map_err(|error| told(&format!("closing {}", inside.display()), error))?;
     }

@@ -1,6 +1,7 @@
 //! What the root of a confined run is made of, in the order in which it is put together: a list,
 //! so that our own mounts and bubblewrap's arguments are the same root.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -124,7 +125,8 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     parts.reverse();
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
-    let shown = parts.clone();
+    let all = parts.clone();
+    let shown = Places::of(&all);
     parts.retain(|part| match &part.what {
         What::MaskedDir | What::MaskedFile => is_shown(&shown, &part.at),
         What::Seen { from } => !is_seen_anyway(&shown, &part.at, from),
@@ -136,53 +138,82 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     parts
 }
 
+/// The parts by their places.
+#[derive(Debug)]
+pub struct Places<'a>(HashMap<&'a Path, &'a Part>);
+
+impl<'a> Places<'a> {
+    pub fn of(parts: &'a [Part]) -> Self {
+        let places = parts.iter().map(|part| (part.at.as_path(), part));
+        Self(places.collect())
+    }
+
+    /// The part that something at this place is in, or is.
+    fn innermost(&self, at: &Path) -> Option<&'a Part> {
+        at.ancestors().find_map(|at| self.0.get(at).copied())
+    }
+
+    fn innermost_around(&self, at: &Path) -> Option<&'a Part> {
+        self.innermost(at.parent()?)
+    }
+
+    /// Whether what is mounted at `at` may be written: the innermost part decides.
+    pub fn is_writable(&self, at: &Path) -> bool {
+        self.innermost(at)
+            .is_some_and(|part| match (&part.what, at.strip_prefix(&part.at)) {
+                (What::Alias { of }, Ok(below)) => self.is_writable(&of.join(below)),
+                (what, _) => what.is_writable(),
+            })
+    }
+}
+
 /// Inside of what is shown at its own place the machine's links are shown as well, and lead to the
 /// real name by themselves.
-fn is_a_link_that_is_seen(parts: &[Part], at: &Path) -> bool {
-    innermost_around(parts, at).is_some_and(|part| match &part.what {
-        What::Seen { from } | What::Own { from } | What::Layered { from, .. } => *from == part.at,
-        What::Link { .. } => true,
-        What::Memory { .. } | What::MaskedDir | What::MaskedFile | What::Alias { .. } => false,
-    })
+fn is_a_link_that_is_seen(places: &Places<'_>, at: &Path) -> bool {
+    places
+        .innermost_around(at)
+        .is_some_and(|part| match &part.what {
+            What::Seen { from } | What::Own { from } | What::Layered { from, .. } => {
+                *from == part.at
+            }
+            What::Link { .. } => true,
+            What::Memory { .. } | What::MaskedDir | What::MaskedFile | What::Alias { .. } => false,
+        })
 }
 
 /// What is behind another name is there under the real one.
-fn is_behind_an_alias(parts: &[Part], at: &Path) -> bool {
-    let alias = |part: &Part| matches!(part.what, What::Alias { .. });
-    parts
-        .iter()
-        .any(|part| alias(part) && part.at != at && at.starts_with(&part.at))
+fn is_behind_an_alias(places: &Places<'_>, at: &Path) -> bool {
+    let mut around = at.ancestors().skip(1).filter_map(|at| places.0.get(at));
+    around.any(|part| matches!(part.what, What::Alias { .. }))
 }
 
 /// Whether the part around already shows the same thing in the same way: one mount fewer to make
 /// and to take down, for every start of an agent.
-fn is_seen_anyway(parts: &[Part], at: &Path, from: &Path) -> bool {
-    innermost_around(parts, at).is_some_and(|part| match &part.what {
-        What::Seen { from: around } => at
-            .strip_prefix(&part.at)
-            .is_ok_and(|below| around.join(below) == from),
-        _ => false,
-    })
-}
-
-fn innermost_around<'a>(parts: &'a [Part], at: &Path) -> Option<&'a Part> {
-    let around = parts
-        .iter()
-        .filter(|part| part.at != at && at.starts_with(&part.at));
-    around.max_by_key(|part| part.at.components().count())
+fn is_seen_anyway(places: &Places<'_>, at: &Path, from: &Path) -> bool {
+    places
+        .innermost_around(at)
+        .is_some_and(|part| match &part.what {
+            What::Seen { from: around } => at
+                .strip_prefix(&part.at)
+                .is_ok_and(|below| around.join(below) == from),
+            _ => false,
+        })
 }
 
 /// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
 /// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
 /// lies around the run's own directories.
-fn is_shown(parts: &[Part], at: &Path) -> bool {
-    innermost_around(parts, at).is_some_and(|part| match part.what {
-        What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
-        What::Memory { .. } => parts
-            .iter()
-            .any(|inner| inner.at != at && is_within(inner, at)),
-        What::MaskedDir | What::MaskedFile | What::Link { .. } | What::Alias { .. } => false,
-    })
+fn is_shown(places: &Places<'_>, at: &Path) -> bool {
+    places
+        .innermost_around(at)
+        .is_some_and(|part| match part.what {
+            What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
+            What::Memory { .. } => places
+                .0
+                .values()
+                .any(|inner| inner.at != at && is_within(inner, at)),
+            What::MaskedDir | What::MaskedFile | What::Link { .. } | What::Alias { .. } => false,
+        })
 }
 
 /// Under the name it was given, and under its real name where that is another one.
@@ -198,14 +229,4 @@ fn both(path: &Path, put: &mut impl FnMut(&Path, What), what: impl Fn(PathBuf) -
 
 fn is_within(inner: &Part, at: &Path) -> bool {
     !inner.what.is_mask() && inner.at.starts_with(at)
-}
-
-/// Whether what is mounted at `at` may be written: the innermost part decides.
-pub fn is_writable(parts: &[Part], at: &Path) -> bool {
-    let around = parts.iter().filter(|part| at.starts_with(&part.at));
-    let innermost = around.max_by_key(|part| part.at.components().count());
-    innermost.is_some_and(|part| match (&part.what, at.strip_prefix(&part.at)) {
-        (What::Alias { of }, Ok(below)) => is_writable(parts, &of.join(below)),
-        (what, _) => what.is_writable(),
-    })
 }

@@ -121,8 +121,9 @@ fn a_layer_is_mounted_once_and_its_other_name_is_as_shut_as_the_real_one() {
         .iter()
         .filter(|part| matches!(part.what, root::What::Layered { .. }));
     assert_eq!(layers.count(), 1);
+    let places = root::Places::of(&parts);
     for name in [&real, &link] {
-        assert!(root::is_writable(&parts, &name.join("git")));
-        assert!(!root::is_writable(&parts, &name.join("git/hooks")));
+        assert!(places.is_writable(&name.join("git")));
+        assert!(!places.is_writable(&name.join("git/hooks")));
     }
 }
