@@ -42,10 +42,15 @@ impl Question for Status {
     const PATH: &'static str = "/api/v1/status";
 
     async fn answer(self, office: &Office) -> Result<Standings, Failure> {
+        let (tally, pauses, silent) = tokio::try_join!(
+            tickets::tally(office),
+            tickets::pauses(office),
+            silence::silent(office)
+        )?;
         Ok(Standings {
-            tally: tickets::tally(office).await?.into_iter().collect(),
-            pauses: tickets::pauses(office).await?,
-            silent: silence::silent(office).await?,
+            tally: tally.into_iter().collect(),
+            pauses,
+            silent,
         })
     }
 }
