@@ -47,7 +47,7 @@ use upkeep::Upkeep;
 
 /// An event is read when every transaction that began before it has ended, so that nobody skips one:
 /// what rang may not be seen yet, and does not ring again. So soon it is looked for after a ring, then
-/// half as often each time, and at least so often at all.
+/// half as often each time, and at least so often until it is seen.
 const UNSEEN_FIRST: Duration = Duration::from_millis(10);
 const UNSEEN_MAX: Duration = Duration::from_secs(5);
 
@@ -233,14 +233,14 @@ impl Store for Postgres {
             }
             let longest = match soon {
                 Some(soon) => soon,
-                None if listening => self.settings.poll.min(UNSEEN_MAX),
+                None if listening => self.settings.poll,
                 None => Duration::from_secs(1),
             };
             let until = deadline.min(Instant::now() + longest);
             let rung = tokio::time::timeout_at(until, waiter.woken()).await.is_ok();
             soon = match soon {
                 _ if rung => Some(UNSEEN_FIRST),
-                Some(last) => Some(last * 2).filter(|next| *next < UNSEEN_MAX),
+                Some(last) => Some((last * 2).min(UNSEEN_MAX)),
                 None => None,
             };
             if Instant::now() >= deadline {
