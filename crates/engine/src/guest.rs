@@ -199,6 +199,11 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
 /// What the guest has in hand, else the most urgent job that it may take.
 pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     guest.standing.may(Deed::Take)?;
+    let queues: Vec<String> = guest.queues().iter().map(ToString::to_string).collect();
+    // Many agents ask while there is nothing at all.
+    if !desk.store.has_open(&queues).await? {
+        return Ok(None);
+    }
     if let Some(errand) = held(desk, guest).await? {
         return Ok(Some(errand));
     }
@@ -223,8 +228,8 @@ async fn claim_next(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error>
     Ok(None)
 }
 
-/// Whether there is a job for the guest's queues whose time may have come. Many agents ask when there
-/// is nothing at all, and to look is cheaper than to claim.
+/// Whether there is a job for the guest's queues whose time may have come: to look is cheaper than to
+/// claim.
 async fn something_waits(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
     for queue in guest.queues() {
         let query = JobQuery {

@@ -89,6 +89,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
     /// How many jobs that have not ended well or been dropped each queue has, by their state.
     async fn depths(&self) -> Result<Vec<(String, JobState, u64)>>;
+    /// Whether any of these queues has a job that has not ended: ready, in hand, or waiting for its
+    /// time. Cheaper than to claim, for those who ask often.
+    async fn has_open(&self, queues: &[String]) -> Result<bool>;
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;

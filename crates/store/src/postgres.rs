@@ -179,6 +179,10 @@ impl Store for Postgres {
         self.count_jobs().await
     }
 
+    async fn has_open(&self, queues: &[String]) -> Result<bool> {
+        self.any_open(queues).await
+    }
+
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.one_job(job).await
     }

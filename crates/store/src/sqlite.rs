@@ -193,6 +193,13 @@ impl Store for Sqlite {
         self.readers.run(move |db| jobs::one(db, job)).await
     }
 
+    async fn has_open(&self, queues: &[String]) -> Result<bool> {
+        let queues = queues.to_vec();
+        self.readers
+            .run(move |db| jobs::any_open(db, &queues))
+            .await
+    }
+
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
         let key = key.to_owned();
         self.readers.run(move |db| jobs::by_key(db, &key)).await

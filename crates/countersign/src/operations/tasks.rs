@@ -210,6 +210,9 @@ fn task(
 
 /// The task in the agent's hands, else the next of its queue.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
+    if !office.desk.store.has_open(&queues(speaker)).await? {
+        return Ok(None);
+    }
     if let Some(job) = held(office, speaker).await? {
         return Ok(Some(body(job.work)));
     }

@@ -269,6 +269,17 @@ impl Postgres {
         found.iter().map(one).collect()
     }
 
+    /// Each state by its own index.
+    pub(super) async fn any_open(&self, queues: &[String]) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM unnest($1::text[]) AS q (queue)
+            WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = q.queue)
+                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = q.queue)
+                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = q.queue))";
+        let queues: Vec<String> = queues.iter().map(|queue| rows::clean(queue)).collect();
+        let found = self.read(sql, values![queues]).await?;
+        Ok(found.first().is_some_and(|row| row.get(0)))
+    }
+
     pub(super) async fn one_job(&self, id: JobId) -> Result<Option<Job>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");

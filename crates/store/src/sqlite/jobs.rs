@@ -293,6 +293,21 @@ pub(super) fn one(db: &Connection, id: JobId) -> Result<Option<Job>, Error> {
     found.next()?.map(job).transpose()
 }
 
+/// Each state by its own index.
+pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND queue = ?1)
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND queue = ?1)
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND queue = ?1)",
+    )?;
+    for queue in queues {
+        if select.query_row([rows::clean(queue)], |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");

@@ -77,7 +77,8 @@ facts! {
         no_ticket_job_is_finished_behind_its_ticket,
         jobs_are_paged,
         jobs_are_counted_by_queue_and_state,
-        a_provider_is_given_no_more_than_its_limit;
+        a_provider_is_given_no_more_than_its_limit,
+        a_queue_is_open_while_a_job_in_it_has_not_ended;
     leases:
         a_stale_fence_is_refused,
         a_lease_is_lost_only_when_it_has_run_out,

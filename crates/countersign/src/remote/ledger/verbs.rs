@@ -122,6 +122,10 @@ impl Store for Ledger {
         not_a_workers("counting jobs")
     }
 
+    async fn has_open(&self, _: &[String]) -> Result<bool> {
+        not_a_workers("a look at whole queues")
+    }
+
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.ask(Call::Job { id: job }).await
     }

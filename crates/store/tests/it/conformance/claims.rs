@@ -516,3 +516,25 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     store.limit_provider("claude", None).await.unwrap();
     assert_eq!(store.claim(&of("claude")).await.unwrap().len(), 1);
 }
+
+pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
+    let store = house.store;
+    let queues = ["other", "work"].map(str::to_owned);
+    let open = || async { store.has_open(&queues).await.unwrap() };
+    assert!(!store.has_open(&[]).await.unwrap());
+    number(&*store, "elsewhere", 0).await;
+    assert!(!open().await);
+    number(&*store, "work", 1).await;
+    assert!(open().await);
+    let held = claim_one(&*store, &ask("work")).await;
+    assert!(open().await);
+    let later = FreeJob {
+        not_before: Some(Time(i64::MAX / 2)),
+        ..free("other", json!(2))
+    };
+    enqueue(&*store, later).await;
+    store.finish(vec![done(&held)], None).await.unwrap();
+    assert!(open().await);
+    let only_work = &queues[1..];
+    assert!(!store.has_open(only_work).await.unwrap());
+}
