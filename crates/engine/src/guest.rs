@@ -207,17 +207,7 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     if let Some(errand) = held(desk, guest).await? {
         return Ok(Some(errand));
     }
-    if let Some(errand) = claim_next(desk, guest).await? {
-        return Ok(Some(errand));
-    }
-    if !something_waits(desk, guest).await? {
-        return Ok(None);
-    }
     bring_due(desk, guest).await?;
-    claim_next(desk, guest).await
-}
-
-async fn claim_next(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     for queue in guest.queues() {
         for id in candidates(desk, guest, queue).await? {
             if let Some(errand) = claim(desk, guest, queue, id).await? {
@@ -226,27 +216,6 @@ async fn claim_next(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error>
         }
     }
     Ok(None)
-}
-
-/// Whether there is a job for the guest's queues whose time may have come: to look is cheaper than to
-/// claim.
-async fn something_waits(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
-    for queue in guest.queues() {
-        let query = JobQuery {
-            queue: Some((*queue).to_owned()),
-            state: Some(JobState::Waiting),
-            ticket: guest.ticket.clone(),
-            ..JobQuery::default()
-        };
-        let first = Page {
-            after: None,
-            most: 1,
-        };
-        if !desk.store.jobs(&query, &first).await?.items.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// What waited for its time and is due becomes ready when somebody claims, and here nobody may be

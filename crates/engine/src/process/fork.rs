@@ -26,3 +26,18 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
         ForkResult::Child => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_another_thread_nothing_is_forked() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || receiver.recv());
+        let refused = fork().unwrap_err().to_string();
+        assert!(refused.contains("cannot be forked"), "{refused}");
+        drop(sender);
+        assert!(other.join().unwrap().is_err());
+    }
+}
