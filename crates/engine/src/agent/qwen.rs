@@ -17,6 +17,7 @@ pub(super) const CLI: Cli = Cli {
             "stream-json",
             "--approval-mode",
             "--json-schema",
+            "--allowed-mcp-server-names",
             "--resume",
         ],
     }],
@@ -58,7 +59,7 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
         stdin: assignment.brief.clone().into_bytes(),
         files: vec![(
             assignment.home.join(".qwen/settings.json"),
-            settings(sign_in, &shut).to_string(),
+            settings(assignment, sign_in, &shut).to_string(),
         )],
         ..Invocation::default()
     }
