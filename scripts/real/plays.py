@@ -164,7 +164,7 @@ class Call:
     args: dict
 
     def carry_out(self, tools, _cwd):
-        tool = pick(tools, rf"(^|[_.]){self.name}$")
+        tool = pick(tools, rf"(^|[_.-]){self.name}$")
         return tool and Move(tool, self.args)
 
 
