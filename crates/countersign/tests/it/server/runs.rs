@@ -286,6 +286,9 @@ fn a_cli_that_does_not_connect_works_on_and_it_is_on_record() {
         ])
         .ends_with(0);
     assert_eq!(world.count("greet", "tools_unconnected"), 1);
+    let told =
+        "claude (builder) works without Countersign's tools, its server did not connect: failed";
+    world.call(&["log", "greet"]).says(told);
     world
         .call(&["log", "--transcript", "greet", "--role", "build"])
         .says("without Countersign's tools: failed");
