@@ -2,11 +2,11 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
+mod take;
 
 use std::time::Duration;
 
 use engine::guest;
-use engine::shift::ready_tasks;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,8 +19,6 @@ use crate::failure::{Exit, Failure};
 
 /// 001's own limit on a queue.
 pub const QUEUE_MAX: u64 = 100;
-/// How many are tried for in one look: a pause that keeps one from the agent keeps all.
-const MISSED_MAX: u32 = 4;
 /// 001's time limit of a task.
 const LEASE: Duration = Duration::from_secs(1800);
 const FIELDS_INHERITED: [&str; 8] = [
@@ -219,38 +217,8 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     if let Some(job) = held(office, speaker).await? {
         return Ok(Some(body(job.work)));
     }
-    take(office, speaker).await
-}
-
-/// The most urgent task that waits for no other. What is due by now becomes ready with a claim, so
-/// nothing is claimed first.
-async fn take(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
-    let store = &office.desk.store;
-    let ask = ask(speaker);
-    let nothing = Ask {
-        most: 0,
-        ..ask.clone()
-    };
-    store.claim(&nothing).await?;
-    let mut missed = 0;
-    for job in ready_tasks(&office.desk, &ask.queues).await? {
-        if missed >= MISSED_MAX {
-            break;
-        }
-        let waits_for = flow::free::depends_on(&body(job.work));
-        if !board::are_done(office, &waits_for).await? {
-            continue;
-        }
-        let this = Ask {
-            job: Some(job.id),
-            ..ask.clone()
-        };
-        match store.claim(&this).await?.pop() {
-            Some(claimed) => return Ok(Some(body(claimed.work))),
-            None => missed += 1,
-        }
-    }
-    Ok(None)
+    let claimed = take::next(office, &ask(speaker)).await?;
+    Ok(claimed.map(|job| body(job.work)))
 }
 
 /// Ends the task in the agent's hands.
