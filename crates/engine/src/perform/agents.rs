@@ -167,7 +167,7 @@ async fn once(
     let token = pass.as_ref().map(|pass| pass.id().to_owned());
     let report = recorded(held, member, &assignment, token).await;
     if let (Some(pass), Ok(report)) = (&pass, &report) {
-        pass::tell_if_unused(held, pass, report).await;
+        pass::tell_if_unconnected(held, pass, report).await;
     }
     pass::withdraw(held, pass).await;
     report

@@ -1,7 +1,7 @@
 //! A pass: the token of one run of an agent that we start, so that it can call the server about its
-//! job. It is for the run's own lease, ends with the run, and is in the run's environment alone: not
-//! in arguments, transcripts or records. Where no server of ours runs, or the policy keeps the agent
-//! off the network, there is none.
+//! job. It is for the run's own lease, ends with the run, and is in the run's environment alone, and on
+//! the stdin of an agent that speaks ACP: not in arguments, transcripts or records. Where no server of
+//! ours runs, or the policy keeps the agent off the network, there is none.
 
 use std::ffi::OsString;
 
@@ -82,7 +82,7 @@ pub async fn issue(
 }
 
 /// A run whose CLI said that it could not connect went without our tools; that is on record once.
-pub async fn tell_if_unused(held: &Held<'_>, pass: &Pass, report: &Report) {
+pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) {
     let mut events = report.events.iter();
     let Some(AgentEvent::Unconnected { why }) =
         events.find(|event| matches!(event, AgentEvent::Unconnected { .. }))
