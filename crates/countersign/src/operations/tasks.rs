@@ -9,7 +9,7 @@ use engine::guest;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobQuery, JobState, Outcome, Page, Work};
+use store::{Ask, Ended, FreeJob, Job, Outcome, Work};
 
 use super::Office;
 use super::assignments::verdict::{self, Word};
@@ -254,23 +254,9 @@ pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, 
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    for queue in queues(speaker) {
-        let query = JobQuery {
-            queue: Some(queue),
-            state: Some(JobState::Leased),
-            holder: Some(speaker.guest().holder()),
-            ..JobQuery::default()
-        };
-        let page = Page {
-            after: None,
-            most: 1,
-        };
-        let mut jobs = office.desk.store.jobs(&query, &page).await?.items;
-        if let Some(job) = jobs.pop() {
-            return Ok(Some(job));
-        }
-    }
-    Ok(None)
+    let (holder, queues) = (speaker.guest().holder(), queues(speaker));
+    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    Ok(held.into_iter().next())
 }
 
 fn body(work: Work) -> Value {

@@ -126,6 +126,10 @@ impl Store for Ledger {
         not_a_workers("a look at whole queues")
     }
 
+    async fn in_hand(&self, _: &str, _: &[String]) -> Result<Vec<Job>> {
+        not_a_workers("a look into others' hands")
+    }
+
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.ask(Call::Job { id: job }).await
     }
