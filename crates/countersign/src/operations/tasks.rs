@@ -2,6 +2,7 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
+mod take;
 
 use std::time::Duration;
 
@@ -216,8 +217,8 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     if let Some(job) = held(office, speaker).await? {
         return Ok(Some(body(job.work)));
     }
-    let claimed = office.desk.store.claim(&ask(speaker)).await?;
-    Ok(claimed.into_iter().next().map(|job| body(job.work)))
+    let claimed = take::next(office, &ask(speaker)).await?;
+    Ok(claimed.map(|job| body(job.work)))
 }
 
 /// Ends the task in the agent's hands.
