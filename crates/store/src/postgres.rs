@@ -179,8 +179,11 @@ impl Store for Postgres {
         self.count_jobs().await
     }
 
-    async fn has_open(&self, queues: &[String]) -> Result<bool> {
-        self.any_open(queues).await
+    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+        match queues {
+            Some(queues) => self.any_open(queues).await,
+            None => self.any_open_at_all().await,
+        }
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
@@ -257,8 +260,9 @@ impl Store for Postgres {
         self.append(&EventColumns::note(&noted)?).await
     }
 
-    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
-        self.append(&EventColumns::spending(&noted, usage)?).await
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let note = EventColumns::spending(&noted, usage)?;
+        self.append_once(key, note).await
     }
 
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {

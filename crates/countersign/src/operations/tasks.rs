@@ -210,7 +210,8 @@ fn task(
 
 /// The task in the agent's hands, else the next of its queue.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
-    if !office.desk.store.has_open(&queues(speaker)).await? {
+    let queues = queues(speaker);
+    if !office.desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
     if let Some(job) = held(office, speaker).await? {
