@@ -10,7 +10,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::policy::Land;
 use flow::{Task, Ticket, TicketId};
 use store::{Ask, JobQuery, JobState, Page, Scope};
 use tokio::task::JoinSet;
@@ -286,7 +285,7 @@ async fn take<S: Shops>(
         return Ok(Found::NotForUs);
     };
     let lands = shop.post.queues.contains(&"merge");
-    if lands && shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket) {
+    if lands && shop.lands_in_turn() && flow::queue::waits(&ticket) {
         return Ok(Found::Turn(shop, id.clone()));
     }
     let claimed = attend(&shop, id).await?;

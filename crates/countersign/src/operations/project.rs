@@ -97,7 +97,7 @@ pub async fn furnish_for(
     let crew = found.await?;
     let (shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
     let post = Post {
-        queues: queues(post.queues, carrier.as_ref(), shop.project.policy.land),
+        queues: queues(post.queues, carrier.as_ref()),
         ..post
     };
     let shop = Workshop {
@@ -112,14 +112,9 @@ pub async fn furnish_for(
     })
 }
 
-/// A copy of the repository lands nothing unless it is told to, and never has a turn in the queue of
-/// landings: whoever has the repository itself does.
-fn queues(
-    mut queues: Vec<&'static str>,
-    carrier: Option<&Carrier>,
-    land: Land,
-) -> Vec<&'static str> {
-    let elsewhere = |carrier: &Carrier| carrier.is_copy && (!carrier.lands || land == Land::Queue);
+/// A copy of the repository lands nothing unless it is told to: whoever has the repository itself does.
+fn queues(mut queues: Vec<&'static str>, carrier: Option<&Carrier>) -> Vec<&'static str> {
+    let elsewhere = |carrier: &Carrier| carrier.is_copy && !carrier.lands;
     if carrier.is_some_and(elsewhere) {
         queues.retain(|queue| *queue != "merge");
     }

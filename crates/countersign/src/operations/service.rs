@@ -246,6 +246,14 @@ async fn next_round(office: &Office) {
     }
 }
 
+/// Asks for one parcel, and packs it at once where its repository is here.
+pub async fn answer_want(office: &Office, key: &str) -> Result<(), Failure> {
+    let surroundings = &office.surroundings;
+    let tool = git_tool(surroundings, &surroundings.data_dir)?;
+    engine::carrier::answer_want(&office.desk, &tool, &surroundings.data_dir, key).await?;
+    Ok(())
+}
+
 /// Whoever has a repository packs what workers elsewhere want of it.
 async fn answer_wants(office: &Office) -> Result<(), Failure> {
     let surroundings = &office.surroundings;

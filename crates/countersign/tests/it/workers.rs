@@ -4,11 +4,13 @@ mod afar;
 pub mod database;
 mod fleet;
 mod hands;
+mod machine;
 mod outage;
 mod race;
 mod remotes;
 mod tasks;
 mod trust;
+mod ways;
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,65 +10,17 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
 use crate::support::crew::{
     GOOD, always, answers, approves, builds, built_by, crew, runs, two_rounds, verifies, writes,
 };
 use crate::support::processes::signal;
 use crate::support::server::Server;
-use crate::support::{Running, SETTINGS, World, reached, until};
+use crate::support::{SETTINGS, World, reached, until};
 
 /// Longer than the leases of [`PLAIN`].
 const PAST_THE_LEASE: Duration = Duration::from_secs(6);
-
-/// Somebody else's machine.
-struct Machine<'a> {
-    world: &'a World,
-    url: &'a str,
-    name: &'a str,
-    token: String,
-}
-
-impl<'a> Machine<'a> {
-    fn new(world: &'a World, server: &'a Server<'_>, name: &'a str) -> Self {
-        let home = world.root().join(format!("{name}-home"));
-        fs::create_dir_all(home).unwrap();
-        Self {
-            world,
-            url: &server.url,
-            name,
-            token: server.token(name, "service", &[]),
-        }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.world.root().join(self.name)
-    }
-
-    fn worker(&self, words: &[&str]) -> Running {
-        let root = self.world.root();
-        let crew = format!("scripted:{}", root.join("crew.json").display());
-        let home = format!(
-            "HOME={}",
-            root.join(format!("{}-home", self.name)).display()
-        );
-        let token = format!("COUNTERSIGN_TOKEN={}", self.token);
-        let data = self.data().display().to_string();
-        let program = env!("CARGO_BIN_EXE_countersign");
-        let front = [home.as_str(), &token, program, "--data-dir", &data];
-        let own = [
-            "--server",
-            self.url,
-            "worker",
-            "--name",
-            self.name,
-            "--elsewhere",
-        ];
-        let crew = ["--builder", &crew, "--reviewer", &crew];
-        let all = [front.as_slice(), &own, &crew, words].concat();
-        self.world.start_program("env", &all)
-    }
-}
 
 /// The files of a ticket's runs on the server, by their names.
 fn kept(world: &World, ticket: &str, name: &str) -> Vec<String> {
