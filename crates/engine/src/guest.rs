@@ -14,7 +14,9 @@ use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
 
 use crate::desk::{Desk, Error, Once, Report};
 
-/// How many waiting jobs are looked through for one that the guest may take.
+/// How many waiting jobs are looked through for one that the guest may take: a few, and all these
+/// where none of the few was for it.
+const LOOK_FIRST: u32 = 32;
 const LOOK_MOST: u32 = 1000;
 /// A guest that has been given so many in one question and may have none asks again.
 const TRIES_MAX: usize = 16;
@@ -178,14 +180,20 @@ pub async fn with_disputes(
 
 /// What the guest has in hand, if anything.
 pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
+    let holder = match guest.standing {
+        Standing::Guest => Some(guest.holder()),
+        // The lease is the worker's; its ticket has few.
+        Standing::Hired(_) => None,
+    };
     for queue in guest.queues() {
         let query = JobQuery {
             queue: Some((*queue).to_owned()),
             state: Some(JobState::Leased),
             ticket: guest.ticket.clone(),
+            holder: holder.clone(),
             ..JobQuery::default()
         };
-        for job in page_of(desk, &query).await? {
+        for job in page_of(desk, &query, LOOK_MOST).await? {
             if guest.holds(&job)
                 && let Some(errand) = errand(desk, job.into()).await?
             {
@@ -208,11 +216,19 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         return Ok(Some(errand));
     }
     bring_due(desk, guest).await?;
-    for queue in guest.queues() {
-        for id in candidates(desk, guest, queue).await? {
-            if let Some(errand) = claim(desk, guest, queue, id).await? {
-                return Ok(Some(errand));
+    for most in [LOOK_FIRST, LOOK_MOST] {
+        let mut is_all = true;
+        for queue in guest.queues() {
+            let ready = ready(desk, guest, queue, most).await?;
+            is_all &= ready.len() < usize::try_from(most).unwrap_or(usize::MAX);
+            for id in candidates(desk, guest, ready).await? {
+                if let Some(errand) = claim(desk, guest, queue, id).await? {
+                    return Ok(Some(errand));
+                }
             }
+        }
+        if is_all {
+            break;
         }
     }
     Ok(None)
@@ -229,16 +245,21 @@ async fn bring_due(desk: &Desk, guest: &Guest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tickets with a job there that the guest may take, the most urgent first.
-async fn candidates(desk: &Desk, guest: &Guest, queue: &str) -> Result<Vec<TicketId>, Error> {
+/// What is there for the guest or for anybody, the most urgent first.
+async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec<Job>, Error> {
     let query = JobQuery {
         queue: Some(queue.to_owned()),
         state: Some(JobState::Ready),
         ticket: guest.ticket.clone(),
+        agent: Some(guest.actor.agent.clone()),
+        urgent_first: true,
         ..JobQuery::default()
     };
-    let mut jobs = page_of(desk, &query).await?;
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
+    page_of(desk, &query, most).await
+}
+
+/// The tickets of those that the guest may take.
+async fn candidates(desk: &Desk, guest: &Guest, jobs: Vec<Job>) -> Result<Vec<TicketId>, Error> {
     let mut found = Vec::new();
     for job in jobs {
         if found.len() == TRIES_MAX {
@@ -294,11 +315,8 @@ async fn claim(
     errand(desk, leased.into()).await
 }
 
-async fn page_of(desk: &Desk, query: &JobQuery) -> Result<Vec<Job>, Error> {
-    let page = Page {
-        after: None,
-        most: LOOK_MOST,
-    };
+async fn page_of(desk: &Desk, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {
+    let page = Page { after: None, most };
     Ok(desk.store.jobs(query, &page).await?.items)
 }
 

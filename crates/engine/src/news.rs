@@ -47,10 +47,9 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
 /// Whether somebody else is about to bring some. Dead hands are opened.
 async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
     let query = JobQuery {
-        ticket: None,
         state: Some(JobState::Leased),
         queue: Some(QUEUE.to_owned()),
-        urgent_first: false,
+        ..JobQuery::default()
     };
     let page = Page {
         after: None,

@@ -56,6 +56,7 @@ impl Listing {
         list.narrow(&mut filter, "queue", query.queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
+        list.narrow(&mut filter, "holder", query.holder.as_ref());
         if let Some(state) = query.state {
             // In the text, not bound: that is what lets the partial indexes serve.
             filter.extend([" AND state = '", state.word(), "'"]);
@@ -65,9 +66,22 @@ impl Listing {
         } else {
             "id DESC"
         };
-        let mut list = list.done(format!(
-            "SELECT {columns} FROM jobs WHERE {filter} ORDER BY {order} LIMIT {mark}2"
-        ));
+        let select = format!("SELECT {columns} FROM jobs WHERE {filter}");
+        let last = format!("ORDER BY {order} LIMIT {mark}2");
+        let mut list = match &query.agent {
+            None => list.done(format!("{select} {last}")),
+            Some(agent) => {
+                // A line each in the index of what is ready, already in the order of claims.
+                list.binds.push(Bind::Text(crate::rows::clean(agent)));
+                let own = format!("{mark}{}", list.binds.len());
+                let anybodys =
+                    format!("SELECT * FROM ({select} AND agent = '' {last}) AS anybodys");
+                let own = format!(
+                    "SELECT * FROM ({select} AND agent = {own} AND {own} <> '' {last}) AS own"
+                );
+                list.done(format!("{anybodys} UNION ALL {own} {last}"))
+            }
+        };
         list.goes_on = !query.urgent_first;
         list
     }

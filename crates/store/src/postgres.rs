@@ -8,8 +8,10 @@ mod commit;
 mod connect;
 mod errors;
 mod finish;
+mod gather;
 mod jobs;
 mod log;
+mod messages;
 mod parcels;
 mod pipeline;
 mod records;
@@ -42,7 +44,8 @@ use crate::{Result, Store};
 
 use bell::Bell;
 use claim::{Look, Promoted};
-use pipeline::{Pipeline, Session, Value, values};
+use gather::Gather;
+use pipeline::{Session, Value, values};
 use upkeep::Upkeep;
 
 /// An event is read when every transaction that began before it has ended, so that nobody skips one:
@@ -60,6 +63,10 @@ pub(crate) struct Postgres {
     bell: Bell,
     promoted: Promoted,
     upkeep: Upkeep,
+    secrets: Gather<tokens::Secret>,
+    looks: Gather<jobs::OpenIn>,
+    posted: Gather<messages::Posted>,
+    boxes: Gather<messages::Letterbox>,
 }
 
 impl Postgres {
@@ -76,23 +83,20 @@ impl Postgres {
             wakes,
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
+            secrets: Gather::default(),
+            looks: Gather::default(),
+            posted: Gather::default(),
+            boxes: Gather::default(),
         })
     }
 
     async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
-        self.one(sql, values, false).await
+        pipeline::read(&self.pool, sql, values).await
     }
 
     /// One statement that writes, a transaction of its own.
     async fn change(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
-        self.one(sql, values, true).await
-    }
-
-    async fn one(&self, sql: &str, values: Vec<Value>, writes: bool) -> Result<Vec<Row>> {
-        let mut steps = Pipeline::default();
-        steps.push(sql, values);
-        let mut session = Session::new(&self.pool).await?;
-        session.run(steps).await?.only(writes)
+        pipeline::change(&self.pool, sql, values).await
     }
 
     async fn removed(&self, retention: &Retention) -> Result<Removed> {
@@ -181,8 +185,9 @@ impl Store for Postgres {
 
     async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
         match queues {
-            Some(queues) => self.any_open(queues).await,
             None => self.any_open_at_all().await,
+            Some([]) => Ok(false),
+            Some(queues) => self.looks.ask(&self.pool, jobs::OpenIn::new(queues)).await,
         }
     }
 
@@ -306,11 +311,13 @@ impl Store for Postgres {
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
-        self.insert_message(&message).await
+        self.posted.ask(&self.pool, messages::Posted(message)).await
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.list_messages(to, most).await
+        self.boxes
+            .ask(&self.pool, messages::Letterbox::new(to, most))
+            .await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -350,7 +357,9 @@ impl Store for Postgres {
     }
 
     async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        self.token_by_hash(hash).await
+        self.secrets
+            .ask(&self.pool, tokens::Secret::new(hash))
+            .await
     }
 
     async fn tokens(&self, most: u32) -> Result<Vec<Token>> {

@@ -122,8 +122,8 @@ async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
         let query = JobQuery {
             queue: Some(queue.to_owned()),
             state: Some(JobState::Ready),
-            ticket: None,
             urgent_first: true,
+            ..JobQuery::default()
         };
         let page = Page {
             after: None,

@@ -255,21 +255,19 @@ pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, 
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    let holder = speaker.guest().holder();
     for queue in queues(speaker) {
         let query = JobQuery {
             queue: Some(queue),
             state: Some(JobState::Leased),
-            ticket: None,
+            holder: Some(speaker.guest().holder()),
             ..JobQuery::default()
         };
         let page = Page {
             after: None,
-            most: 1000,
+            most: 1,
         };
-        let jobs = office.desk.store.jobs(&query, &page).await?.items;
-        let ours = |job: &Job| job.holder.as_ref() == Some(&holder);
-        if let Some(job) = jobs.into_iter().find(ours) {
+        let mut jobs = office.desk.store.jobs(&query, &page).await?.items;
+        if let Some(job) = jobs.pop() {
             return Ok(Some(job));
         }
     }

@@ -123,6 +123,7 @@ impl Spool {
         }
         self.draw(place, card, &shown, now)?;
         self.tell(card, &shown, now);
+        self.unlock(card)?;
         if card.standing == Standing::Completed {
             self.tasks.remove(&card.id);
             return Ok(());
@@ -142,7 +143,7 @@ impl Spool {
         }
     }
 
-    /// A lock is there before the file says so, and goes after it.
+    /// A lock is there before the file says so.
     fn draw(
         &mut self,
         place: &Place,
@@ -150,14 +151,14 @@ impl Spool {
         shown: &Shown,
         now: Time,
     ) -> std::io::Result<()> {
-        let lock = format!("{}.lock", card.id);
         let ended = !card.standing.is_open();
         let times = Times {
             started_at: shown.started.map(Time::iso),
             completed_at: ended.then(|| now.iso()),
         };
         if card.standing == Standing::InProgress {
-            self.parts.locks.write(lock.as_ref(), &task::lock(card))?;
+            let lock = task::lock(card);
+            self.parts.locks.write(lock_of(card).as_ref(), &lock)?;
         }
         let text = task::written(card, &times);
         if card.standing == Standing::Completed {
@@ -171,10 +172,15 @@ impl Spool {
             self.files
                 .extend(print.map(|print| (at, Seen::Task(print))));
         }
+        Ok(())
+    }
+
+    /// The lock goes last: whoever waits for that finds the file moved and the log written.
+    fn unlock(&self, card: &Card) -> std::io::Result<()> {
         if card.standing == Standing::InProgress {
             return Ok(());
         }
-        self.parts.locks.remove(lock.as_ref())
+        self.parts.locks.remove(lock_of(card).as_ref())
     }
 
     fn tell(&self, card: &Card, shown: &Shown, now: Time) {
@@ -196,4 +202,8 @@ impl Spool {
         };
         self.log_task(&card.queue, level, agent, &card.body, &text);
     }
+}
+
+fn lock_of(card: &Card) -> String {
+    format!("{}.lock", card.id)
 }

@@ -1,8 +1,9 @@
 //! Jobs: put into the queue, turned by their tickets, shown. How one is chosen is in `claim`, how
 //! a free one ends in `finish`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
 use crate::error::Error;
@@ -12,7 +13,8 @@ use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
 use super::Postgres;
-use super::pipeline::{Answers, Pipeline, Place, Session, values};
+use super::gather::Question;
+use super::pipeline::{self, Answers, Pipeline, Place, Session, values};
 use super::tickets::binds;
 
 /// What becomes of a ticket's job. A row comes back where there is such a job.
@@ -113,7 +115,7 @@ const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, seri
             key, body, place)
     ORDER BY place";
 
-fn columns(jobs: &[JobColumns]) -> Vec<super::pipeline::Value> {
+fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
     values![
         all(jobs, |job| job.queue.clone()),
         all(jobs, |job| job.agent.clone()),
@@ -269,18 +271,7 @@ impl Postgres {
         found.iter().map(one).collect()
     }
 
-    /// Each state by its own index.
-    pub(super) async fn any_open(&self, queues: &[String]) -> Result<bool, Error> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM unnest($1::text[]) AS q (queue)
-            WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = q.queue)
-                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = q.queue)
-                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = q.queue))";
-        let queues: Vec<String> = queues.iter().map(|queue| rows::clean(queue)).collect();
-        let found = self.read(sql, values![queues]).await?;
-        Ok(found.first().is_some_and(|row| row.get(0)))
-    }
-
-    /// The same of all queues.
+    /// Whether a job is open in any queue at all.
     pub(super) async fn any_open_at_all(&self) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready')
             OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased')
@@ -301,6 +292,34 @@ impl Postgres {
         let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
         let found = self.read(&sql, values![rows::clean(key)]).await?;
         found.first().map(job).transpose()
+    }
+}
+
+/// Queues of which one is enough that has a job which has not ended.
+pub(super) struct OpenIn(Vec<String>);
+
+impl OpenIn {
+    pub(super) fn new(queues: &[String]) -> Self {
+        Self(queues.iter().map(|queue| rows::clean(queue)).collect())
+    }
+}
+
+impl Question for OpenIn {
+    type Answer = bool;
+    const MOST: usize = 256;
+
+    /// Each queue that is asked for is looked at once, each state by its own index.
+    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<bool>, Error> {
+        let sql = "SELECT asked.queue FROM unnest($1::text[]) AS asked (queue)
+            WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = asked.queue)
+                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = asked.queue)
+                OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = asked.queue)";
+        let queues: BTreeSet<&String> = asked.iter().flat_map(|one| &one.0).collect();
+        let queues: Vec<String> = queues.into_iter().cloned().collect();
+        let found = pipeline::read(pool, sql, values![queues]).await?;
+        let open: BTreeSet<&str> = found.iter().map(|row| row.get(0)).collect();
+        let is_open = |one: &Self| one.0.iter().any(|queue| open.contains(queue.as_str()));
+        Ok(asked.iter().map(is_open).collect())
     }
 }
 

@@ -23,6 +23,23 @@ macro_rules! values {
 }
 pub(super) use values;
 
+/// One statement that only reads.
+pub(super) async fn read(pool: &Pool, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
+    one(pool, sql, values, false).await
+}
+
+/// One statement that writes, a transaction of its own.
+pub(super) async fn change(pool: &Pool, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
+    one(pool, sql, values, true).await
+}
+
+async fn one(pool: &Pool, sql: &str, values: Vec<Value>, writes: bool) -> Result<Vec<Row>, Error> {
+    let mut steps = Pipeline::default();
+    steps.push(sql, values);
+    let mut session = Session::new(pool).await?;
+    session.run(steps).await?.only(writes)
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Pipeline {
     steps: Vec<(String, Vec<Value>)>,

@@ -1,10 +1,9 @@
-//! The small things: epics, pauses, messages, agents; and what is removed when it is old.
+//! The small things: epics, pauses, agents; and what is removed when it is old.
 
-use flow::Time;
 use tokio_postgres::Row;
 
 use crate::error::Error;
-use crate::record::{Agent, Epic, Message, NewMessage, Pause, Retention, Scope};
+use crate::record::{Agent, Epic, Pause, Retention, Scope};
 use crate::rows::{self, clean, nat, nat32, time};
 
 use super::Postgres;
@@ -144,36 +143,6 @@ impl Postgres {
         self.read(sql, Vec::new()).await?.iter().map(one).collect()
     }
 
-    pub(super) async fn insert_message(&self, message: &NewMessage) -> Result<i64, Error> {
-        let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)
-            VALUES ($1, $2, $3, $4, $5, $6) RETURNING id";
-        let values = values![
-            message.at.0,
-            clean(&message.from),
-            clean(&message.to),
-            clean(&message.kind),
-            message.ticket.as_ref().map(ToString::to_string),
-            clean(&message.content),
-        ];
-        let rows = self.change(sql, values).await?;
-        let row = rows.first().ok_or_else(|| rows::unreadable("a message"))?;
-        Ok(row.get(0))
-    }
-
-    pub(super) async fn list_messages(&self, to: &str, most: u32) -> Result<Vec<Message>, Error> {
-        let sql = "SELECT id, at, sender, recipient, kind, ticket, content, processed_at
-            FROM messages WHERE recipient = $1 AND processed_at IS NULL ORDER BY id LIMIT $2";
-        let found = self.read(sql, values![clean(to), i64::from(most)]).await?;
-        found.iter().map(message).collect()
-    }
-
-    pub(super) async fn process_message(&self, message: i64, at: Time) -> Result<bool, Error> {
-        let sql = "UPDATE messages SET processed_at = $2
-            WHERE id = $1 AND processed_at IS NULL RETURNING 1";
-        let marked = self.change(sql, values![message, at.0]).await?;
-        Ok(!marked.is_empty())
-    }
-
     pub(super) async fn upsert_agent(&self, agent: &Agent) -> Result<(), Error> {
         let sql = "INSERT INTO agents (name, role, seen_at, body) VALUES ($1, $2, $3, $4)
             ON CONFLICT (name) DO UPDATE SET role = excluded.role, seen_at = excluded.seen_at,
@@ -200,20 +169,4 @@ impl Postgres {
         };
         self.read(sql, Vec::new()).await?.iter().map(one).collect()
     }
-}
-
-fn message(row: &Row) -> Result<Message, Error> {
-    let ticket: Option<String> = row.get(5);
-    Ok(Message {
-        id: row.get(0),
-        message: NewMessage {
-            at: time(row.get(1)),
-            from: row.get(2),
-            to: row.get(3),
-            kind: row.get(4),
-            ticket: ticket.map(rows::ticket_id).transpose()?,
-            content: row.get(6),
-        },
-        processed_at: row.get::<_, Option<i64>>(7).map(time),
-    })
 }

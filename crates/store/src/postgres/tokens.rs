@@ -1,5 +1,6 @@
 //! Tokens, by hash and in a list.
 
+use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
@@ -8,10 +9,41 @@ use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 
 use super::Postgres;
-use super::pipeline::values;
+use super::gather::{Question, index};
+use super::pipeline::{self, values};
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
     expires_at, revoked_at, serial, fence";
+
+/// The hash by which somebody would be recognised: every call begins with it.
+pub(super) struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(hash: &str) -> Self {
+        Self(clean(hash))
+    }
+}
+
+impl Question for Secret {
+    type Answer = Option<Token>;
+    const MOST: usize = 256;
+
+    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Option<Token>>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS}, place
+            FROM unnest($1::text[]) WITH ORDINALITY AS secret (given, place)
+            JOIN tokens ON tokens.hash = secret.given"
+        );
+        let hashes: Vec<String> = asked.iter().map(|secret| secret.0.clone()).collect();
+        let mut found: Vec<Option<Token>> = asked.iter().map(|_| None).collect();
+        for row in pipeline::read(pool, &sql, values![hashes]).await? {
+            if let Some(place) = found.get_mut(index(row.get(13))) {
+                *place = Some(read(&row)?);
+            }
+        }
+        Ok(found)
+    }
+}
 
 impl Postgres {
     pub(super) async fn insert_token(&self, token: &Token) -> Result<(), Error> {
@@ -50,12 +82,6 @@ impl Postgres {
             WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
         self.change(sql, values![now.0]).await?;
         Ok(())
-    }
-
-    pub(super) async fn token_by_hash(&self, hash: &str) -> Result<Option<Token>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = $1");
-        let found = self.read(&sql, values![clean(hash)]).await?;
-        found.first().map(read).transpose()
     }
 
     pub(super) async fn list_tokens(&self, most: u32) -> Result<Vec<Token>, Error> {

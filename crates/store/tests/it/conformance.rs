@@ -76,6 +76,7 @@ facts! {
         finishing_claims_the_next,
         no_ticket_job_is_finished_behind_its_ticket,
         jobs_are_paged,
+        jobs_are_found_by_who_has_them_and_who_could,
         jobs_are_counted_by_queue_and_state,
         a_provider_is_given_no_more_than_its_limit,
         a_queue_is_open_while_a_job_in_it_has_not_ended;
@@ -120,5 +121,7 @@ facts! {
         watching_the_log_ends_by_itself;
     crowd:
         ten_connections_lose_no_job_and_run_none_twice,
-        ten_connections_keep_to_a_provider_s_limit;
+        ten_connections_keep_to_a_provider_s_limit,
+        two_hundred_ask_at_once_and_each_has_its_own_answer,
+        who_gives_up_asking_holds_up_nobody;
 }

@@ -396,6 +396,54 @@ pub async fn jobs_are_paged(house: House) {
     assert_eq!(urgent.items[0].work, work(0), "the order of claims");
 }
 
+pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
+    let store = house.store;
+    for (n, priority, agent) in [
+        (1, 50, None),
+        (2, 90, Some("qa-1")),
+        (3, 70, Some("qa-2")),
+        (4, 60, None),
+    ] {
+        let job = FreeJob {
+            priority,
+            agent: agent.map(str::to_owned),
+            ..free("work", json!(n))
+        };
+        enqueue(&*store, job).await;
+    }
+    let found = |query: JobQuery, most| {
+        let (store, page) = (&store, Page { after: None, most });
+        async move {
+            let jobs = store.jobs(&query, &page).await.unwrap().items;
+            jobs.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
+        }
+    };
+    let could = |agent: &str| JobQuery {
+        queue: Some("work".to_owned()),
+        state: Some(JobState::Ready),
+        agent: Some(agent.to_owned()),
+        urgent_first: true,
+        ..JobQuery::default()
+    };
+    assert_eq!(found(could("qa-1"), 9).await, [2, 4, 1]);
+    assert_eq!(found(could("qa-2"), 2).await, [3, 4]);
+    assert_eq!(found(could(""), 9).await, [4, 1], "nobody in particular");
+    let of_qa = Ask {
+        agent: "qa-1".to_owned(),
+        holder: "guest:qa-1".to_owned(),
+        ..ask("work")
+    };
+    claim_one(&*store, &of_qa).await;
+    claim_one(&*store, &ask("work")).await;
+    let has = |holder: &str| JobQuery {
+        state: Some(JobState::Leased),
+        holder: Some(holder.to_owned()),
+        ..JobQuery::default()
+    };
+    assert_eq!(found(has("guest:qa-1"), 9).await, [2]);
+    assert!(found(has("guest:qa-3"), 9).await.is_empty());
+}
+
 /// The next job, waited for.
 async fn next(store: &dyn Store, ask: &Ask) -> store::Leased {
     loop {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flow::Time;
 use serde_json::json;
-use store::{Ask, JobId, JobQuery, JobState, Page, Store};
+use store::{Ask, JobId, JobQuery, JobState, NewMessage, Page, Store};
 
 use super::leases::done;
-use crate::support::{House, ask, free};
+use super::records::token;
+use crate::support::{House, ask, enqueue, free};
 
 /// Ten connections put in and work off 400 jobs between them; some lose their lease on purpose.
 pub async fn ten_connections_lose_no_job_and_run_none_twice(house: House) {
@@ -114,4 +116,61 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
     }
     workers.join_all().await;
     assert_eq!(counts.1.load(Ordering::SeqCst), JOBS);
+}
+
+/// Questions of many callers may travel together; each sees what it wrote before it asked.
+pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: House) {
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..200 {
+        let store = Arc::clone(&house.store);
+        callers.spawn(async move { asks(&*store, &format!("caller-{caller}")).await });
+    }
+    callers.join_all().await;
+}
+
+async fn asks(store: &dyn Store, name: &str) {
+    assert_eq!(store.token(&format!("hash of {name}")).await.unwrap(), None);
+    store.put_token(token(name, 1)).await.unwrap();
+    let queues = [name.to_owned(), format!("{name} too")];
+    assert!(!store.has_open(Some(&queues)).await.unwrap());
+    enqueue(store, free(&queues[1], json!(1))).await;
+    assert!(store.has_open(Some(&queues)).await.unwrap());
+    let mut sent = Vec::new();
+    for content in ["first", "second", "third"] {
+        sent.push((store.send(letter(name, content)).await.unwrap(), content));
+    }
+    let found = store.messages(name, 2).await.unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.id, one.message.content.as_str()))
+        .collect();
+    assert_eq!(found, sent[..2]);
+    let known = store.token(&format!("hash of {name}")).await.unwrap();
+    assert_eq!(known, Some(token(name, 1)));
+    store.revoke(name, Time(7)).await.unwrap();
+    let known = store.token(&format!("hash of {name}")).await.unwrap();
+    assert_eq!(known.unwrap().revoked_at, Some(Time(7)));
+}
+
+fn letter(to: &str, content: &str) -> NewMessage {
+    NewMessage {
+        at: Time(1),
+        from: "ada".to_owned(),
+        to: to.to_owned(),
+        kind: "info".to_owned(),
+        ticket: None,
+        content: content.to_owned(),
+    }
+}
+
+pub async fn who_gives_up_asking_holds_up_nobody(house: House) {
+    house.store.send(letter("ada", "hello")).await.unwrap();
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let store = Arc::clone(&house.store);
+        callers.spawn(async move { store.messages("ada", 1).await.unwrap().len() });
+    }
+    callers.join_next().await.unwrap().unwrap();
+    callers.shutdown().await;
+    assert_eq!(house.store.messages("ada", 1).await.unwrap().len(), 1);
 }

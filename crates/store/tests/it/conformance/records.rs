@@ -108,8 +108,8 @@ pub async fn epics_are_put_and_listed(house: House) {
     assert_eq!(store.epics().await.unwrap(), [epic("second")]);
 }
 
-pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
-    let token = |id: &str, at| Token {
+pub fn token(id: &str, at: i64) -> Token {
+    Token {
         id: id.to_owned(),
         hash: format!("hash of {id}"),
         agent: "qa-1".to_owned(),
@@ -122,7 +122,10 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
         created_at: Time(at),
         expires_at: Some(Time(90)),
         revoked_at: None,
-    };
+    }
+}
+
+pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
     let store = house.store;
     for token in [token("a", 1), token("b", 2)] {
         store.put_token(token).await.unwrap();

@@ -1,0 +1,116 @@
+//! Messages. They are written, and looked for, for all who do so in the same moment.
+
+use deadpool_postgres::Pool;
+use flow::Time;
+use tokio_postgres::Row;
+
+use crate::error::Error;
+use crate::record::{Message, NewMessage};
+use crate::rows::{self, clean, time};
+
+use super::Postgres;
+use super::gather::{Question, index};
+use super::pipeline::{self, values};
+
+/// A message to be kept; answered with its number.
+pub(super) struct Posted(pub(super) NewMessage);
+
+impl Question for Posted {
+    type Answer = i64;
+    const MOST: usize = 128;
+
+    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<i64>, Error> {
+        let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)
+            SELECT at, sender, recipient, kind, ticket, content
+            FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+                WITH ORDINALITY AS posted (at, sender, recipient, kind, ticket, content, place)
+            ORDER BY place RETURNING id";
+        let texts = |of: fn(&NewMessage) -> &str| -> Vec<String> {
+            asked.iter().map(|posted| clean(of(&posted.0))).collect()
+        };
+        let tickets: Vec<Option<String>> = asked
+            .iter()
+            .map(|posted| posted.0.ticket.as_ref().map(ToString::to_string))
+            .collect();
+        let values = values![
+            asked.iter().map(|posted| posted.0.at.0).collect::<Vec<_>>(),
+            texts(|message| &message.from),
+            texts(|message| &message.to),
+            texts(|message| &message.kind),
+            tickets,
+            texts(|message| &message.content),
+        ];
+        let rows = pipeline::change(pool, sql, values).await?;
+        let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        // Numbers are given in the order of writing; answers are promised in none.
+        ids.sort_unstable();
+        Ok(ids)
+    }
+}
+
+/// An address, and how many of what waits there.
+pub(super) struct Letterbox {
+    to: String,
+    most: i64,
+}
+
+impl Letterbox {
+    pub(super) fn new(to: &str, most: u32) -> Self {
+        Self {
+            to: clean(to),
+            most: i64::from(most),
+        }
+    }
+}
+
+impl Question for Letterbox {
+    type Answer = Vec<Message>;
+    /// Full boxes are large.
+    const MOST: usize = 64;
+
+    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Vec<Message>>, Error> {
+        let sql = "SELECT open.*, place
+            FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS box (recipient, most, place)
+            CROSS JOIN LATERAL
+                (SELECT id, at, sender, recipient, kind, ticket, content, processed_at
+                FROM messages WHERE messages.recipient = box.recipient AND processed_at IS NULL
+                ORDER BY id LIMIT box.most) AS open
+            ORDER BY place, id";
+        let (to, most): (Vec<String>, Vec<i64>) = asked
+            .iter()
+            .map(|wanted| (wanted.to.clone(), wanted.most))
+            .unzip();
+        let mut boxes: Vec<Vec<Message>> = asked.iter().map(|_| Vec::new()).collect();
+        for row in pipeline::read(pool, sql, values![to, most]).await? {
+            if let Some(found) = boxes.get_mut(index(row.get(8))) {
+                found.push(message(&row)?);
+            }
+        }
+        Ok(boxes)
+    }
+}
+
+impl Postgres {
+    pub(super) async fn process_message(&self, message: i64, at: Time) -> Result<bool, Error> {
+        let sql = "UPDATE messages SET processed_at = $2
+            WHERE id = $1 AND processed_at IS NULL RETURNING 1";
+        let marked = self.change(sql, values![message, at.0]).await?;
+        Ok(!marked.is_empty())
+    }
+}
+
+fn message(row: &Row) -> Result<Message, Error> {
+    let ticket: Option<String> = row.get(5);
+    Ok(Message {
+        id: row.get(0),
+        message: NewMessage {
+            at: time(row.get(1)),
+            from: row.get(2),
+            to: row.get(3),
+            kind: row.get(4),
+            ticket: ticket.map(rows::ticket_id).transpose()?,
+            content: row.get(6),
+        },
+        processed_at: row.get::<_, Option<i64>>(7).map(time),
+    })
+}
