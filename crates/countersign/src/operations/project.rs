@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::carrier::Carrier;
 use engine::check::Check;
-use engine::git::{Remote, Repository, Tool};
+use engine::git::{ABROAD, Remote, Repository, Tool};
 use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::sandbox::Ward;
@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
 use crate::settings::layers;
+use crate::settings::passed_on;
 use crate::settings::ticket_file::Wanted;
 
 /// What the command line says; it goes before every file.
@@ -189,10 +190,9 @@ pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String
         Some("origin") => git.origin().await.map_err(Failure::error)?,
         named => named.map(str::to_owned),
     };
-    if let Some(named) = &named {
-        Remote::parse(named).map_err(|why| Failure::usage(format!("[worker] remote: {why}")))?;
-    }
-    Ok(named)
+    let wrong = |why| Failure::usage(format!("[worker] remote: {why}"));
+    let remote = named.as_deref().map(Remote::parse).transpose();
+    Ok(remote.map_err(wrong)?.map(|remote| remote.address()))
 }
 
 /// Puts new tickets into the repository that they are written in; where there is none, into none.
@@ -269,6 +269,7 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     Ok(Tool {
         program,
         launcher: None,
+        abroad: passed_on(ABROAD.into_iter()),
     })
 }
 

@@ -5,6 +5,7 @@ pub mod board;
 
 use std::time::Duration;
 
+use engine::git::without_secret;
 use engine::guest;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
@@ -119,9 +120,13 @@ pub async fn put(
     office: &Office,
     queue: &str,
     priority: i32,
-    body: Value,
+    mut body: Value,
     id: &str,
 ) -> Result<(), store::Error> {
+    // Whoever sees the queue sees a task's context.
+    if let Some(Value::String(address)) = body.pointer_mut("/context/remote") {
+        *address = without_secret(address);
+    }
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let job = FreeJob {
         queue: queue.to_owned(),

@@ -1,5 +1,6 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
+mod abroad;
 mod afar;
 pub mod database;
 mod fleet;

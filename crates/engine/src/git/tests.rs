@@ -96,6 +96,7 @@ fn tool() -> Tool {
     Tool {
         program: program.unwrap(),
         launcher: None,
+        abroad: Vec::new(),
     }
 }
 
