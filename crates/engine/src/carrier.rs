@@ -18,6 +18,8 @@ use crate::perform;
 #[derive(Clone, Debug)]
 pub struct Carrier {
     pub way: Way,
+    /// As tickets name it.
+    pub repository: String,
     /// What landed is put on the remote's base branch.
     pub lands: bool,
     /// The repository is the worker's own copy, in which the other's word counts.
@@ -27,8 +29,8 @@ pub struct Carrier {
 #[derive(Clone, Debug)]
 pub enum Way {
     Remote(Remote),
-    /// Through the store, for the repository of this name.
-    Parcels(String),
+    /// Through the store.
+    Parcels,
 }
 
 /// Asks for the base branch of a repository that is elsewhere, and brings the newest that there is.
@@ -193,8 +195,8 @@ impl Carrier {
                 let fetched = git.fetch_commit(remote, &name, &commit).await;
                 fetched.map_err(unusable)
             }
-            Way::Parcels(repository) => {
-                let key = key_of(&commit, repository);
+            Way::Parcels => {
+                let key = key_of(&commit, &self.repository);
                 let mut parcel = desk.store.parcel(&key).await?;
                 if parcel.as_ref().is_none_or(|parcel| parcel.bytes.is_none()) {
                     desk.store.want_parcel(&key).await?;
@@ -230,7 +232,7 @@ impl Carrier {
             }
         }
         let now = git.read_ref(&name).await?;
-        git.keep_ref(&name, &head, now.as_ref()).await?;
+        git.share_ref(&name, &head, now.as_ref()).await?;
         Ok(())
     }
 
@@ -250,9 +252,10 @@ impl Carrier {
         match &self.way {
             Way::Remote(_) => self.publish(git, ticket, &commit, &submission.branch).await,
             // Whoever has the repository packs what is asked for.
-            Way::Parcels(_) if !self.is_copy => Ok(()),
-            Way::Parcels(repository) => {
-                let (key, base) = (key_of(&commit, repository), Oid::parse(&submission.base));
+            Way::Parcels if !self.is_copy => Ok(()),
+            Way::Parcels => {
+                let key = key_of(&commit, &self.repository);
+                let base = Oid::parse(&submission.base);
                 let parcel = packed(git, key, &commit, base.as_ref(), aside).await;
                 let parcel = parcel.map_err(unusable)?;
                 if let Some(why) = &parcel.why {
@@ -293,7 +296,7 @@ impl Carrier {
         let theirs = git
             .fetch_branch(remote, branch, "refs/countersign/base")
             .await?;
-        git.keep_ref(&name, &theirs, ours.as_ref()).await?;
+        git.share_ref(&name, &theirs, ours.as_ref()).await?;
         Ok(false)
     }
 }

@@ -17,7 +17,8 @@ use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket};
 
-use super::{Office, config, confinement, crew, house_rules, service};
+use super::house_rules::{self, HouseRule};
+use super::{Office, config, confinement, crew, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -96,7 +97,11 @@ pub async fn furnish_for(
         &mut remarks,
     );
     let crew = found.await?;
-    let (shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
+    let (mut shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
+    if let Some(carrier) = carrier.as_ref().filter(|carrier| carrier.is_copy) {
+        let accepted = house_rules::accepted_elsewhere(office, &carrier.repository).await?;
+        also(&mut shop.project.house.rules, accepted);
+    }
     let post = Post {
         queues: queues(post.queues, carrier.as_ref()),
         ..post
@@ -239,12 +244,16 @@ async fn rules(
     git: &Repository,
     mut rules: Vec<String>,
 ) -> Result<Vec<String>, Failure> {
-    for rule in house_rules::accepted(office, git).await? {
+    also(&mut rules, house_rules::accepted(office, git).await?);
+    Ok(rules)
+}
+
+fn also(rules: &mut Vec<String>, accepted: Vec<HouseRule>) {
+    for rule in accepted {
         if !rules.contains(&rule.text) {
             rules.push(rule.text);
         }
     }
-    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {

@@ -2,6 +2,7 @@
 
 mod checkouts;
 mod landing;
+mod parcels;
 mod traps;
 mod worktrees;
 

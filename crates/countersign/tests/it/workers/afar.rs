@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 
 use super::machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
-use crate::support::crew::{
-    GOOD, always, answers, approves, builds, built_by, crew, runs, two_rounds, verifies, writes,
-};
+use crate::support::crew::{GOOD, always, approves, builds, crew, runs, two_rounds, verifies};
 use crate::support::processes::signal;
 use crate::support::server::Server;
 use crate::support::{SETTINGS, World, reached, until};
@@ -145,7 +143,7 @@ fn a_report_whose_answer_is_lost_is_looked_up_and_counts_once() {
 }
 
 /// A way to the server on which the answer to the first call with these words is lost.
-fn way(server: &str, words: &'static str, cut: Arc<AtomicUsize>) -> String {
+pub fn way(server: &str, words: &'static str, cut: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = server.to_owned();
@@ -270,34 +268,4 @@ fn an_agent_on_such_a_machine_is_told_of_the_server_and_may_speak_of_its_job() {
     server
         .rest_as(token, "POST", "/api/v1/worker", &body)
         .is(401);
-}
-
-#[test]
-fn a_task_is_done_on_a_machine_that_reaches_only_the_server() {
-    let world = World::with_settings(PLAIN);
-    let mut steps = vec![writes("door.txt", "mended\n")];
-    steps.extend(answers(json!({"summary": "The door is mended."})));
-    world.crew(&built_by(&always(steps)));
-    let server = Server::start(&world);
-    let east = Machine::new(&world, &server, "east");
-    let config = world.root().join("east-home/.config/countersign");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(
-        config.join("config.toml"),
-        "[policy]\nisolation = \"manifest\"\n",
-    )
-    .unwrap();
-    let task = json!({"agent_id": "engineer", "task_type": "fix", "title": "Mend the door",
-        "description": "As it says."});
-    server.rest("POST", "/api/v1/tasks", &task).is(201);
-    let _worker = east.worker(&["--queue", "engineer"]);
-    let mut job = Value::Null;
-    until("the task is done", || {
-        let listed = server.rest("GET", "/api/v1/jobs?queue=engineer", &Value::Null);
-        job = listed.is(200).json()["items"][0].take();
-        job["state"] == "done"
-    });
-    assert_eq!(job["result"]["summary"], "The door is mended.");
-    assert_eq!(job["result"]["by"], "east-1");
-    assert_eq!(world.count_of("refused"), 0);
 }

@@ -10,6 +10,7 @@ use super::database::Database;
 use super::machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
 use crate::server::tls::Certificate;
+use crate::story::learning::{RULE, taught};
 use crate::support::crew::{always, answers, built_by, runs, two_rounds};
 use crate::support::server::Server;
 use crate::support::{SETTINGS, World, reached, until};
@@ -165,4 +166,21 @@ fn a_queue_that_only_a_worker_reaches_lands_there_one_by_one() {
         assert_eq!(world.count(id, "landed"), 1);
     }
     assert_eq!(world.count_of("refused"), 0);
+}
+
+#[test]
+fn a_rule_that_a_person_accepted_is_in_the_brief_of_a_builder_elsewhere() {
+    let world = taught();
+    world.call(&["insights", "accept", "1"]).ends_with(0);
+    let kept = world.root().join("brief").display().to_string();
+    let note = format!("cat \"$COUNTERSIGN_BRIEF_FILE\" > {kept}");
+    let mut steps = vec![runs(&note), runs("echo true > $COUNTERSIGN_TICKET.sh")];
+    steps.extend(answers(json!({"summary": "Done."})));
+    world.crew(&built_by(&always(steps)));
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let east = Machine::new(&world, &server, "east");
+    let _worker = east.worker(&[]);
+    until_stage(&world, "one", "done");
+    assert!(fs::read_to_string(&kept).unwrap().contains(RULE));
 }
