@@ -41,7 +41,8 @@ impl Postgres {
                 answers.all_well(false)?;
                 let ready = made_ready(change);
                 session.commit(self.bell.fire(&ready)).await?;
-                self.upkeep.count(change.turns.len(), &self.pool);
+                self.upkeep.jobs_ended(change.turns.len(), &self.pool);
+                self.upkeep.ticket_changed(&self.pool);
                 self.wakes.wake(&ready);
                 Ok(done)
             }

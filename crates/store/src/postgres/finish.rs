@@ -29,7 +29,7 @@ impl Postgres {
             }
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
-        self.upkeep.count(ended.len(), &self.pool);
+        self.upkeep.jobs_ended(ended.len(), &self.pool);
         match then {
             Some(ask) if count(claimed.len()) < i64::from(ask.most) => {
                 Ok(self.take_the_rest(ask, claimed).await)

@@ -1,38 +1,78 @@
-//! Clears away what ended jobs leave behind in the indexes. `PostgreSQL` keeps the entry of a job
-//! that was taken until a VACUUM, and a claim passes them all on its way to the first that lives;
-//! its own VACUUM comes once a minute at best, by when a busy queue has left 100,000.
+//! Clears away what changes leave behind. `PostgreSQL` keeps what was replaced, in the table and in
+//! its indexes, until a VACUUM; its own comes once a minute at best. By then a busy queue has left
+//! 100,000 entries that a claim passes on its way to the first that lives; and tickets that came or
+//! changed since are counted by reading each of them, where their index alone would do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deadpool_postgres::Pool;
 
-/// How many jobs may end before their entries are cleared away: passing these costs a claim less
-/// than a tenth of what it costs anyway.
-const EVERY: usize = 20_000;
-
-/// Also where there is little to clear away for so large a table; never waiting for a lock.
-const CLEAR: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) jobs";
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Upkeep {
-    ended: AtomicUsize,
-    running: Arc<AtomicBool>,
+    jobs: Chore,
+    tickets: Chore,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            // Passing so many costs a claim less than a tenth of what it costs anyway. Also where
+            // there is little to clear away for so large a table.
+            jobs: Chore::new(
+                20_000,
+                "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) jobs",
+            ),
+            // Reading so many is about as dear as counting ten times as many in the index.
+            tickets: Chore::new(
+                2_000,
+                "VACUUM (TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) tickets",
+            ),
+        }
+    }
 }
 
 impl Upkeep {
-    /// So many jobs have ended. Nobody waits for what follows from that.
-    pub(super) fn count(&self, jobs: usize, pool: &Pool) {
-        let ended = self.ended.fetch_add(jobs, Ordering::Relaxed) + jobs;
-        if ended < EVERY || self.running.swap(true, Ordering::AcqRel) {
+    pub(super) fn jobs_ended(&self, count: usize, pool: &Pool) {
+        self.jobs.count(count, pool);
+    }
+
+    pub(super) fn ticket_changed(&self, pool: &Pool) {
+        self.tickets.count(1, pool);
+    }
+}
+
+/// Done again after so many changes, never waiting for a lock.
+#[derive(Debug)]
+struct Chore {
+    every: usize,
+    sql: &'static str,
+    counted: AtomicUsize,
+    running: Arc<AtomicBool>,
+}
+
+impl Chore {
+    fn new(every: usize, sql: &'static str) -> Self {
+        Self {
+            every,
+            sql,
+            counted: AtomicUsize::new(0),
+            running: Arc::default(),
+        }
+    }
+
+    /// Nobody waits for what follows from it.
+    fn count(&self, changes: usize, pool: &Pool) {
+        let counted = self.counted.fetch_add(changes, Ordering::Relaxed) + changes;
+        if counted < self.every || self.running.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.ended.store(0, Ordering::Relaxed);
-        let (pool, running) = (pool.clone(), Arc::clone(&self.running));
+        self.counted.store(0, Ordering::Relaxed);
+        let (pool, running, sql) = (pool.clone(), Arc::clone(&self.running), self.sql);
         tokio::spawn(async move {
-            // Where it fails, claims are slower until the next time, and nothing else.
+            // Where it fails, the work is slower until the next time, and nothing else.
             if let Ok(client) = pool.get().await {
-                let _ = client.batch_execute(CLEAR).await;
+                let _ = client.batch_execute(sql).await;
             }
             running.store(false, Ordering::Release);
         });

@@ -1,10 +1,14 @@
-//! Reading connections, a few, used off the async threads. They cannot write.
+//! Reading connections, a few, used off the async threads. They cannot write. Whoever reads stays at
+//! it while others wait: a thread is not woken for each of two hundred questions.
 
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::settings::Settings;
@@ -20,17 +24,26 @@ pub(super) struct Readers {
 struct Shared {
     path: PathBuf,
     settings: Settings,
-    permits: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    line: Mutex<Line>,
 }
+
+/// What waits to be read, and who reads.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Work>,
+    at_work: usize,
+    idle: Vec<Connection>,
+}
+
+/// Told why where there is no connection.
+type Work = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
 
 impl Readers {
     pub(super) fn new(path: PathBuf, settings: Settings) -> Self {
         let shared = Shared {
             path,
-            permits: Semaphore::new(settings.readers_max.max(1)),
             settings,
-            idle: Mutex::default(),
+            line: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -42,24 +55,73 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     {
-        let permit = self.shared.permits.acquire().await;
-        let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || shared.read(work)).await;
-        drop(permit);
-        read.unwrap_or_else(|error| Err(Error::Other(format!("reading was broken off: {error}"))))
+        let (tell, told) = oneshot::channel();
+        let work = move |db: Result<&Connection, Error>| {
+            // Nobody reads for a caller who has gone.
+            if !tell.is_closed() {
+                let _ = tell.send(db.and_then(work));
+            }
+        };
+        if self.shared.join(Box::new(work)) {
+            let shared = Arc::clone(&self.shared);
+            tokio::task::spawn_blocking(move || shared.work_off());
+        }
+        let answer = told.await;
+        let answer = answer.map_err(|_| Error::Other("reading was broken off".to_owned()))?;
+        answer.map_err(|error| error.at(&self.shared.path))
     }
 }
 
 impl Shared {
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let idle = self.lock().pop();
-        let db = idle.map_or_else(|| open::reader(&self.path, &self.settings), Ok)?;
-        let answer = work(&db).map_err(|error| error.at(&self.path));
-        self.lock().push(db);
-        answer
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether one more has to come and read.
+    fn join(&self, work: Work) -> bool {
+        let mut line = self.lock();
+        line.waiting.push_back(work);
+        let needed = line.at_work < self.settings.readers_max.max(1);
+        line.at_work += usize::from(needed);
+        needed
+    }
+
+    fn work_off(&self) {
+        let mut db = None;
+        while let Some(work) = self.next(&mut db) {
+            if db.is_none() {
+                db = match open::reader(&self.path, &self.settings) {
+                    Ok(db) => Some(db),
+                    Err(error) => {
+                        work(Err(error));
+                        continue;
+                    }
+                };
+            }
+            // Whoever asked learns that it was broken off, and the others are read for.
+            let _ = catch_unwind(AssertUnwindSafe(|| db.as_ref().map(|db| work(Ok(db)))));
+        }
+    }
+
+    /// The next in line; where there is none, the connection is left for who comes later.
+    fn next(&self, db: &mut Option<Connection>) -> Option<Work> {
+        let mut line = self.lock();
+        let next = line.waiting.pop_front();
+        if next.is_none() {
+            line.at_work -= 1;
+            line.idle.extend(db.take());
+        } else if db.is_none() {
+            *db = line.idle.pop();
+        }
+        next
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line")
+            .field("waiting", &self.waiting.len())
+            .field("at_work", &self.at_work)
+            .finish_non_exhaustive()
     }
 }
