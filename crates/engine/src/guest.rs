@@ -211,7 +211,7 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     guest.standing.may(Deed::Take)?;
     let queues = guest.queues();
     // Many agents ask while there is nothing at all.
-    if !desk.store.has_open(&queues).await? {
+    if !desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
     if let Some(errand) = held(desk, guest).await? {

@@ -191,11 +191,12 @@ impl Store for Postgres {
         self.count_jobs().await
     }
 
-    async fn has_open(&self, queues: &[String]) -> Result<bool> {
-        if queues.is_empty() {
-            return Ok(false);
+    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+        match queues {
+            None => self.any_open_at_all().await,
+            Some([]) => Ok(false),
+            Some(queues) => self.looks.ask(&self.quick, jobs::OpenIn::new(queues)).await,
         }
-        self.looks.ask(&self.quick, jobs::OpenIn::new(queues)).await
     }
 
     async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
@@ -277,8 +278,9 @@ impl Store for Postgres {
         self.append(&EventColumns::note(&noted)?).await
     }
 
-    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
-        self.append(&EventColumns::spending(&noted, usage)?).await
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let note = EventColumns::spending(&noted, usage)?;
+        self.append_once(key, note).await
     }
 
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {

@@ -197,8 +197,10 @@ impl Store for Sqlite {
         self.quick.run(move |db| jobs::one(db, job)).await
     }
 
-    async fn has_open(&self, queues: &[String]) -> Result<bool> {
-        let queues = queues.to_vec();
+    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+        let Some(queues) = queues.map(<[String]>::to_vec) else {
+            return self.quick.run(jobs::any_open_at_all).await;
+        };
         self.quick.run(move |db| jobs::any_open(db, &queues)).await
     }
 
@@ -268,9 +270,9 @@ impl Store for Sqlite {
         self.writer.run_plain(move |tx| tx.append(&note)).await
     }
 
-    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
-        let note = EventColumns::spending(&noted, usage)?;
-        self.writer.run_plain(move |tx| tx.append(&note)).await
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let (key, note) = (key.to_owned(), EventColumns::spending(&noted, usage)?);
+        self.writer.run(move |tx| tx.append_once(&key, &note)).await
     }
 
     async fn recall(&self, key: &str) -> Result<Option<Remembered>> {

@@ -6,6 +6,7 @@ mod take;
 
 use std::time::Duration;
 
+use engine::git::without_secret;
 use engine::guest;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
@@ -120,9 +121,13 @@ pub async fn put(
     office: &Office,
     queue: &str,
     priority: i32,
-    body: Value,
+    mut body: Value,
     id: &str,
 ) -> Result<(), store::Error> {
+    // Whoever sees the queue sees a task's context.
+    if let Some(Value::String(address)) = body.pointer_mut("/context/remote") {
+        *address = without_secret(address);
+    }
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let job = FreeJob {
         queue: queue.to_owned(),
@@ -211,7 +216,8 @@ fn task(
 
 /// The task in the agent's hands, else the next of its queue.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
-    if !office.desk.store.has_open(&queues(speaker)).await? {
+    let queues = queues(speaker);
+    if !office.desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
     if let Some(job) = held(office, speaker).await? {

@@ -271,6 +271,15 @@ impl Postgres {
         found.iter().map(one).collect()
     }
 
+    /// Whether a job is open in any queue at all.
+    pub(super) async fn any_open_at_all(&self) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready')
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased')
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting')";
+        let found = self.read(sql, values![]).await?;
+        Ok(found.first().is_some_and(|row| row.get(0)))
+    }
+
     pub(super) async fn one_job(&self, id: JobId) -> Result<Option<Job>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");

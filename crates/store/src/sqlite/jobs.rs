@@ -325,6 +325,16 @@ pub(super) fn in_hand(db: &Connection, holder: &str, queues: &[String]) -> Resul
     Ok(held)
 }
 
+/// The same of all queues.
+pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready')
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased')
+            OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting')",
+    )?;
+    Ok(select.query_row([], |row| row.get(0))?)
+}
+
 pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");

@@ -569,10 +569,12 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
 pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
     let store = house.store;
     let queues = ["other", "work"].map(str::to_owned);
-    let open = || async { store.has_open(&queues).await.unwrap() };
-    assert!(!store.has_open(&[]).await.unwrap());
+    let open = || async { store.has_open(Some(&queues)).await.unwrap() };
+    assert!(!store.has_open(Some(&[])).await.unwrap());
+    assert!(!store.has_open(None).await.unwrap());
     number(&*store, "elsewhere", 0).await;
     assert!(!open().await);
+    assert!(store.has_open(None).await.unwrap());
     number(&*store, "work", 1).await;
     assert!(open().await);
     let held = claim_one(&*store, &ask("work")).await;
@@ -585,5 +587,5 @@ pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
     store.finish(vec![done(&held)], None).await.unwrap();
     assert!(open().await);
     let only_work = &queues[1..];
-    assert!(!store.has_open(only_work).await.unwrap());
+    assert!(!store.has_open(Some(only_work)).await.unwrap());
 }
