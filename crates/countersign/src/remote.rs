@@ -15,6 +15,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio_rustls::rustls as tls;
 
 use crate::failure::{Exit, Failure};
 use crate::settings::server::{Place, Trust};
@@ -82,7 +83,12 @@ impl Server {
         match answered {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
-                let why = format!("cannot be reached: {}", innermost(&error));
+                let why = match untrusted(&error) {
+                    Some(doubt) => format!(
+                        "shows a certificate that is not trusted here ({doubt}); name it, or who signed it, with COUNTERSIGN_CERTIFICATE or `certificate` in server.toml"
+                    ),
+                    None => format!("cannot be reached: {}", innermost(&error)),
+                };
                 Err(broken(why, error.is_connect()))
             }
             Err(_) => {
@@ -139,4 +145,21 @@ pub fn innermost(error: &dyn std::error::Error) -> String {
         last = source;
     }
     last.to_string()
+}
+
+/// What is wrong with the certificate, where that is what it all came from.
+fn untrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(tls::Error::InvalidCertificate(doubt)) = error.downcast_ref() {
+            return Some(doubt.to_string());
+        }
+        let wrapped = error.downcast_ref::<std::io::Error>();
+        let inside = wrapped.and_then(std::io::Error::get_ref);
+        next = match inside {
+            Some(inside) => Some(inside),
+            None => error.source(),
+        };
+    }
+    None
 }

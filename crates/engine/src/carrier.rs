@@ -4,10 +4,12 @@
 //! away, and a base branch only where the worker is told to land there. Where there is no remote,
 //! objects go through the store as parcels, and refs are made here from what the ticket says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::{Ticket, What};
 use store::{PARCEL_BYTES_MAX, Page, Parcel, TicketQuery};
+use tokio::sync::Semaphore;
 
 use crate::desk::{Desk, Error as DeskError};
 use crate::git::{Error, Oid, Remote, Repository, Tool};
@@ -16,6 +18,8 @@ use crate::perform;
 #[derive(Clone, Debug)]
 pub struct Carrier {
     pub way: Way,
+    /// As tickets name it.
+    pub repository: String,
     /// What landed is put on the remote's base branch.
     pub lands: bool,
     /// The repository is the worker's own copy, in which the other's word counts.
@@ -25,8 +29,8 @@ pub struct Carrier {
 #[derive(Clone, Debug)]
 pub enum Way {
     Remote(Remote),
-    /// Through the store, for the repository of this name.
-    Parcels(String),
+    /// Through the store.
+    Parcels,
 }
 
 /// Asks for the base branch of a repository that is elsewhere, and brings the newest that there is.
@@ -37,8 +41,9 @@ pub async fn follow(
     copy: &Path,
 ) -> Result<(), DeskError> {
     let key = format!("base:{base}:{repository}");
-    let parcel = desk.store.parcel(&key).await?;
+    // Whoever is asked may pack it at once.
     desk.store.want_parcel(&key).await?;
+    let parcel = desk.store.parcel(&key).await?;
     tool.empty(base, copy).await.map_err(unusable)?;
     let (git, name) = (tool.at(copy), format!("refs/heads/{base}"));
     open(&git, parcel, &name).await
@@ -48,31 +53,85 @@ pub async fn follow(
 pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<usize, DeskError> {
     let mut answered = 0;
     for key in desk.store.wanted_parcels(WANTS_AT_ONCE).await? {
-        let Some((kind, word, place)) = parcel_key(&key) else {
-            continue;
-        };
-        if !is_named_by_a_ticket(desk, place).await? {
-            continue;
-        }
-        let Ok(git) = Repository::open(tool.clone(), Path::new(place)).await else {
-            continue;
-        };
-        let commit = match kind {
-            "base" => git.base(word).await.ok(),
-            _ => Oid::parse(word),
-        };
-        let Some(commit) = commit else { continue };
-        if git.has_commit(&commit).await.map_err(unusable)? {
-            let aside = data_dir.join(format!(
-                "parcel-{}.part",
-                crate::hash::short(key.as_bytes())
-            ));
-            let parcel = packed(&git, key, &commit, None, &aside).await;
-            desk.store.put_parcel(parcel.map_err(unusable)?).await?;
+        if let Some(wanted) = wanted(desk, tool, &key).await? {
+            pack_for(desk, wanted, data_dir, &key).await?;
             answered += 1;
         }
     }
     Ok(answered)
+}
+
+/// Asks for one parcel, and packs it where its repository is here. What was packed before and is still
+/// the newest stays.
+pub async fn answer_want(
+    desk: &Desk,
+    tool: &Tool,
+    data_dir: &Path,
+    key: &str,
+) -> Result<(), DeskError> {
+    let Some(wanted) = wanted(desk, tool, key).await? else {
+        return Ok(desk.store.want_parcel(key).await?);
+    };
+    // Many may want the same, and one packs it for all.
+    let _place = PACKERS.acquire().await;
+    let known = desk.store.parcel(key).await?;
+    let is_newest = |known: &Parcel| known.tip == wanted.1.as_str() && known.bytes.is_some();
+    if known.as_ref().is_some_and(is_newest) {
+        return Ok(());
+    }
+    desk.store.want_parcel(key).await?;
+    pack_for(desk, wanted, data_dir, key).await
+}
+
+/// So many of those who ask are served at once.
+static PACKERS: Semaphore = Semaphore::const_new(1);
+
+/// The commit that a key names, if its repository is here and a ticket's.
+async fn wanted(
+    desk: &Desk,
+    tool: &Tool,
+    key: &str,
+) -> Result<Option<(Repository, Oid)>, DeskError> {
+    let Some((kind, word, place)) = parcel_key(key) else {
+        return Ok(None);
+    };
+    if !is_named_by_a_ticket(desk, place).await? {
+        return Ok(None);
+    }
+    let Ok(git) = Repository::open(tool.clone(), Path::new(place)).await else {
+        return Ok(None);
+    };
+    let commit = match kind {
+        "base" => git.base(word).await.ok(),
+        _ => Oid::parse(word),
+    };
+    match commit {
+        Some(commit) if git.has_commit(&commit).await.map_err(unusable)? => Ok(Some((git, commit))),
+        Some(_) | None => Ok(None),
+    }
+}
+
+async fn pack_for(
+    desk: &Desk,
+    (git, commit): (Repository, Oid),
+    data_dir: &Path,
+    key: &str,
+) -> Result<(), DeskError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = crate::hash::short(key.as_bytes());
+    let aside = Aside(data_dir.join(format!("parcel-{name}-{count}.part")));
+    let parcel = packed(&git, key.to_owned(), &commit, None, &aside.0).await;
+    Ok(desk.store.put_parcel(parcel.map_err(unusable)?).await?)
+}
+
+/// Where a parcel is packed; whoever is not waited for any more leaves nothing behind.
+struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// What a parcel is called by: `commit` or `base`, which one, and of which repository.
@@ -136,11 +195,12 @@ impl Carrier {
                 let fetched = git.fetch_commit(remote, &name, &commit).await;
                 fetched.map_err(unusable)
             }
-            Way::Parcels(repository) => {
-                let key = key_of(&commit, repository);
-                let parcel = desk.store.parcel(&key).await?;
+            Way::Parcels => {
+                let key = key_of(&commit, &self.repository);
+                let mut parcel = desk.store.parcel(&key).await?;
                 if parcel.as_ref().is_none_or(|parcel| parcel.bytes.is_none()) {
                     desk.store.want_parcel(&key).await?;
+                    parcel = desk.store.parcel(&key).await?;
                 }
                 let parcel = parcel.map(|parcel| Parcel {
                     // What it says that it is does not count: what we asked for does.
@@ -172,7 +232,7 @@ impl Carrier {
             }
         }
         let now = git.read_ref(&name).await?;
-        git.keep_ref(&name, &head, now.as_ref()).await?;
+        git.share_ref(&name, &head, now.as_ref()).await?;
         Ok(())
     }
 
@@ -192,9 +252,10 @@ impl Carrier {
         match &self.way {
             Way::Remote(_) => self.publish(git, ticket, &commit, &submission.branch).await,
             // Whoever has the repository packs what is asked for.
-            Way::Parcels(_) if !self.is_copy => Ok(()),
-            Way::Parcels(repository) => {
-                let (key, base) = (key_of(&commit, repository), Oid::parse(&submission.base));
+            Way::Parcels if !self.is_copy => Ok(()),
+            Way::Parcels => {
+                let key = key_of(&commit, &self.repository);
+                let base = Oid::parse(&submission.base);
                 let parcel = packed(git, key, &commit, base.as_ref(), aside).await;
                 let parcel = parcel.map_err(unusable)?;
                 if let Some(why) = &parcel.why {
@@ -235,7 +296,7 @@ impl Carrier {
         let theirs = git
             .fetch_branch(remote, branch, "refs/countersign/base")
             .await?;
-        git.keep_ref(&name, &theirs, ours.as_ref()).await?;
+        git.share_ref(&name, &theirs, ours.as_ref()).await?;
         Ok(false)
     }
 }

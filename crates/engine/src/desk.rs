@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
 use crate::activity::Activity;
+use crate::git::without_secret;
 
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
@@ -183,10 +184,13 @@ impl Desk {
     pub async fn open(
         &self,
         id: &TicketId,
-        spec: Spec,
+        mut spec: Spec,
         policy: &Policy,
         (by, once): (Actor, Option<Once>),
     ) -> Result<Ticket, Error> {
+        // Whoever reads the log reads a ticket's context.
+        let remote = spec.context.remote.take();
+        spec.context.remote = remote.map(|address| without_secret(&address));
         for _ in 0..ATTEMPTS_MAX {
             let (what, reads) = self.created(id, &spec).await?;
             let event = Event {

@@ -7,6 +7,7 @@
 //! branch is for, to force anything on anybody, to fetch or push but where a
 //! remote is named (`git/remote.rs`), and to delete work that was not saved.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{self, Launcher};
 
+mod address;
 mod aside;
 mod catch_up;
 mod checkout;
@@ -42,11 +44,12 @@ mod worktree;
 
 use facts::Facts;
 
+pub use address::without_secret;
 pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
 pub use merge::{Combined, How, Landed};
-pub use remote::Remote;
+pub use remote::{ABROAD, Remote};
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
 pub use worktree::{Made, Worktree, remove_tree};
@@ -177,6 +180,8 @@ pub struct Tool {
     /// An absolute path, as [`process::find_program`] gives it.
     pub program: PathBuf,
     pub launcher: Option<Launcher>,
+    /// What the person whose program this is gives git for its way beyond this machine.
+    pub abroad: Vec<(OsString, OsString)>,
 }
 
 /// A repository whose place is known. Opening one is [`Repository::open`].

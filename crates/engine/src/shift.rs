@@ -12,7 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::policy::Land;
 use flow::{Task, Ticket, TicketId};
 use store::{Ask, JobQuery, JobState, Page, Scope};
 use tokio::task::JoinSet;
@@ -133,27 +132,12 @@ async fn listen(desk: &Desk, asked: &Ask) {
     };
     // What is wrong will show in the look that follows.
     let _ = desk.store.claim(&nothing).await;
-    let quiet = nothing_is_open(desk).await.unwrap_or_default();
-    let most = if quiet { QUIET_POLL } else { POLL };
+    // Where no job is ready, in hand, or waits for its time, nothing happens before somebody comes.
+    let most = match desk.store.has_open(None).await {
+        Ok(false) => QUIET_POLL,
+        Ok(true) | Err(_) => POLL,
+    };
     desk.store.wait(asked, most).await;
-}
-
-/// Whether no job is ready, in hand, or waits for its time: nothing can happen before somebody comes.
-pub async fn nothing_is_open(desk: &Desk) -> Result<bool, Error> {
-    for state in [JobState::Ready, JobState::Leased, JobState::Waiting] {
-        let query = JobQuery {
-            state: Some(state),
-            ..JobQuery::default()
-        };
-        let first = Page {
-            after: None,
-            most: 1,
-        };
-        if !desk.store.jobs(&query, &first).await?.items.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Whatever rings for our queues.
@@ -303,7 +287,7 @@ async fn take<S: Shops>(
         return Ok(Found::NotForUs);
     };
     let lands = shop.post.queues.contains(&"merge");
-    if lands && shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket) {
+    if lands && shop.lands_in_turn() && flow::queue::waits(&ticket) {
         return Ok(Found::Turn(shop, id.clone()));
     }
     let claimed = attend(&shop, id).await?;

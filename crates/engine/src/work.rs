@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::policy::Land;
 use flow::usage::Caps;
 use flow::{Task, Ticket, TicketId, What};
 use store::{Ask, JobQuery, JobState, Page, Work};
@@ -42,7 +41,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
-        let queued = shop.project.policy.land == Land::Queue && flow::queue::waits(&ticket);
+        let queued = shop.lands_in_turn() && flow::queue::waits(&ticket);
         if queued && !stopping && landing.as_ref().is_none_or(AbortHandle::is_finished) {
             let turn = perform::queue::take_turn(shop.clone(), id.clone(), halt.clone());
             landing = Some(running.spawn(Box::pin(turn)));
@@ -94,7 +93,7 @@ pub async fn attend(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claim
 /// Those of the loop that are worked from here. A queue of landings has its own way to take them up.
 fn queues(shop: &Workshop) -> Vec<&'static str> {
     let mut queues = shop.post.queues.clone();
-    if shop.project.policy.land == Land::Queue {
+    if shop.lands_in_turn() {
         queues.retain(|queue| *queue != "merge");
     }
     queues

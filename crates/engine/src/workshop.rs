@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flow::brief::House;
+use flow::policy::Land;
 use flow::{Actor, Policy, Role, Task, TicketId};
 
 use crate::agent::Adapter;
@@ -36,6 +37,15 @@ pub struct Workshop {
     pub ward: Option<Ward>,
     /// Whom agents can call.
     pub server: Callable,
+}
+
+impl Workshop {
+    /// Whether what is approved stands in line to land here. In a copy of the repository each lands
+    /// alone: who is first on the branch of the remote is decided there.
+    pub fn lands_in_turn(&self) -> bool {
+        let is_copy = self.carrier.as_ref().is_some_and(|carrier| carrier.is_copy);
+        self.project.policy.land == Land::Queue && !is_copy
+    }
 }
 
 /// The server that agents are told of.

@@ -89,9 +89,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
     /// How many jobs that have not ended well or been dropped each queue has, by their state.
     async fn depths(&self) -> Result<Vec<(String, JobState, u64)>>;
-    /// Whether any of these queues has a job that has not ended: ready, in hand, or waiting for its
-    /// time. Cheaper than to claim, for those who ask often.
-    async fn has_open(&self, queues: &[String]) -> Result<bool>;
+    /// Whether any of these queues, or any at all, has a job that has not ended: ready, in hand, or
+    /// waiting for its time. Cheaper than to claim, for those who ask often.
+    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool>;
+    /// What this holder has in hand of these queues, the oldest first.
+    async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>>;
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;
@@ -112,8 +114,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn recall(&self, key: &str) -> Result<Option<Remembered>>;
     async fn policy(&self, id: &str) -> Result<Option<Policy>>;
     async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>>;
-    /// Notes what was used for something else than a ticket.
-    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()>;
+    /// Notes what was used for something else than a ticket, once for each key.
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()>;
     /// What all tickets, and what else was spent on, have used since then.
     async fn spent_since(&self, time: Time) -> Result<Usage>;
 

@@ -39,7 +39,12 @@ impl Answer {
     }
 
     fn address(self, git: &Repository) -> String {
-        format!("{}{}", self.prefix(), git.common_dir().display())
+        self.address_of(&git.common_dir().to_string_lossy())
+    }
+
+    /// For the repository that tickets name so.
+    fn address_of(self, repository: &str) -> String {
+        format!("{}{repository}", self.prefix())
     }
 
     fn prefix(self) -> String {
@@ -57,12 +62,23 @@ pub async fn accepted(office: &Office, git: &Repository) -> Result<Vec<HouseRule
     sent(office, git, Answer::Accepted).await
 }
 
+/// The same for a repository that is elsewhere, by the name that tickets have for it.
+pub async fn accepted_elsewhere(
+    office: &Office,
+    repository: &str,
+) -> Result<Vec<HouseRule>, Failure> {
+    sent_to(office, Answer::Accepted.address_of(repository)).await
+}
+
 async fn sent(
     office: &Office,
     git: &Repository,
     answer: Answer,
 ) -> Result<Vec<HouseRule>, Failure> {
-    let to = answer.address(git);
+    sent_to(office, answer.address(git)).await
+}
+
+async fn sent_to(office: &Office, to: String) -> Result<Vec<HouseRule>, Failure> {
     let messages = office.desk.store.messages(&to, RULES_MAX).await?;
     Ok(messages.into_iter().map(rule).collect())
 }

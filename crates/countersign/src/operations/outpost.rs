@@ -162,6 +162,7 @@ impl Caller<'_> {
             Call::Jobs { query, page } => value(self.jobs(&query, &page).await?),
             Call::Job { id } => value(self.job(id).await?),
             Call::JobByKey { key } => value(self.job_by_key(&key).await?),
+            Call::HasOpen { queues } => value(self.has_open(queues.as_deref()).await?),
             Call::Claim { ask } => value(self.claim(ask).await?),
             Call::Finish { ended } => value(self.finish(ended).await?),
             Call::Renew { job, fence, lease } => value(self.renew(job, fence, lease).await?),

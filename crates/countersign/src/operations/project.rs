@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::carrier::Carrier;
 use engine::check::Check;
-use engine::git::{Remote, Repository, Tool};
+use engine::git::{ABROAD, Remote, Repository, Tool};
 use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::sandbox::Ward;
@@ -17,11 +17,13 @@ use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket};
 
-use super::{Office, config, confinement, crew, house_rules, service};
+use super::house_rules::{self, HouseRule};
+use super::{Office, config, confinement, crew, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
 use crate::settings::layers;
+use crate::settings::passed_on;
 use crate::settings::ticket_file::Wanted;
 
 /// What the command line says; it goes before every file.
@@ -95,9 +97,13 @@ pub async fn furnish_for(
         &mut remarks,
     );
     let crew = found.await?;
-    let (shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
+    let (mut shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
+    if let Some(carrier) = carrier.as_ref().filter(|carrier| carrier.is_copy) {
+        let accepted = house_rules::accepted_elsewhere(office, &carrier.repository).await?;
+        also(&mut shop.project.house.rules, accepted);
+    }
     let post = Post {
-        queues: queues(post.queues, carrier.as_ref(), shop.project.policy.land),
+        queues: queues(post.queues, carrier.as_ref()),
         ..post
     };
     let shop = Workshop {
@@ -112,14 +118,9 @@ pub async fn furnish_for(
     })
 }
 
-/// A copy of the repository lands nothing unless it is told to, and never has a turn in the queue of
-/// landings: whoever has the repository itself does.
-fn queues(
-    mut queues: Vec<&'static str>,
-    carrier: Option<&Carrier>,
-    land: Land,
-) -> Vec<&'static str> {
-    let elsewhere = |carrier: &Carrier| carrier.is_copy && (!carrier.lands || land == Land::Queue);
+/// A copy of the repository lands nothing unless it is told to: whoever has the repository itself does.
+fn queues(mut queues: Vec<&'static str>, carrier: Option<&Carrier>) -> Vec<&'static str> {
+    let elsewhere = |carrier: &Carrier| carrier.is_copy && !carrier.lands;
     if carrier.is_some_and(elsewhere) {
         queues.retain(|queue| *queue != "merge");
     }
@@ -194,10 +195,9 @@ pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String
         Some("origin") => git.origin().await.map_err(Failure::error)?,
         named => named.map(str::to_owned),
     };
-    if let Some(named) = &named {
-        Remote::parse(named).map_err(|why| Failure::usage(format!("[worker] remote: {why}")))?;
-    }
-    Ok(named)
+    let wrong = |why| Failure::usage(format!("[worker] remote: {why}"));
+    let remote = named.as_deref().map(Remote::parse).transpose();
+    Ok(remote.map_err(wrong)?.map(|remote| remote.address()))
 }
 
 /// Puts new tickets into the repository that they are written in; where there is none, into none.
@@ -244,12 +244,16 @@ async fn rules(
     git: &Repository,
     mut rules: Vec<String>,
 ) -> Result<Vec<String>, Failure> {
-    for rule in house_rules::accepted(office, git).await? {
+    also(&mut rules, house_rules::accepted(office, git).await?);
+    Ok(rules)
+}
+
+fn also(rules: &mut Vec<String>, accepted: Vec<HouseRule>) {
+    for rule in accepted {
         if !rules.contains(&rule.text) {
             rules.push(rule.text);
         }
     }
-    Ok(rules)
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
@@ -274,6 +278,7 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
     Ok(Tool {
         program,
         launcher: None,
+        abroad: passed_on(ABROAD.into_iter()),
     })
 }
 

@@ -237,13 +237,21 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
 
 /// While nothing is open there is nothing to look after, until something happens.
 async fn next_round(office: &Office) {
-    let quiet = engine::shift::nothing_is_open(&office.desk).await;
+    let quiet = office.desk.store.has_open(None).await == Ok(false);
     match overview::newest(office).await {
-        Ok(newest) if quiet.unwrap_or_default() => {
+        Ok(newest) if quiet => {
             overview::changed(office, newest, QUIET_POLL).await;
         }
         Ok(_) | Err(_) => tokio::time::sleep(ROUND).await,
     }
+}
+
+/// Asks for one parcel, and packs it at once where its repository is here.
+pub async fn answer_want(office: &Office, key: &str) -> Result<(), Failure> {
+    let surroundings = &office.surroundings;
+    let tool = git_tool(surroundings, &surroundings.data_dir)?;
+    engine::carrier::answer_want(&office.desk, &tool, &surroundings.data_dir, key).await?;
+    Ok(())
 }
 
 /// Whoever has a repository packs what workers elsewhere want of it.

@@ -132,7 +132,8 @@ impl Furnisher {
         let here = Path::new(repository);
         let carrier = |remote: Option<Remote>, is_copy: bool| Carrier {
             lands: is_copy && self.reach.lands && remote.is_some(),
-            way: remote.map_or_else(|| Way::Parcels(repository.clone()), Way::Remote),
+            way: remote.map_or(Way::Parcels, Way::Remote),
+            repository: repository.clone(),
             is_copy,
         };
         if named.is_none() && here.is_dir() && !self.reach.elsewhere {

@@ -6,11 +6,12 @@ mod take;
 
 use std::time::Duration;
 
+use engine::git::without_secret;
 use engine::guest;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobQuery, JobState, Outcome, Page, Work};
+use store::{Ask, Ended, FreeJob, Job, Outcome, Work};
 
 use super::Office;
 use super::assignments::verdict::{self, Word};
@@ -120,9 +121,13 @@ pub async fn put(
     office: &Office,
     queue: &str,
     priority: i32,
-    body: Value,
+    mut body: Value,
     id: &str,
 ) -> Result<(), store::Error> {
+    // Whoever sees the queue sees a task's context.
+    if let Some(Value::String(address)) = body.pointer_mut("/context/remote") {
+        *address = without_secret(address);
+    }
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let job = FreeJob {
         queue: queue.to_owned(),
@@ -211,7 +216,8 @@ fn task(
 
 /// The task in the agent's hands, else the next of its queue.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
-    if !office.desk.store.has_open(&queues(speaker)).await? {
+    let queues = queues(speaker);
+    if !office.desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
     if let Some(job) = held(office, speaker).await? {
@@ -255,23 +261,9 @@ pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, 
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    for queue in queues(speaker) {
-        let query = JobQuery {
-            queue: Some(queue),
-            state: Some(JobState::Leased),
-            holder: Some(speaker.guest().holder()),
-            ..JobQuery::default()
-        };
-        let page = Page {
-            after: None,
-            most: 1,
-        };
-        let mut jobs = office.desk.store.jobs(&query, &page).await?.items;
-        if let Some(job) = jobs.pop() {
-            return Ok(Some(job));
-        }
-    }
-    Ok(None)
+    let (holder, queues) = (speaker.guest().holder(), queues(speaker));
+    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    Ok(held.into_iter().next())
 }
 
 fn body(work: Work) -> Value {

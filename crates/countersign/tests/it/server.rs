@@ -9,7 +9,7 @@ mod refusals;
 mod rest;
 mod runs;
 mod spool;
-mod tls;
+pub mod tls;
 
 use std::fs;
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ mod epics;
 mod escalations;
 mod export;
 mod judges;
-mod learning;
+pub mod learning;
 mod machine;
 mod money;
 mod review;

@@ -1,19 +1,23 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
+mod abroad;
 mod afar;
 pub mod database;
+mod errands;
 mod fleet;
 mod hands;
+mod machine;
 mod outage;
 mod race;
 mod remotes;
 mod tasks;
 mod trust;
+mod ways;
 
 use serde_json::{Value, json};
 
 use crate::support::crew::{always, answers, built_by, runs, writes};
-use crate::support::{Running, World, until};
+use crate::support::{DEADLINE, Running, World, reached};
 
 /// Nobody is asked, nothing is merged: a ticket is one build and one check.
 const PLAIN: &str = "\
@@ -82,5 +86,7 @@ fn add(world: &World, id: &str, more: &str) {
 
 #[track_caller]
 fn until_stage(world: &World, id: &str, stage: &str) {
-    until(&format!("{id} is {stage}"), || world.stage(id) == stage);
+    let is_there = reached(DEADLINE, || world.stage(id) == stage);
+    let log = || world.call(&["log", id]).out;
+    assert!(is_there, "{id} is not {stage}:\n{}", log());
 }

@@ -271,6 +271,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
     let tool = Tool {
         program: find_program("git".as_ref(), &path, repository).unwrap(),
         launcher: None,
+        abroad: Vec::new(),
     };
     let data_dir = home.join("data");
     std::fs::create_dir(&data_dir).unwrap();

@@ -114,6 +114,16 @@ impl Repository {
     /// must not be there); false if it is something else. Already there is fine.
     pub async fn keep_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
         self.unlock_own_ref(name)?;
+        self.point(name, new, old).await
+    }
+
+    /// The same where others may do so too: what they have locked is theirs.
+    pub async fn share_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
+        self.unlock_shared_ref(name).await?;
+        self.point(name, new, old).await
+    }
+
+    async fn point(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
         let was = old.map_or_else(|| new.zero(), Oid::to_string);
         let args = ["update-ref", "--no-deref", name, new.as_str(), &was];
         if self.git().args(args).answers(&[1, 128]).said().await?.code == 0 {

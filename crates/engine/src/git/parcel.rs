@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::lock::Lock;
 use super::run::Run;
 use super::{Error, Oid, Repository, Tool};
 
@@ -28,8 +29,13 @@ impl Repository {
         Ok(bytes)
     }
 
-    /// Takes objects in, and points a ref of ours at the commit that they are for.
+    /// Takes objects in, and points a ref of ours at the commit that they are for. Several may bring the
+    /// same: one does, and the others find it.
     pub async fn unpack(&self, bytes: Vec<u8>, commit: &Oid, name: &str) -> Result<(), Error> {
+        let _lock = Lock::take(&self.common.join("countersign-parcels.lock")).await?;
+        if self.read_ref(name).await?.as_ref() == Some(commit) {
+            return Ok(());
+        }
         let args = ["index-pack", "--stdin", "--strict", "--fix-thin"];
         self.git().args(args).stdin(bytes).done().await?;
         let whole = [
@@ -43,7 +49,7 @@ impl Repository {
         ];
         self.git().args(whole).done().await?;
         let now = self.read_ref(name).await?;
-        self.keep_ref(name, commit, now.as_ref()).await?;
+        self.share_ref(name, commit, now.as_ref()).await?;
         Ok(())
     }
 }

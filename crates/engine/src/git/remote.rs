@@ -2,12 +2,13 @@
 //! machine: only with the protocol that the address has, never by force, and what arrives counts by
 //! its hash and not by the name it came under.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 
+use super::address::Address;
 use super::lock::Lock;
-use super::run::Run;
+use super::run::{Run, SSH};
 use super::{Error, Oid, Repository, Tool};
 
 const FETCH: [&str; 5] = [
@@ -17,68 +18,97 @@ const FETCH: [&str; 5] = [
     "--no-write-fetch-head",
     "--",
 ];
-/// Longer is no address.
-const URL_CHARS_MAX: usize = 2_000;
-/// Keys that are there; a question to a person would be waited for without end.
-const SSH: &str = "core.sshCommand=ssh -oBatchMode=yes";
+/// Keys that are there; a question to a person would be waited for without end, and so would a
+/// machine that does not answer.
+const SSH_OPTIONS: &str = "-oBatchMode=yes -oConnectTimeout=20";
+/// What git is given of a person's environment for its way beyond this machine, and only for that.
+pub const ABROAD: [&str; 10] = [
+    "HOME",
+    "SSH_AUTH_SOCK",
+    SSH,
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "no_proxy",
+];
+/// What git and ssh say where somebody would have to be asked.
+const WANTS_A_PASSWORD: [&str; 5] = [
+    "could not read Username",
+    "could not read Password",
+    "Authentication failed",
+    "Permission denied (",
+    "HTTP Basic: Access denied",
+];
 
-/// The address of a repository, in one of the forms that run no program of the address's choice.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Remote {
-    url: String,
-    protocol: &'static str,
-}
-
-/// Without what may be a password.
-impl std::fmt::Debug for Remote {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Remote({})", self.protocol)
-    }
-}
+/// Another repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote(Address);
 
 impl Remote {
     /// `https://…`, `ssh://…`, `user@host:path`, or a directory that several machines share.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let protocol = match text.split_once("://") {
-            Some(("https", _)) => Some("https"),
-            Some(("ssh", _)) => Some("ssh"),
-            Some(_) => None,
-            None if Path::new(text).is_absolute() => Some("file"),
-            None => is_of_ssh(text).then_some("ssh"),
-        };
-        let plain = text.len() <= URL_CHARS_MAX && !text.contains(|c: char| c.is_control());
-        match protocol.filter(|_| plain && !text.starts_with('-')) {
-            Some(protocol) => Ok(Self {
-                url: text.to_owned(),
-                protocol,
-            }),
-            None => Err(format!(
-                "{text:?} is no address to fetch from: https://…, ssh://…, user@host:path and a directory are"
-            )),
-        }
+        Address::parse(text).map(Self)
+    }
+
+    /// Without a password.
+    pub fn address(&self) -> String {
+        self.0.url.clone()
+    }
+
+    fn url(&self) -> &str {
+        &self.0.url
     }
 
     fn of<'a>(&self, run: Run<'a>) -> Run<'a> {
-        let mut settings: Vec<OsString> = vec![
-            "-c".into(),
-            format!("protocol.{}.allow=always", self.protocol).into(),
-            "-c".into(),
-            "fetch.fsckObjects=true".into(),
-        ];
-        if self.protocol == "ssh" {
-            settings.extend(["-c".into(), SSH.into()]);
+        let Address {
+            protocol, header, ..
+        } = &self.0;
+        let mut settings: Vec<OsString> = Vec::new();
+        let mut set = |setting: OsString| settings.extend(["-c".into(), setting]);
+        set(format!("protocol.{protocol}.allow=always").into());
+        set("fetch.fsckObjects=true".into());
+        set("http.lowSpeedLimit=1000".into());
+        set("http.lowSpeedTime=60".into());
+        if *protocol == "ssh" {
+            let mut ssh = OsString::from("core.sshCommand=");
+            ssh.push(run.ssh().unwrap_or(OsStr::new("ssh")));
+            ssh.push(" ");
+            ssh.push(SSH_OPTIONS);
+            set(ssh);
         }
-        run.settings(settings)
+        if header.is_some() {
+            // To nobody but the host that it is for.
+            set("http.followRedirects=false".into());
+        }
+        let run = run.settings(settings).abroad();
+        match header {
+            // Others on this machine see arguments, and no environment.
+            Some(header) => run
+                .env("GIT_CONFIG_COUNT", "1")
+                .env("GIT_CONFIG_KEY_0", "http.extraHeader")
+                .env("GIT_CONFIG_VALUE_0", header),
+            None => run,
+        }
     }
 }
 
-/// `user@host:path`, and nothing that git would take for another helper (`ext::…`).
-fn is_of_ssh(text: &str) -> bool {
-    let Some((host, path)) = text.split_once(':') else {
-        return false;
+/// What to do about it, where somebody would have had to be asked.
+fn explained(error: Error) -> Error {
+    let Error::Failed { verb, dir, detail } = error else {
+        return error;
     };
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-    !path.is_empty() && !path.starts_with(':') && host.contains('@') && host.chars().all(sound)
+    let wants = |words: &&str| detail.contains(*words);
+    let detail = if WANTS_A_PASSWORD.iter().any(wants) {
+        format!(
+            "{detail}; git asks nobody here: for https put the host into ~/.netrc, for ssh a key where ssh finds it"
+        )
+    } else {
+        detail
+    };
+    Error::Failed { verb, dir, detail }
 }
 
 impl Tool {
@@ -96,7 +126,8 @@ impl Tool {
         // What we have of the branch is the remote's own word from before.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");
         let fetch = remote.of(Run::new(self, dir).with_git_dir(dir));
-        fetch.args(FETCH).args([&remote.url, &spec]).done().await?;
+        let fetched = fetch.args(FETCH).args([remote.url(), &spec]).done().await;
+        fetched.map_err(explained)?;
         fs::write(&made, b"").map_err(Error::file(&made))
     }
 }
@@ -142,14 +173,16 @@ impl Repository {
 
     async fn fetch(&self, remote: &Remote, spec: &str) -> Result<(), Error> {
         let run = remote.of(self.git()).args(FETCH);
-        run.args([remote.url.as_str(), spec]).done().await
+        let fetched = run.args([remote.url(), spec]).done().await;
+        fetched.map_err(explained)
     }
 
     /// Where a branch of the remote is.
     pub async fn remote_branch(&self, remote: &Remote, branch: &str) -> Result<Option<Oid>, Error> {
         let name = format!("refs/heads/{branch}");
         let run = remote.of(self.git()).args(["ls-remote", "--quiet", "--"]);
-        let said = run.args([&remote.url, &name]).text().await?;
+        let said = run.args([remote.url(), &name]).text().await;
+        let said = said.map_err(explained)?;
         let line = said.lines().find(|line| line.ends_with(&name));
         Ok(line.and_then(|line| Oid::parse(line.split('\t').next()?)))
     }
@@ -159,8 +192,8 @@ impl Repository {
         let spec = format!("{commit}:{name}");
         let run = remote.of(self.git());
         let run = run.args(["push", "--quiet", "--porcelain", "--no-verify", "--"]);
-        let said = run.args([&remote.url, &spec]).answers(&[1]).said().await?;
-        Ok(said.code == 0)
+        let said = run.args([remote.url(), &spec]).answers(&[1]).said().await;
+        Ok(said.map_err(explained)?.code == 0)
     }
 
     /// Where the repository itself came from, if it says so.
@@ -168,38 +201,5 @@ impl Repository {
         let args = ["config", "--local", "--get", "remote.origin.url"];
         let said = self.git().args(args).answers(&[1]).text().await?;
         Ok((!said.is_empty()).then_some(said))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_address_runs_a_program_of_its_choice() {
-        for fine in [
-            "https://h/x.git",
-            "ssh://git@h/x",
-            "git@h.example:x/y.git",
-            "/srv/repos/x",
-        ] {
-            assert!(Remote::parse(fine).is_ok(), "{fine}");
-        }
-        let wrong = [
-            "",
-            "ext::sh -c evil",
-            "ext::x@y:z",
-            "file:///etc",
-            "git://h/x",
-            "http://h/x",
-            "--upload-pack=evil",
-            "fd::3",
-            "-oProxyCommand=evil@h:x",
-            "git@h::x",
-            "https://h/\nx",
-        ];
-        for wrong in wrong {
-            assert!(Remote::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

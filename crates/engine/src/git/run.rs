@@ -65,6 +65,9 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_PROTOCOL_FROM_USER", "0"),
 ];
 
+/// It is made a setting, with more words behind it.
+pub(super) const SSH: &str = "GIT_SSH_COMMAND";
+
 /// A git command in the making.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
@@ -159,6 +162,19 @@ impl<'a> Run<'a> {
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.into(), value.as_ref().to_owned()));
         self
+    }
+
+    /// Beyond this machine.
+    pub fn abroad(mut self) -> Self {
+        let own = self.tool.abroad.iter().filter(|(name, _)| name != SSH);
+        self.env.extend(own.cloned());
+        self
+    }
+
+    /// How ssh is called, as the person says.
+    pub fn ssh(&self) -> Option<&OsStr> {
+        let mut own = self.tool.abroad.iter();
+        own.find(|(name, _)| name == SSH).map(|(_, value)| &**value)
     }
 
     pub fn index(self, path: &Path) -> Self {

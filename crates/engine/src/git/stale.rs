@@ -22,10 +22,16 @@ impl Repository {
     /// nobody has open and that stays for longer than git needs one.
     pub(super) async fn unlock_shared_branch(&self, branch: &str) -> Result<(), Error> {
         for name in [format!("refs/heads/{branch}"), "HEAD".to_owned()] {
-            let lock = self.ref_lock(&name);
-            if stays(&lock).await {
-                remove_file(&lock)?;
-            }
+            self.unlock_shared_ref(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// The same at a ref of ours that is brought before anybody has a lease, by several at once.
+    pub(super) async fn unlock_shared_ref(&self, name: &str) -> Result<(), Error> {
+        let lock = self.ref_lock(name);
+        if stays(&lock).await {
+            remove_file(&lock)?;
         }
         Ok(())
     }

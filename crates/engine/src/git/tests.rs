@@ -2,6 +2,7 @@
 
 mod checkouts;
 mod landing;
+mod parcels;
 mod traps;
 mod worktrees;
 
@@ -96,6 +97,7 @@ fn tool() -> Tool {
     Tool {
         program: program.unwrap(),
         launcher: None,
+        abroad: Vec::new(),
     }
 }
 

@@ -63,7 +63,8 @@ impl Repository {
         path: &Path,
     ) -> Result<Worktree, Error> {
         let _lock = self.lock().await?;
-        self.unlock_own_ref(&format!("refs/heads/{branch}"))?;
+        self.unlock_shared_ref(&format!("refs/heads/{branch}"))
+            .await?;
         let path = settle(path)?;
         let git_dir = self.registered(&path);
         let made = match (note_of(&path).exists(), git_dir, path.is_dir()) {

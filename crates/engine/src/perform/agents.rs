@@ -48,6 +48,14 @@ pub fn finished(held: &Held<'_>) -> Option<Run> {
     serde_json::from_slice(&newest).ok()
 }
 
+/// Which run for this job is reported: the newest that came to its end, else the one under our lease.
+pub fn newest(held: &Held<'_>) -> u64 {
+    let runs = runs_of(held.shop, &held.ticket.id, held.lease);
+    let ended = runs.filter(|(_, dir)| dir.join(ENDED).exists());
+    let newest = ended.map(|(fence, _)| fence).max();
+    newest.unwrap_or(held.lease.fence)
+}
+
 /// Notes on disk, whole or not at all, that the run has ended.
 pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
     let (path, text) = (

@@ -82,7 +82,8 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
         let ticket = shop.desk.ticket(&row.id).await?.ticket;
         let base = ticket.spec.context.base_branch.as_deref();
         let here = base.is_none_or(|base| base == shop.project.base_branch);
-        if here && waits(&ticket) && may_land(shop, &ticket).await? {
+        if here && waits(&ticket) && may_land(shop, &ticket).await? && is_here(shop, &ticket).await
+        {
             line.extend(place(&ticket));
         }
     }
@@ -95,6 +96,14 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
         train.extend(take(shop, &id).await?);
     }
     Ok(train)
+}
+
+/// What was built elsewhere is brought; what cannot be had now is left for another train.
+async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
+    match &shop.carrier {
+        Some(carrier) => carrier.bring(&shop.desk, &shop.git, ticket).await.is_ok(),
+        None => true,
+    }
 }
 
 /// What a ticket is stacked on lands before it does.

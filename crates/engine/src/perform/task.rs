@@ -7,7 +7,7 @@ use flow::event::{Failure, Lease};
 use flow::free::{self, Fate};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
-use store::{Ended, Leased, Noted, Outcome, Work};
+use store::{Ended, JobId, Leased, Noted, Outcome, Work};
 
 use super::{
     Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, unreachable_end,
@@ -176,9 +176,18 @@ async fn spend(held: &Held<'_>, taken: &Taken, usage: Usage) -> Result<(), Error
     if usage == Usage::default() {
         return Ok(());
     }
-    let body = json!({"task": id_of(taken), "queue": taken.job.queue, "usage": usage});
+    let (job, run) = (taken.job.id, agents::newest(held));
+    let body = json!({"task": id_of(taken), "queue": taken.job.queue, "usage": usage,
+        "job": job, "fence": taken.job.fence, "run": run});
     let noted = noted(held, taken, "task_ran", body);
-    Ok(held.shop.desk.store.spend(noted, usage).await?)
+    let key = spending_key(job, run);
+    Ok(held.shop.desk.store.spend(&key, noted, usage).await?)
+}
+
+/// What a run has cost counts once, however often it is reported: by whoever takes the job up after
+/// its worker died, too.
+pub fn spending_key(job: JobId, run: u64) -> String {
+    format!("task/{}/{run}", job.0)
 }
 
 fn noted(held: &Held<'_>, taken: &Taken, name: &str, body: Value) -> Noted {

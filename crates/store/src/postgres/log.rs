@@ -84,6 +84,28 @@ impl Postgres {
         session.run(steps).await?.all_well(true)
     }
 
+    /// Writes it where nothing was written under this key before.
+    pub(super) async fn append_once(&self, key: &str, event: EventColumns) -> Result<(), Error> {
+        let sql = "WITH first AS (INSERT INTO answers (key, payload_hash, answer, at)
+                VALUES ($1, '', 'null', clock_ms()) ON CONFLICT DO NOTHING RETURNING 1)
+            INSERT INTO events (ticket, at, name, by, usd_micros, tokens, wall_ms, body)
+            SELECT $2::text, $3::bigint, $4::text, $5::text, $6::bigint, $7::bigint, $8::bigint,
+                $9::text FROM first";
+        let spent = event.spent;
+        let values = values![
+            clean(key),
+            event.ticket,
+            event.at,
+            event.name,
+            event.by,
+            spent.map(|spent| spent.usd_micros),
+            spent.map(|spent| spent.tokens),
+            spent.map(|spent| spent.wall_ms),
+            event.body,
+        ];
+        self.change(sql, values).await.map(drop)
+    }
+
     pub(super) async fn answer_to(&self, key: &str) -> Result<Option<Remembered>, Error> {
         let found = self.read(RECALL, values![clean(key)]).await?;
         remembered(key, &found)

@@ -38,6 +38,18 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Writes it where nothing was written under this key before.
+    pub(super) fn append_once(&self, key: &str, event: &EventColumns) -> Result<(), Error> {
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO answers (key, payload_hash, answer, at) VALUES (?1, '', 'null', ?2)
+            ON CONFLICT DO NOTHING",
+        )?;
+        match insert.execute(params![rows::clean(key), self.now])? {
+            0 => Ok(()),
+            _ => self.append(event),
+        }
+    }
+
     /// A line about a job that no ticket follows: the log is its only history.
     pub(super) fn tell(
         &self,

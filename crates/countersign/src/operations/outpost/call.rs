@@ -42,6 +42,10 @@ pub enum Call {
     JobByKey {
         key: String,
     },
+    /// Whether anything is open in these queues, or in any.
+    HasOpen {
+        queues: Option<Vec<String>>,
+    },
     Claim {
         ask: Ask,
     },
@@ -106,6 +110,7 @@ impl Call {
             Self::Jobs { .. } => "jobs",
             Self::Job { .. } => "job",
             Self::JobByKey { .. } => "job_by_key",
+            Self::HasOpen { .. } => "has_open",
             Self::Claim { .. } => "claim",
             Self::Finish { .. } => "finish",
             Self::Renew { .. } => "renew",
@@ -176,8 +181,10 @@ pub struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
-    pub task: String,
-    pub queue: String,
+    pub job: JobId,
+    pub fence: u64,
+    /// The fence that it ran under: that of an earlier holder where only its report was lost.
+    pub run: u64,
     pub usage: Usage,
 }
 

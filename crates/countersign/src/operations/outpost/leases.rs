@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use engine::perform::task::spending_key;
 use flow::TicketId;
 use flow::event::Lease;
 use flow::outpost::price;
@@ -139,34 +140,38 @@ impl Caller<'_> {
         job
     }
 
+    pub async fn has_open(&self, queues: Option<&[String]>) -> Result<bool, No> {
+        let names = queues.unwrap_or_default();
+        if names.len() > QUEUES_MAX || !names.iter().all(|name| is_plain(name)) {
+            return Err(No::barred("these are no names of queues"));
+        }
+        Ok(self.office.desk.store.has_open(queues).await?)
+    }
+
     /// Counts what a try of a task has cost that is in this worker's hands.
     pub async fn spend(&self, spent: Spent) -> Result<(), No> {
-        price(spent.usage).map_err(No::barred)?;
+        let Spent {
+            job,
+            fence,
+            run,
+            usage,
+        } = spent;
+        price(usage).map_err(No::barred)?;
+        let held = self.in_hand(job, fence).await?;
+        let (Work::Free { body, .. }, true) = (&held.work, run <= fence) else {
+            return Err(No::barred("that is no run of a task in your hands"));
+        };
         let desk = &self.office.desk;
-        let query = JobQuery {
-            queue: Some(spent.queue.clone()),
-            state: Some(JobState::Leased),
-            ..JobQuery::default()
-        };
-        let in_hand = desk.store.jobs(&query, &all_in_hand()).await?.items;
-        let is_it = |job: &Job| match &job.work {
-            Work::Free { body, .. } => body["id"] == spent.task,
-            Work::Task(_) => false,
-        };
-        let mut own = in_hand
-            .iter()
-            .filter(|job| self.holds(job.holder.as_deref()));
-        if !own.any(is_it) {
-            return Err(No::barred("that task is not in your hands"));
-        }
         let noted = Noted {
             at: (desk.clock)(),
             ticket: None,
             name: "task_ran".to_owned(),
             by: self.speaker.actor.agent.clone(),
-            body: json!({"task": spent.task, "queue": spent.queue, "usage": spent.usage}),
+            body: json!({"task": body["id"], "queue": held.queue, "usage": usage,
+                "job": job, "fence": fence, "run": run}),
         };
-        Ok(desk.store.spend(noted, spent.usage).await?)
+        let key = spending_key(job, run);
+        Ok(desk.store.spend(&key, noted, usage).await?)
     }
 
     /// This worker's lease on a job of a ticket.

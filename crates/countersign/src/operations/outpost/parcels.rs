@@ -2,6 +2,8 @@
 //! tickets name, and bring the commits of what they build. A base branch is never theirs to bring:
 //! others would take the rules of the house from it.
 
+use std::time::Duration;
+
 use engine::carrier::{is_named_by_a_ticket, parcel_key};
 use engine::git::Oid;
 use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Parcel};
@@ -10,9 +12,13 @@ use super::call::Packed;
 use super::leases::all_in_hand;
 use super::reports::no;
 use super::{Caller, No, is_plain, short};
+use crate::operations::service;
 
 /// More is not wanted at once.
 const WANTS_MAX: u32 = 1000;
+
+/// What takes no longer is packed while the worker waits.
+const PACKED_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a key names: a commit or a base branch, and the repository that it is of.
 struct Named<'a> {
@@ -43,7 +49,8 @@ impl Caller<'_> {
         Ok(found.map(Packed::from))
     }
 
-    /// What is of no ticket's repository nobody would pack.
+    /// Packs it, where its repository is here and it does not take long. What is of no ticket's
+    /// repository nobody would pack.
     pub async fn want_parcel(&self, key: &str) -> Result<(), No> {
         if !self.is_wanted_by_a_ticket(named(key)?.repository).await? {
             return Ok(());
@@ -54,7 +61,12 @@ impl Caller<'_> {
         if is_full && !wanted.iter().any(|one| one == key) {
             return Err(No::barred("too much is wanted already"));
         }
-        Ok(store.want_parcel(key).await?)
+        match tokio::time::timeout(PACKED_WITHIN, service::answer_want(self.office, key)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(No::Store(store::Error::Other(failure.message))),
+            // A large one is packed in a round of its own.
+            Err(_) => Ok(store.want_parcel(key).await?),
+        }
     }
 
     async fn is_wanted_by_a_ticket(&self, repository: &str) -> Result<bool, No> {

@@ -122,8 +122,13 @@ impl Store for Ledger {
         not_a_workers("counting jobs")
     }
 
-    async fn has_open(&self, _: &[String]) -> Result<bool> {
-        not_a_workers("a look at whole queues")
+    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+        let queues = queues.map(<[String]>::to_vec);
+        self.ask(Call::HasOpen { queues }).await
+    }
+
+    async fn in_hand(&self, _: &str, _: &[String]) -> Result<Vec<Job>> {
+        not_a_workers("a look into others' hands")
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
@@ -183,10 +188,14 @@ impl Store for Ledger {
     }
 
     /// Of a task that is in our hands.
-    async fn spend(&self, noted: Noted, usage: Usage) -> Result<()> {
-        let text = |name: &str| noted.body[name].as_str().unwrap_or_default().to_owned();
-        let (task, queue) = (text("task"), text("queue"));
-        let spent = Spent { task, queue, usage };
+    async fn spend(&self, _: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let number = |name: &str| noted.body[name].as_u64().unwrap_or_default();
+        let spent = Spent {
+            job: JobId(noted.body["job"].as_i64().unwrap_or_default()),
+            fence: number("fence"),
+            run: number("run"),
+            usage,
+        };
         self.ask(Call::Spend(spent)).await
     }
 

@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned,
+};
 
 use crate::support::processes::signal;
 use crate::support::server::Server;
@@ -50,6 +53,17 @@ impl Certificate {
     pub fn words(&self) -> [&str; 4] {
         let (file, key) = (self.file.to_str().unwrap(), self.key.to_str().unwrap());
         ["--tls-cert", file, "--tls-key", key]
+    }
+
+    /// For a server that shows it.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        let key = PrivateKeyDer::from_pem_file(&self.key).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.der.clone()], key);
+        Arc::new(config.unwrap())
     }
 
     /// A client that trusts this certificate and nothing else.

@@ -8,7 +8,8 @@ use crate::support::crew::{
     GOOD, HASTY, always, approves, builds, crew, rejects, rounds, runs, verifies,
 };
 
-const RULE: &str = "Handle the empty, the missing and the last case, and never swallow an error.";
+pub const RULE: &str =
+    "Handle the empty, the missing and the last case, and never swallow an error.";
 
 fn defect(title: &str, line: u32) -> Value {
     json!({"severity": "high", "category": "correctness", "file": "greet.sh", "line": line,
@@ -16,7 +17,7 @@ fn defect(title: &str, line: u32) -> Value {
 }
 
 /// A ticket whose three findings were fixed.
-fn taught() -> World {
+pub fn taught() -> World {
     let world = World::unconfined();
     let found = [
         defect("An empty name is accepted", 1),

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,65 +10,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
-use crate::support::crew::{
-    GOOD, always, answers, approves, builds, built_by, crew, runs, two_rounds, verifies, writes,
-};
+use crate::support::crew::{GOOD, always, approves, builds, crew, runs, two_rounds, verifies};
 use crate::support::processes::signal;
 use crate::support::server::Server;
-use crate::support::{Running, SETTINGS, World, reached, until};
+use crate::support::{SETTINGS, World, reached, until};
 
 /// Longer than the leases of [`PLAIN`].
 const PAST_THE_LEASE: Duration = Duration::from_secs(6);
-
-/// Somebody else's machine.
-struct Machine<'a> {
-    world: &'a World,
-    url: &'a str,
-    name: &'a str,
-    token: String,
-}
-
-impl<'a> Machine<'a> {
-    fn new(world: &'a World, server: &'a Server<'_>, name: &'a str) -> Self {
-        let home = world.root().join(format!("{name}-home"));
-        fs::create_dir_all(home).unwrap();
-        Self {
-            world,
-            url: &server.url,
-            name,
-            token: server.token(name, "service", &[]),
-        }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.world.root().join(self.name)
-    }
-
-    fn worker(&self, words: &[&str]) -> Running {
-        let root = self.world.root();
-        let crew = format!("scripted:{}", root.join("crew.json").display());
-        let home = format!(
-            "HOME={}",
-            root.join(format!("{}-home", self.name)).display()
-        );
-        let token = format!("COUNTERSIGN_TOKEN={}", self.token);
-        let data = self.data().display().to_string();
-        let program = env!("CARGO_BIN_EXE_countersign");
-        let front = [home.as_str(), &token, program, "--data-dir", &data];
-        let own = [
-            "--server",
-            self.url,
-            "worker",
-            "--name",
-            self.name,
-            "--elsewhere",
-        ];
-        let crew = ["--builder", &crew, "--reviewer", &crew];
-        let all = [front.as_slice(), &own, &crew, words].concat();
-        self.world.start_program("env", &all)
-    }
-}
 
 /// The files of a ticket's runs on the server, by their names.
 fn kept(world: &World, ticket: &str, name: &str) -> Vec<String> {
@@ -194,7 +143,7 @@ fn a_report_whose_answer_is_lost_is_looked_up_and_counts_once() {
 }
 
 /// A way to the server on which the answer to the first call with these words is lost.
-fn way(server: &str, words: &'static str, cut: Arc<AtomicUsize>) -> String {
+pub fn way(server: &str, words: &'static str, cut: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = server.to_owned();
@@ -319,34 +268,4 @@ fn an_agent_on_such_a_machine_is_told_of_the_server_and_may_speak_of_its_job() {
     server
         .rest_as(token, "POST", "/api/v1/worker", &body)
         .is(401);
-}
-
-#[test]
-fn a_task_is_done_on_a_machine_that_reaches_only_the_server() {
-    let world = World::with_settings(PLAIN);
-    let mut steps = vec![writes("door.txt", "mended\n")];
-    steps.extend(answers(json!({"summary": "The door is mended."})));
-    world.crew(&built_by(&always(steps)));
-    let server = Server::start(&world);
-    let east = Machine::new(&world, &server, "east");
-    let config = world.root().join("east-home/.config/countersign");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(
-        config.join("config.toml"),
-        "[policy]\nisolation = \"manifest\"\n",
-    )
-    .unwrap();
-    let task = json!({"agent_id": "engineer", "task_type": "fix", "title": "Mend the door",
-        "description": "As it says."});
-    server.rest("POST", "/api/v1/tasks", &task).is(201);
-    let _worker = east.worker(&["--queue", "engineer"]);
-    let mut job = Value::Null;
-    until("the task is done", || {
-        let listed = server.rest("GET", "/api/v1/jobs?queue=engineer", &Value::Null);
-        job = listed.is(200).json()["items"][0].take();
-        job["state"] == "done"
-    });
-    assert_eq!(job["result"]["summary"], "The door is mended.");
-    assert_eq!(job["result"]["by"], "east-1");
-    assert_eq!(world.count_of("refused"), 0);
 }

@@ -10,11 +10,15 @@ use super::{add, shared, until_stage};
 
 /// A project that names the repository that everybody reaches.
 pub fn project() -> (World, String) {
+    project_with(SETTINGS)
+}
+
+pub fn project_with(settings: &str) -> (World, String) {
     let world = World::without_commits();
     let place = world.root().join("shared.git");
     world.write("README.md", "# greetings\n");
     world.write("test.sh", "true\n");
-    let remote = format!("{SETTINGS}\n[worker]\nremote = \"{}\"\n", place.display());
+    let remote = format!("{settings}\n[worker]\nremote = \"{}\"\n", place.display());
     world.write("countersign.toml", &remote);
     world.commit("A small shell project");
     let shared = shared(&world);

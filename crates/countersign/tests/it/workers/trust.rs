@@ -190,10 +190,12 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
     };
     let file = json!({"keep": {"ticket": "one", "lease": lease(fence), "bytes": "YQ==",
         "path": format!("tickets/one/jobs/1/run-{fence}/transcript.log")}});
+    let spend = json!({"spend": {"job": job, "fence": fence, "run": fence, "usage": usage()}});
     let was = version(&server);
     for call in [
         renew.clone(),
         done.clone(),
+        spend.clone(),
         commit(was, &builder, &started(fence)),
         commit(was, &house, &failed(fence)),
         commit(was, &by("rita", "reviewer"), &approval(fence)),
@@ -210,6 +212,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
     east.call(&commit(was, &builder, &started(fence))).is(200);
     east.call(&file).is(200);
     must_refuse(&world, &server, 403, || east.call(&done));
+    must_refuse(&world, &server, 403, || east.call(&spend));
     for role in ["reviewer", "verifier", "human", "admin", "service"] {
         must_refuse(&world, &server, 403, || east.call(&pass(role)));
     }
@@ -329,6 +332,8 @@ fn what_is_no_worker_s_business_is_refused() {
         json!({"recall": {"key": "a\u{0}b"}}),
         json!({"job_by_key": {"key": "a\u{0}b"}}),
         json!({"me": {"hash": "a\u{0}b"}}),
+        json!({"has_open": {"queues": ["a\u{0}b"]}}),
+        json!({"has_open": {"queues": vec!["q"; 65]}}),
         json!({"messages": {"to": "house-rules-accepted:\u{0}", "most": 9}}),
         json!({"messages": {"to": "rita", "most": 9}}),
         json!({"parcel": {"key": "/etc/passwd"}}),

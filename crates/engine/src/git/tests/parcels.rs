@@ -1,0 +1,50 @@
+//! Parcels and the refs that are made of them, by several at once: nobody has a lease while a ticket is
+//! still looked at.
+
+use super::*;
+
+const NAME: &str = "refs/countersign/one/commits/x";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn several_bring_the_same_parcel_and_it_is_whole() {
+    let ground = Ground::new().await;
+    let (main, aside) = (ground.main().await, ground.dir.path().join("aside"));
+    let packed = ground.repository.pack(&main, None, 1 << 20, &aside).await;
+    let bytes = packed.unwrap().unwrap();
+    let copy = ground.dir.path().join("copy");
+    tool().empty("main", &copy).await.unwrap();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (git, bytes, main) = (tool().at(&copy), bytes.clone(), main.clone());
+        all.spawn(async move { git.unpack(bytes, &main, "refs/heads/main").await });
+    }
+    for brought in all.join_all().await {
+        brought.unwrap();
+    }
+    assert_eq!(git(&copy, &["rev-parse", "main"]).trim(), main.as_str());
+    git(&copy, &["fsck", "--strict"]);
+    let packs = fs::read_dir(copy.join("objects/pack")).unwrap();
+    let packs =
+        packs.filter(|file| file.as_ref().unwrap().path().extension() == Some("pack".as_ref()));
+    assert_eq!(packs.count(), 1, "one has taken it in");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_ref_that_several_point_at_once_is_never_broken() {
+    let ground = Ground::new().await;
+    let main = ground.main().await;
+    for round in 0..5 {
+        let mut all = tokio::task::JoinSet::new();
+        let name = format!("{NAME}{round}");
+        for _ in 0..8 {
+            let (git, main, name) = (ground.repository.clone(), main.clone(), name.clone());
+            all.spawn(async move { git.share_ref(&name, &main, None).await });
+        }
+        for pointed in all.join_all().await {
+            pointed.unwrap();
+        }
+        let now = ground.repository.read_ref(&name).await.unwrap();
+        assert_eq!(now.as_ref(), Some(&main));
+    }
+    ground.git(&["fsck", "--strict"]);
+}
