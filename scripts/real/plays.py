@@ -164,7 +164,7 @@ class Call:
     args: dict
 
     def carry_out(self, tools, _cwd):
-        tool = pick(tools, rf"(^|[_.]){self.name}$")
+        tool = pick(tools, rf"(^|[_.-]){self.name}$")
         return tool and Move(tool, self.args)
 
 
@@ -239,20 +239,26 @@ def escapes(facts):
     ]
 
 
+def calls(role):
+    """What an agent tells the server, where it has the tools; a verifier has fewer."""
+    return [Call("heartbeat", {}) if role == "verify" else Call("checkpoint", {"summary": f"rehearsal of {role}"})]
+
+
 def building(project, facts):
     writes = [Write(path, text) for path, text in project.files.items()]
     commit = f"{project.extra}; {project.test} 2>&1 | tail -5; git add -A && git commit -q -m 'feat: the mean' && git log --oneline | head -1"
     answer = {"summary": "Added mean with a test.",
               "claims": [{"criterion": "the mean of nothing is 0", "met": True, "evidence": project.place}],
               "findings": []}
-    return [*escapes(facts), *writes, Shell(commit), Hand(answer)], answer
+    return [*calls("build"), *escapes(facts), *writes, Shell(commit), Hand(answer)], answer
 
 
 def mending(project, ids):
     commit = f"{project.test} 2>&1 | tail -5; git add -A && git commit -q -m 'fix: address code review round 1 - the mean of nothing' && git log --oneline | head -2"
     answer = {"summary": "The mean of nothing is 0 now.", "claims": [],
               "findings": [{"id": each, "outcome": "fixed", "note": "asked before the division"} for each in ids]}
-    return [Read(project.place), Edit(project.place, project.broken, project.mended), Shell(commit), Hand(answer)], answer
+    mend = Edit(project.place, project.broken, project.mended)
+    return [*calls("rework"), Read(project.place), mend, Shell(commit), Hand(answer)], answer
 
 
 def tampering(project):
@@ -290,14 +296,14 @@ def reviewing(project, results):
               "criteria": [{"criterion": "the mean of nothing is 0", "met": fixed, "evidence": project.place}],
               "notes": "The defect is gone." if fixed else "One defect."}
     look = Shell("git log --oneline -3; git diff --stat base 2>&1 | tail -3; git blame -s " + project.place)
-    return [Read(project.place), look, *tampering(project), Hand(answer)], answer
+    return [*calls("review"), Read(project.place), look, *tampering(project), Hand(answer)], answer
 
 
 def verifying(project, ids, results):
     fixed = any(first_line(project.mended) in result for result in results)
     outcome, evidence = ("fixed", "it is asked before the division") if fixed else ("confirmed", "it still divides")
     answer = {"answers": [{"finding": each, "outcome": outcome, "evidence": evidence} for each in ids]}
-    return [Read(project.place), *tampering(project), Hand(answer)], answer
+    return [*calls("verify"), Read(project.place), *tampering(project), Hand(answer)], answer
 
 
 # --- the plays of agents that come to the server by themselves --------------------------------------

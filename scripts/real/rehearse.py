@@ -1,4 +1,5 @@
 """Each CLI through a whole two-round loop, and a table of what came of it."""
+import contextlib
 import datetime
 import os
 import platform
@@ -19,7 +20,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 LANGUAGES = [each for each in plays.PROJECTS.values() if each is not plays.RUST or shutil.which("cargo")]
 
 
-def main(words, binary=None, keep=None, confined=True):
+def main(words, binary=None, keep=None, confined=True, hired=False):
     if os.environ.get(namespace.INSIDE) != "yes":
         binary = binary or build()
         sys.argv += [] if "--binary" in sys.argv else ["--binary", binary]
@@ -29,11 +30,11 @@ def main(words, binary=None, keep=None, confined=True):
     rows = []
     try:
         for at, (builder, reviewer) in enumerate(pairs):
-            rows.append(rehearse(binary, work, builder, reviewer, LANGUAGES[at % len(LANGUAGES)], confined))
+            rows.append(rehearse(binary, work, builder, reviewer, LANGUAGES[at % len(LANGUAGES)], confined, hired))
     finally:
         if not keep:
             shutil.rmtree(work, ignore_errors=True)
-    print(table(rows, binary))
+    print(table(rows, binary, hired))
     return 1 if any(row["wrong"] for row in rows) else 0
 
 
@@ -55,17 +56,20 @@ def chosen(words):
     return pairs
 
 
-def rehearse(binary, work, builder, reviewer, project, confined):
+def rehearse(binary, work, builder, reviewer, project, confined, hired):
     name = builder.name if builder is reviewer else f"{builder.name}+{reviewer.name}"
     print(f"{name}, {project.language} …", file=sys.stderr, flush=True)
     scene = Scene(os.path.join(work, name), builder, reviewer, project, confined)
     with scene.model() as url:
         scene.build(url)
         before = judge.outside(scene)
-        code, said, seconds = scene.run(binary, url)
+        with scene.serve(binary, scene.environment()) if hired else contextlib.nullcontext():
+            code, said, seconds = scene.run(binary, url)
     scene.write(scene.root, {"said.txt": said})
     ticket = scene.ask(binary, "ticket", "show", "T-1")
     result = judge.judge(scene, before, code, ticket.get("ticket", ticket))
+    if hired:
+        judge.judge_calls(scene, scene.ask(binary, "log", "T-1"), result)
     left = leftovers(scene)
     if left:
         result.wrong.append(f"{left} processes were left behind")
@@ -105,17 +109,18 @@ HEAD = ["CLI", "version", "project", "builds", "reviews", "writes blocked", "esc
         "tokens", "cost", "session resumed", "processes left"]
 
 
-def table(rows, binary):
+def table(rows, binary, hired):
     told = subprocess.run([binary, "--version"], text=True, capture_output=True, check=False).stdout.strip()
     lines = [f"{told}, Linux {platform.release().split('-')[0]}, {datetime.date.today().isoformat()}", "",
-             row_of(HEAD), row_of(["---"] * len(HEAD))]
+             row_of(head := HEAD + ["calls"] * hired), row_of(["---"] * len(head))]
     for row in rows:
         result = row["result"]
         lines.append(row_of([
             row["name"].replace("+", " builds, ") + (" reviews" if "+" in row["name"] else ""), row["version"], row["language"],
             yes(result.builds), yes(result.reviews), result.tampers, result.escapes, str(result.rounds),
             f"{row['seconds']:.0f} s", str(result.tokens or "not told"),
-            f"${result.usd:.2f}" if result.usd else "not told", result.resumed, str(row["left"])]))
+            f"${result.usd:.2f}" if result.usd else "not told", result.resumed, str(row["left"]),
+            *[result.calls] * hired]))
     wrong = [f"- {row['name']}: {each}" for row in rows for each in row["wrong"]]
     return "\n".join(lines + (["", "Not as it should be:", *wrong] if wrong else []))
 

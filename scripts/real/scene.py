@@ -86,6 +86,30 @@ class Scene:
             finally:
                 running.stdin.close()
 
+    @contextlib.contextmanager
+    def serve(self, binary, env):
+        """The server on the data directory, for as long as this lasts. Gives its address."""
+        words = [binary, "serve", "--listen", "127.0.0.1:0"]
+        with open(os.path.join(self.root, "serve.log"), "wb") as log, \
+                subprocess.Popen(words, env=env, cwd=self.repository, stdout=log, stderr=log) as server:
+            try:
+                yield self.address(server)
+            finally:
+                server.terminate()
+                server.wait(30)
+
+    def address(self, server):
+        for _ in range(600):
+            try:
+                with open(os.path.join(self.data, "server.json"), encoding="utf-8") as sign:
+                    sign = json.load(sign)
+                if sign["pid"] == server.pid:
+                    return sign["url"]
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.05)
+        sys.exit("real-agents: the server does not start")
+
     def environment(self, url=None):
         """A person's, with the CLIs on the path and the model's address where each CLI looks for it."""
         folders = [os.path.dirname(clis.program(cli)) for cli in self.agents()] + [clis.node_bin(), *toolchain()]

@@ -76,39 +76,20 @@ def story(binary, scene, cli, url):
     tree = os.path.join(scene.root, "tree")
     ask = lambda *words: json.loads(subprocess.run([binary, *words, "--json"], env=env, cwd=scene.repository, text=True,
                                                    capture_output=True, check=True).stdout)
-    log = open(os.path.join(scene.root, "serve.log"), "wb")
-    with log, subprocess.Popen([binary, "serve", "--listen", "127.0.0.1:0"], env=env, cwd=scene.repository, stdout=log, stderr=log) as server:
-        try:
-            place = address(scene, server)
-            ask("ticket", "add", os.path.join(scene.root, "ticket.md"))
-            tokens = {role: ask("token", "create", "--agent", f"{cli.name}-{role}", "--role", role)["secret"]
-                      for role in ("builder", "reviewer")}
-            scene.git("worktree", "add", "--quiet", "-b", "countersign/T-1", tree, "main")
-            done = []
-            for _ in range(TURNS_MAX):
-                stage = settled(ask)
-                if stage not in ("queued", "building", "rework", "reviewing"):
-                    break
-                role = "reviewer" if stage == "reviewing" else "builder"
-                done.append(role)
-                turn(scene, cli, role, (f"{place}/mcp", tokens[role]), tree, env)
-            return ", ".join(done), settled(ask)
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
-def address(scene, server):
-    for _ in range(600):
-        try:
-            with open(os.path.join(scene.data, "server.json"), encoding="utf-8") as sign:
-                sign = json.load(sign)
-            if sign["pid"] == server.pid:
-                return sign["url"]
-        except (OSError, ValueError):
-            pass
-        time.sleep(0.05)
-    sys.exit("real-agents: the server does not start")
+    with scene.serve(binary, env) as place:
+        ask("ticket", "add", os.path.join(scene.root, "ticket.md"))
+        tokens = {role: ask("token", "create", "--agent", f"{cli.name}-{role}", "--role", role)["secret"]
+                  for role in ("builder", "reviewer")}
+        scene.git("worktree", "add", "--quiet", "-b", "countersign/T-1", tree, "main")
+        done = []
+        for _ in range(TURNS_MAX):
+            stage = settled(ask)
+            if stage not in ("queued", "building", "rework", "reviewing"):
+                break
+            role = "reviewer" if stage == "reviewing" else "builder"
+            done.append(role)
+            turn(scene, cli, role, (f"{place}/mcp", tokens[role]), tree, env)
+        return ", ".join(done), settled(ask)
 
 
 def settled(ask):

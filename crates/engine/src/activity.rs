@@ -48,7 +48,7 @@ pub enum Sign {
     /// It was not let use a tool.
     Denied,
     Spent,
-    /// No quota, no right, or a failure of its own.
+    /// No quota, no right, no tools of ours, or a failure of its own.
     Troubled,
     /// The detail is how.
     Ended,
@@ -152,6 +152,10 @@ fn read(event: &AgentEvent) -> Option<(Sign, String)> {
         AgentEvent::Barred { message }
         | AgentEvent::OverBudget { message }
         | AgentEvent::Failed { message } => (Sign::Troubled, message.clone()),
+        AgentEvent::Unconnected { why } => (
+            Sign::Troubled,
+            format!("works without Countersign's tools: {why}"),
+        ),
         AgentEvent::Turned { .. } | AgentEvent::Finished => return None,
     })
 }

@@ -41,6 +41,7 @@ mod schema;
 pub mod scripted;
 pub mod session;
 mod stream_json;
+pub mod tools;
 mod trouble;
 
 pub use acp::Acp;
@@ -51,6 +52,7 @@ pub use equipped::Equipped;
 pub use event::{AgentEvent, Usage};
 pub use scripted::Scripted;
 pub use session::Session;
+pub use tools::Tools;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -126,6 +128,8 @@ pub struct Assignment {
     pub usd_micros_max: Option<u64>,
     /// The session to go on in, where the agent can and has one.
     pub session: Option<Session>,
+    /// Our own tools, where it has somebody to call.
+    pub tools: Option<Tools>,
     /// What it may see and touch; without one, all that we may.
     pub confinement: Option<Confinement>,
 }

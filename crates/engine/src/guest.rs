@@ -66,14 +66,19 @@ impl Guest {
         format!("guest:{}", self.actor.agent)
     }
 
-    fn queues(&self) -> &'static [&'static str] {
-        queues(self.actor.role)
+    fn queues(&self) -> Vec<String> {
+        let queues = queues(self.actor.role).iter();
+        queues.map(ToString::to_string).collect()
     }
 
-    fn holds(&self, job: &Job) -> bool {
+    /// Of what is in its hands, or its worker's.
+    fn may_hold(&self, job: &Job) -> bool {
+        let of_ticket = self.ticket == job.ticket;
         match self.standing {
-            Standing::Guest => job.holder == Some(self.holder()),
-            Standing::Hired(lease) => job.serial == Some(lease.serial) && job.fence == lease.fence,
+            Standing::Guest => of_ticket || self.ticket.is_none(),
+            Standing::Hired(lease) => {
+                of_ticket && job.serial == Some(lease.serial) && job.fence == lease.fence
+            }
         }
     }
 
@@ -100,11 +105,7 @@ impl Guest {
     /// What it waits for, to be woken by.
     pub fn ask(&self, lease: Duration) -> Ask {
         Ask {
-            queues: self
-                .queues()
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect(),
+            queues: self.queues(),
             agent: self.actor.agent.clone(),
             holder: self.holder(),
             provider: None,
@@ -180,34 +181,35 @@ pub async fn with_disputes(
 
 /// What the guest has in hand, if anything.
 pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
-    let holder = match guest.standing {
-        Standing::Guest => Some(guest.holder()),
-        // The lease is the worker's; its ticket has few.
-        Standing::Hired(_) => None,
-    };
-    for queue in guest.queues() {
-        let query = JobQuery {
-            queue: Some((*queue).to_owned()),
-            state: Some(JobState::Leased),
-            ticket: guest.ticket.clone(),
-            holder: holder.clone(),
-            ..JobQuery::default()
-        };
-        for job in page_of(desk, &query, LOOK_MOST).await? {
-            if guest.holds(&job)
-                && let Some(errand) = errand(desk, job.into()).await?
-            {
-                return Ok(Some(errand));
-            }
+    for job in in_hand(desk, guest).await? {
+        if guest.may_hold(&job)
+            && let Some(errand) = errand(desk, job.into()).await?
+        {
+            return Ok(Some(errand));
         }
     }
     Ok(None)
 }
 
+async fn in_hand(desk: &Desk, guest: &Guest) -> Result<Vec<Job>, Error> {
+    match guest.standing {
+        Standing::Guest => Ok(desk.store.in_hand(&guest.holder(), &guest.queues()).await?),
+        // The lease is its worker's, and its ticket has few jobs.
+        Standing::Hired(_) => {
+            let query = JobQuery {
+                state: Some(JobState::Leased),
+                ticket: guest.ticket.clone(),
+                ..JobQuery::default()
+            };
+            page_of(desk, &query, LOOK_MOST).await
+        }
+    }
+}
+
 /// What the guest has in hand, else the most urgent job that it may take.
 pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     guest.standing.may(Deed::Take)?;
-    let queues: Vec<String> = guest.queues().iter().map(ToString::to_string).collect();
+    let queues = guest.queues();
     // Many agents ask while there is nothing at all.
     if !desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
@@ -218,7 +220,7 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     bring_due(desk, guest).await?;
     for most in [LOOK_FIRST, LOOK_MOST] {
         let mut is_all = true;
-        for queue in guest.queues() {
+        for queue in &queues {
             let ready = ready(desk, guest, queue, most).await?;
             is_all &= ready.len() < usize::try_from(most).unwrap_or(usize::MAX);
             for id in candidates(desk, guest, ready).await? {
@@ -253,7 +255,6 @@ async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec
         ticket: guest.ticket.clone(),
         agent: Some(guest.actor.agent.clone()),
         urgent_first: true,
-        ..JobQuery::default()
     };
     page_of(desk, &query, most).await
 }

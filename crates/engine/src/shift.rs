@@ -5,6 +5,8 @@
 
 mod tasks;
 
+pub use tasks::ready as ready_tasks;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;

@@ -110,7 +110,6 @@ pub struct JobQuery {
     pub queue: Option<String>,
     pub state: Option<JobState>,
     pub ticket: Option<TicketId>,
-    pub holder: Option<String>,
     /// What this agent could claim: nobody's in particular, or its own.
     pub agent: Option<String>,
     /// In the order of claims, by priority and then age, instead of newest first; the first page only.

@@ -92,6 +92,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Whether any of these queues, or any at all, has a job that has not ended: ready, in hand, or
     /// waiting for its time. Cheaper than to claim, for those who ask often.
     async fn has_open(&self, queues: Option<&[String]>) -> Result<bool>;
+    /// What this holder has in hand of these queues, the oldest first.
+    async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>>;
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;

@@ -56,7 +56,6 @@ impl Listing {
         list.narrow(&mut filter, "queue", query.queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
-        list.narrow(&mut filter, "holder", query.holder.as_ref());
         if let Some(state) = query.state {
             // In the text, not bound: that is what lets the partial indexes serve.
             filter.extend([" AND state = '", state.word(), "'"]);

@@ -54,6 +54,9 @@ use upkeep::Upkeep;
 const UNSEEN_FIRST: Duration = Duration::from_millis(10);
 const UNSEEN_MAX: Duration = Duration::from_secs(5);
 
+/// Connections for quick questions.
+const QUICK: usize = 2;
+
 #[derive(Debug)]
 pub(crate) struct Postgres {
     name: String,
@@ -63,20 +66,24 @@ pub(crate) struct Postgres {
     bell: Bell,
     promoted: Promoted,
     upkeep: Upkeep,
+    /// For what an index answers at once, and every call asks: few connections, that are warm.
+    quick: Pool,
     secrets: Gather<tokens::Secret>,
     looks: Gather<jobs::OpenIn>,
-    posted: Gather<messages::Posted>,
+    hands: Gather<jobs::InHand>,
     boxes: Gather<messages::Letterbox>,
+    posted: Gather<messages::Posted>,
 }
 
 impl Postgres {
     pub(crate) async fn open(url: &str, settings: Settings) -> Result<Self> {
         let config = connect::config(url, &settings)?;
-        let pool = connect::pool(&config, &settings)?;
+        let pool = connect::pool(&config, &settings, settings.connections_max)?;
         let schema = connect::migrate(&pool).await?;
         let wakes = Arc::<Wakes>::default();
         Ok(Self {
             name: connect::name(&config),
+            quick: connect::pool(&config, &settings, QUICK)?,
             bell: Bell::new(config, &schema, Arc::clone(&wakes)),
             settings,
             pool,
@@ -85,8 +92,9 @@ impl Postgres {
             upkeep: Upkeep::default(),
             secrets: Gather::default(),
             looks: Gather::default(),
-            posted: Gather::default(),
+            hands: Gather::default(),
             boxes: Gather::default(),
+            posted: Gather::default(),
         })
     }
 
@@ -187,8 +195,13 @@ impl Store for Postgres {
         match queues {
             None => self.any_open_at_all().await,
             Some([]) => Ok(false),
-            Some(queues) => self.looks.ask(&self.pool, jobs::OpenIn::new(queues)).await,
+            Some(queues) => self.looks.ask(&self.quick, jobs::OpenIn::new(queues)).await,
         }
+    }
+
+    async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
+        let asked = jobs::InHand::new(holder, queues);
+        self.hands.ask(&self.quick, asked).await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
@@ -316,7 +329,7 @@ impl Store for Postgres {
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
         self.boxes
-            .ask(&self.pool, messages::Letterbox::new(to, most))
+            .ask(&self.quick, messages::Letterbox::new(to, most))
             .await
     }
 

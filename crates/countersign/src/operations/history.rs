@@ -1,6 +1,7 @@
 //! The log: told as a story, and held against what is stored.
 
 mod context;
+mod noted;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,11 +34,12 @@ pub struct Line {
 }
 
 /// Notes that somebody should look at.
-const TROUBLES: [&str; 4] = [
+const TROUBLES: [&str; 5] = [
     "notification_given_up",
     "refused",
     "spool_troubled",
     "task_refused",
+    "tools_unconnected",
 ];
 
 /// Up to this many tickets are followed at a time; others are read from their beginning again.
@@ -212,16 +214,6 @@ async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure
     Ok(office.desk.store.policy(id).await?.unwrap_or_default())
 }
 
-/// What was noted beside the decisions: why something was refused, or what became of a job.
-fn noted(name: &str, body: &serde_json::Value) -> String {
-    let text = |key: &str| body.get(key).and_then(serde_json::Value::as_str);
-    match (text("why").or(text("error")), text("kind")) {
-        (Some(why), _) => findings::one_line(why),
-        (None, Some(kind)) => format!("{}: {kind}", name.replace('_', " ")),
-        (None, None) => body.to_string(),
-    }
-}
-
 async fn tell(
     office: &Office,
     tellers: &mut BTreeMap<TicketId, Teller>,
@@ -245,7 +237,10 @@ async fn tell(
     let event = match (&stored.body, &stored.ticket) {
         (EventBody::Decided(event), Some(_)) => event,
         (EventBody::Noted(body), _) => {
-            return Ok(vec![line(&stored.name, noted(&stored.name, body))]);
+            return Ok(vec![line(
+                &stored.name,
+                noted::told(&stored.name, &stored.by, body),
+            )]);
         }
         (EventBody::Decided(event), None) => {
             return Ok(vec![line(event.what.name(), String::new())]);

@@ -148,7 +148,7 @@ fn told(quality: &Quality) -> Vec<Measure> {
 
 /// How long jobs waited, by queue.
 fn waits(waits: &BTreeMap<String, Spread>) -> Vec<Measure> {
-    let means = "Seconds from when a job was ready to when somebody was at work on it.";
+    let means = "Seconds from when a job was ready to when somebody was at work on it, since this server was first asked.";
     let of = |(queue, took): (&String, &Spread)| {
         let pattern = Measure::one("countersign_claim_seconds", means, 0).of("queue", queue);
         spread(&pattern, took, WAITS_MS)

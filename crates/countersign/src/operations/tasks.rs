@@ -2,6 +2,7 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
+mod take;
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use engine::guest;
 use flow::{Role, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobQuery, JobState, Outcome, Page, Work};
+use store::{Ask, Ended, FreeJob, Job, Outcome, Work};
 
 use super::Office;
 use super::assignments::verdict::{self, Word};
@@ -222,8 +223,8 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     if let Some(job) = held(office, speaker).await? {
         return Ok(Some(body(job.work)));
     }
-    let claimed = office.desk.store.claim(&ask(speaker)).await?;
-    Ok(claimed.into_iter().next().map(|job| body(job.work)))
+    let claimed = take::next(office, &ask(speaker)).await?;
+    Ok(claimed.map(|job| body(job.work)))
 }
 
 /// Ends the task in the agent's hands.
@@ -260,23 +261,9 @@ pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, 
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    for queue in queues(speaker) {
-        let query = JobQuery {
-            queue: Some(queue),
-            state: Some(JobState::Leased),
-            holder: Some(speaker.guest().holder()),
-            ..JobQuery::default()
-        };
-        let page = Page {
-            after: None,
-            most: 1,
-        };
-        let mut jobs = office.desk.store.jobs(&query, &page).await?.items;
-        if let Some(job) = jobs.pop() {
-            return Ok(Some(job));
-        }
-    }
-    Ok(None)
+    let (holder, queues) = (speaker.guest().holder(), queues(speaker));
+    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    Ok(held.into_iter().next())
 }
 
 fn body(work: Work) -> Value {

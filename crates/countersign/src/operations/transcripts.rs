@@ -222,6 +222,9 @@ fn meaning(event: AgentEvent) -> Option<(Kind, String)> {
         | AgentEvent::OverBudget { message }
         | AgentEvent::Failed { message } => Some((Kind::Error, message)),
         AgentEvent::OutOfQuota { .. } => Some((Kind::Error, "out of quota".to_owned())),
+        AgentEvent::Unconnected { why } => {
+            Some((Kind::Error, format!("without Countersign's tools: {why}")))
+        }
         AgentEvent::Started { .. }
         | AgentEvent::Spent { .. }
         | AgentEvent::Turned { .. }

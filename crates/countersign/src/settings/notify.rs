@@ -22,7 +22,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events that are no activity by the same name, and what is noted beside tickets.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 20] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
@@ -42,6 +42,7 @@ const EVENTS: [&str; 19] = [
     "task_taken_up",
     "token_created",
     "token_revoked",
+    "tools_unconnected",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
+use super::tools::{self, SERVER};
 use super::{Adapter, AgentEvent, Assignment, Command, Dialogue, Invocation, Role};
 
 mod dialogue;
@@ -46,6 +49,7 @@ impl Adapter for Acp {
                 edits: assignment.role == Role::Build,
                 runs: assignment.role == Role::Build || assignment.confinement.is_some(),
             },
+            server(assignment),
         )))
     }
 
@@ -58,6 +62,18 @@ impl Adapter for Acp {
     }
 }
 
+/// Our server as a session is told of it: over the agent's stdin, in the token's own letters.
+fn server(assignment: &Assignment) -> Option<Value> {
+    let tools = assignment.tools.as_ref()?;
+    let bearer = format!("Bearer {}", tools::token(assignment)?.to_str()?);
+    Some(json!({
+        "type": "http",
+        "name": SERVER,
+        "url": tools.url,
+        "headers": [{"name": "Authorization", "value": bearer}],
+    }))
+}
+
 /// What is answered when the agent asks whether it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
@@ -67,7 +83,7 @@ pub struct Rights {
 
 /// What a line of the agent's tells by itself, whatever was asked before: for transcripts.
 pub(super) fn events(line: &str) -> Option<Vec<AgentEvent>> {
-    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let message: Value = serde_json::from_str(line).ok()?;
     message.get("jsonrpc")?;
     Some(match message["method"].as_str() {
         Some("session/update") => update::events(&message["params"]["update"]),

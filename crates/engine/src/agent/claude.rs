@@ -1,7 +1,9 @@
 //! Claude Code. The prompt is read from stdin; permissions by flags; the answer held to a schema.
 
+use serde_json::json;
+
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
-use super::{Assignment, Invocation, schema, stream_json};
+use super::{Assignment, Invocation, schema, stream_json, tools};
 
 pub(super) const CLI: Cli = Cli {
     name: "claude",
@@ -18,6 +20,7 @@ pub(super) const CLI: Cli = Cli {
             "--tools",
             "--json-schema",
             "--strict-mcp-config",
+            "--mcp-config",
             "--setting-sources",
             "--no-session-persistence",
             "--resume",
@@ -57,9 +60,11 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
     } else {
         "Read,Grep,Glob"
     };
+    let ours = tools::list_in_file(assignment, json!({}));
     let args = Words::of(&["-p", "--output-format", "stream-json", "--verbose"])
         // Neither the person's own settings nor the repository's steer it, nor their servers.
         .and(&["--setting-sources", "", "--strict-mcp-config"])
+        .with("--mcp-config", ours.as_ref().map(|(path, _)| path))
         .and(&["--permission-mode", mode])
         .when(judges, &["--no-session-persistence", "--tools", tools])
         .with("--model", assignment.model.as_ref())
@@ -76,7 +81,8 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         .when(judges && confined, &["Bash"])
         .when(!judges, &["--allowedTools"])
         .when(!judges && confined, &["Bash"])
-        .when(!judges && !confined, GIT_ONLY);
+        .when(!judges && !confined, GIT_ONLY)
+        .when(ours.is_some(), &["mcp__countersign__*"]);
     let mut env = variables(&[
         ("DISABLE_AUTOUPDATER", "1"),
         ("DISABLE_ERROR_REPORTING", "1"),
@@ -92,6 +98,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         args: args.build(),
         env,
         stdin: assignment.brief.clone().into_bytes(),
+        files: ours.into_iter().collect(),
         ..Invocation::default()
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges};
 use super::stream_json::{number, object, text, used};
+use super::tools::{SERVER, TOKEN, Tools};
 use super::{AgentEvent, Assignment, Invocation, Usage, schema, trouble};
 
 pub(super) const CLI: Cli = Cli {
@@ -67,6 +68,7 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
     let args = Words::of(&["exec", "--json", "--skip-git-repo-check", "-s", sandbox])
         .with("-C", Some(&assignment.dir))
         .and(SETTINGS)
+        .with("-c", assignment.tools.as_ref().map(server))
         .when(
             judges,
             &["--ephemeral", "--ignore-user-config", "--ignore-rules"],
@@ -93,6 +95,14 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
         ],
         ..Invocation::default()
     }
+}
+
+/// Our server, as a setting: it reads the token from the variable, and asks nobody before it calls.
+fn server(tools: &Tools) -> String {
+    let url = Value::from(tools.url.as_str());
+    format!(
+        "mcp_servers.{SERVER}={{url={url},bearer_token_env_var=\"{TOKEN}\",default_tools_approval_mode=\"approve\"}}"
+    )
 }
 
 fn events(line: &str) -> Option<Vec<AgentEvent>> {

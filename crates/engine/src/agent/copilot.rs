@@ -1,11 +1,11 @@
 //! Copilot CLI. The prompt is read from stdin; permissions by flags.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
 use super::contract::accounts_file;
 use super::stream_json::{number, object, text, used};
-use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+use super::{AgentEvent, Assignment, Invocation, Usage, tools, trouble};
 
 pub(super) const CLI: Cli = Cli {
     name: "copilot",
@@ -22,6 +22,7 @@ pub(super) const CLI: Cli = Cli {
             "--no-ask-user",
             "--no-auto-update",
             "--disable-builtin-mcps",
+            "--additional-mcp-config",
             "--add-dir",
             "--usage-output-file",
         ],
@@ -48,6 +49,7 @@ pub(super) const CLI: Cli = Cli {
 
 fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
     let (judges, confined) = (judges(assignment), confined(assignment));
+    let ours = tools::list_in_file(assignment, json!({"tools": ["*"]}));
     let args = Words::of(&["--output-format", "json", "--stream", "off"])
         .and(&[
             "--no-ask-user",
@@ -56,6 +58,11 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
             "--disable-builtin-mcps",
         ])
         .and(&["--no-custom-instructions", "--allow-all-tools"])
+        .with(
+            "--additional-mcp-config",
+            ours.as_ref()
+                .map(|(path, _)| format!("@{}", path.display())),
+        )
         .with("--add-dir", Some(&assignment.scratch))
         .with("--add-dir", assignment.result_file.parent())
         .with("--usage-output-file", Some(accounts_file(assignment)))
@@ -75,6 +82,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         args: args.build(),
         env,
         stdin: assignment.brief.clone().into_bytes(),
+        files: ours.into_iter().collect(),
         ..Invocation::default()
     }
 }
@@ -88,6 +96,10 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
         "assistant.message" => said(data),
         "tool.execution_start" => vec![used(text(data, "/toolName"), data.get("arguments"))],
         "tool.execution_complete" => denied(data).into_iter().collect(),
+        "session.mcp_server_status_changed" => {
+            let server = tools::state(&data["serverName"], &data["status"], &data["error"]);
+            server.into_iter().collect()
+        }
         "session.error" => vec![trouble::of(&text(data, "/message").unwrap_or_default())],
         // What it spent is in a file that it writes afterwards.
         "result" => vec![

@@ -58,6 +58,10 @@ pub enum AgentEvent {
     Failed {
         message: String,
     },
+    /// Our tools are not there for it, as its CLI says. It works on without them.
+    Unconnected {
+        why: String,
+    },
     /// Nothing more will come, whether it ends by itself or not.
     Finished,
 }

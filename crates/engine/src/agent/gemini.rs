@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
 use super::stream_json::{number, object, text, used};
+use super::tools::{SERVER, listed};
 use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
 
 pub(super) const CLI: Cli = Cli {
@@ -20,6 +21,7 @@ pub(super) const CLI: Cli = Cli {
             "stream-json",
             "--approval-mode",
             "--skip-trust",
+            "--allowed-mcp-server-names",
             "--resume",
         ],
     }],
@@ -43,10 +45,8 @@ pub(super) const CLI: Cli = Cli {
 };
 
 fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
-    let settings = settings(
-        sign_in(me),
-        &shut_tools(assignment, &["write_file", "replace"]),
-    );
+    let shut = shut_tools(assignment, &["write_file", "replace"]);
+    let settings = settings(assignment, sign_in(me), &shut);
     Invocation {
         args: arguments(assignment, "auto_edit")
             .and(&["--skip-trust"])
@@ -76,6 +76,11 @@ pub(super) fn arguments(assignment: &Assignment, edits: &str) -> Words {
             "--resume",
             assignment.session.as_ref().map(|session| &session.id),
         )
+        // No server that a file of the project's names.
+        .when(
+            assignment.tools.is_some(),
+            &["--allowed-mcp-server-names", SERVER],
+        )
 }
 
 /// The tools that a judge is not given; it may run commands only where the sandbox holds them.
@@ -88,14 +93,19 @@ pub(super) fn shut_tools(assignment: &Assignment, writing: &[&str]) -> Vec<Strin
     names.map(str::to_owned).collect()
 }
 
-pub(super) fn settings(sign_in: &str, shut: &[String]) -> Value {
-    json!({
+pub(super) fn settings(assignment: &Assignment, sign_in: &str, shut: &[String]) -> Value {
+    let mut settings = json!({
         "general": {"disableAutoUpdate": true, "enableAutoUpdate": false},
         "privacy": {"usageStatisticsEnabled": false},
         "telemetry": {"enabled": false},
         "security": {"auth": {"selectedType": sign_in}},
         "tools": {"exclude": shut},
-    })
+    });
+    if let Some(tools) = &assignment.tools {
+        // What is trusted is called without a question.
+        settings["mcpServers"] = listed(json!({"httpUrl": tools.url, "trust": true}));
+    }
+    settings
 }
 
 fn sign_in(me: &Native) -> &'static str {

@@ -1,12 +1,15 @@
 //! Goose. The instructions are a file; a banner goes before its lines, and it may not exit at its
 //! end, so its last line is taken for one.
 
-use serde_json::Value;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
 use super::contract::brief_file;
 use super::stream_json::{list, number, object, text, used};
-use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+use super::tools::{SERVER, TOKEN};
+use super::{AgentEvent, Assignment, Invocation, Usage, tools, trouble};
 
 pub(super) const CLI: Cli = Cli {
     name: "goose",
@@ -49,6 +52,8 @@ pub(super) const CLI: Cli = Cli {
 
 /// It tells no session's id, but takes a name for one; its home belongs to one ticket alone.
 const SESSION: &str = "countersign";
+/// How long it waits for one of our tools.
+const TOOL_SECS_MAX: u64 = 60;
 
 fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
     let judges = judges(assignment);
@@ -64,15 +69,37 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         (false, true) => "chat",
         (true, _) | (false, false) => "auto",
     };
+    let mut env = variables(&[
+        ("GOOSE_MODE", mode),
+        ("GOOSE_TELEMETRY_ENABLED", "false"),
+        ("GOOSE_DISABLE_KEYRING", "1"),
+    ]);
+    let ours = extensions(assignment);
+    let added = ours.iter().map(|(path, _)| path.clone().into());
+    env.extend(added.map(|path| ("GOOSE_ADDITIONAL_CONFIG_FILES".into(), path)));
     Invocation {
         args: args.build(),
-        env: variables(&[
-            ("GOOSE_MODE", mode),
-            ("GOOSE_TELEMETRY_ENABLED", "false"),
-            ("GOOSE_DISABLE_KEYRING", "1"),
-        ]),
+        env,
+        files: ours.into_iter().collect(),
         ..Invocation::default()
     }
+}
+
+/// A file beside the person's own settings, which stay as they are.
+fn extensions(assignment: &Assignment) -> Option<(PathBuf, String)> {
+    let ours = assignment.tools.as_ref()?;
+    let listed = tools::listed(json!({
+        "enabled": true,
+        "type": "streamable_http",
+        "name": SERVER,
+        "description": "Countersign",
+        "uri": ours.url,
+        "envs": {},
+        "env_keys": [TOKEN],
+        "timeout": TOOL_SECS_MAX,
+    }));
+    let text = json!({"extensions": listed}).to_string();
+    Some((tools::file(assignment), text))
 }
 
 fn events(line: &str) -> Option<Vec<AgentEvent>> {

@@ -75,7 +75,7 @@ impl Heard {
                     self.trouble = Some(event.clone());
                 }
             }
-            AgentEvent::Said { .. } | AgentEvent::Finished => {}
+            AgentEvent::Said { .. } | AgentEvent::Unconnected { .. } | AgentEvent::Finished => {}
         }
         if self.events.len() < EVENTS_MAX {
             self.events.push(event);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
 use super::event::micros;
 use super::stream_json::{number, object, text, used};
+use super::tools::{SERVER, TOKEN, Tools, headers};
 use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
 
 pub(super) const CLI: Cli = Cli {
@@ -65,7 +66,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
 /// A question would never be answered, so nothing is asked: allowed or denied.
 fn settings(assignment: &Assignment) -> Value {
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
-    json!({
+    let mut settings = json!({
         "$schema": "https://opencode.ai/config.json",
         "autoupdate": false,
         "share": "disabled",
@@ -75,7 +76,22 @@ fn settings(assignment: &Assignment) -> Value {
             "external_directory": word(confined(assignment)),
             "webfetch": "deny",
         },
-    })
+    });
+    if let Some(tools) = &assignment.tools {
+        settings["mcp"] = server(tools);
+        settings["permission"][format!("{SERVER}_*")] = word(true).into();
+    }
+    settings
+}
+
+fn server(tools: &Tools) -> Value {
+    json!({SERVER: {
+        "type": "remote",
+        "url": tools.url,
+        "headers": headers(&format!("{{env:{TOKEN}}}")),
+        "oauth": false,
+        "enabled": true,
+    }})
 }
 
 fn events(line: &str) -> Option<Vec<AgentEvent>> {

@@ -2,6 +2,7 @@
 
 use super::cli::{Cli, Native, Probe, confined};
 use super::gemini::{arguments, settings, shut_tools};
+use super::tools::SERVER;
 use super::{AgentEvent, Assignment, Invocation, schema, stream_json};
 
 pub(super) const CLI: Cli = Cli {
@@ -17,6 +18,7 @@ pub(super) const CLI: Cli = Cli {
             "stream-json",
             "--approval-mode",
             "--json-schema",
+            "--allowed-mcp-server-names",
             "--resume",
         ],
     }],
@@ -50,6 +52,11 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
     } else {
         shut_tools(assignment, &["write_file", "edit", "notebook_edit"])
     };
+    let mut settings = settings(assignment, sign_in, &shut);
+    if assignment.tools.is_some() {
+        // Else its model would have to search for them first.
+        settings["mcpServers"][SERVER]["alwaysLoadTools"] = true.into();
+    }
     let schema = schema::of(assignment.role).to_string();
     Invocation {
         args: arguments(assignment, "auto-edit")
@@ -58,7 +65,7 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
         stdin: assignment.brief.clone().into_bytes(),
         files: vec![(
             assignment.home.join(".qwen/settings.json"),
-            settings(sign_in, &shut).to_string(),
+            settings.to_string(),
         )],
         ..Invocation::default()
     }

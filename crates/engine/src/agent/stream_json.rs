@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::event::micros;
 use super::quota::Until;
-use super::{AgentEvent, Usage, trouble};
+use super::{AgentEvent, Usage, tools, trouble};
 
 /// How much of a tool's input is told.
 const DETAIL_CHARS_MAX: usize = 200;
@@ -77,15 +77,24 @@ pub(super) fn events(line: &str) -> Option<Vec<AgentEvent>> {
 
 fn system(value: &Value) -> Vec<AgentEvent> {
     match value["subtype"].as_str() {
-        Some("init") => vec![AgentEvent::Started {
-            session: text(value, "/session_id"),
-            model: text(value, "/model"),
-        }],
+        Some("init") => init(value),
         Some("permission_denied") => vec![AgentEvent::Denied {
             tool: text(value, "/tool_name").unwrap_or_default(),
         }],
         _ => Vec::new(),
     }
+}
+
+fn init(value: &Value) -> Vec<AgentEvent> {
+    let mut events = vec![AgentEvent::Started {
+        session: text(value, "/session_id"),
+        model: text(value, "/model"),
+    }];
+    let servers = list(value, "/mcp_servers");
+    events.extend(
+        servers.filter_map(|told| tools::state(&told["name"], &told["status"], &told["error"])),
+    );
+    events
 }
 
 fn block(block: &Value) -> Option<AgentEvent> {

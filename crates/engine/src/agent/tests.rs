@@ -72,6 +72,7 @@ impl Desk {
             session: None,
             allotment: None,
             usd_micros_max: None,
+            tools: None,
             confinement: None,
         }
     }

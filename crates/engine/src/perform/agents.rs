@@ -171,8 +171,12 @@ async fn once(
     assignment
         .env
         .extend(pass.iter().flat_map(pass::Pass::environment));
+    assignment.tools = pass.as_ref().map(pass::Pass::tools);
     let token = pass.as_ref().map(|pass| pass.id().to_owned());
     let report = recorded(held, member, &assignment, token).await;
+    if let (Some(pass), Ok(report)) = (&pass, &report) {
+        pass::tell_if_unconnected(held, pass, report).await;
+    }
     pass::withdraw(held, pass).await;
     report
 }
@@ -353,6 +357,7 @@ fn assignment(
         model: member.model.clone(),
         usd_micros_max: left.usd_micros,
         session,
+        tools: None,
         confinement: None,
     })
 }

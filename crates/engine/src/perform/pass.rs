@@ -1,7 +1,7 @@
 //! A pass: the token of one run of an agent that we start, so that it can call the server about its
-//! job. It is for the run's own lease, ends with the run, and is in the run's environment alone: not
-//! in arguments, transcripts or records. Where no server of ours runs, or the policy keeps the agent
-//! off the network, there is none.
+//! job. It is for the run's own lease, ends with the run, and is in the run's environment alone, and on
+//! the stdin of an agent that speaks ACP: not in arguments, transcripts or records. Where no server of
+//! ours runs, or the policy keeps the agent off the network, there is none.
 
 use std::ffi::OsString;
 
@@ -11,12 +11,14 @@ use serde_json::json;
 use store::{Noted, Token};
 
 use super::{Held, Trouble, millis, room};
-use crate::agent::{Assignment, Role};
+use crate::agent::{AgentEvent, Assignment, Report, Role, Tools, tools};
 use crate::secret::{self, Fresh};
 use crate::workshop::{Member, Server};
 
 /// How long it outlives the run's own limit, for the ending of it.
 const GRACE_MS: u64 = 60_000;
+/// How much is recorded of why an agent went without our tools.
+const WHY_CHARS_MAX: usize = 300;
 
 /// A token that is good, and how the agent is told of it.
 pub struct Pass {
@@ -34,8 +36,13 @@ impl Pass {
     pub fn environment(&self) -> [(OsString, OsString); 2] {
         [
             ("COUNTERSIGN_SERVER".into(), self.url.clone().into()),
-            ("COUNTERSIGN_TOKEN".into(), self.secret.clone().into()),
+            (tools::TOKEN.into(), self.secret.clone().into()),
         ]
+    }
+
+    /// What the agent's CLI connects to.
+    pub fn tools(&self) -> Tools {
+        Tools::of(&self.url)
     }
 }
 
@@ -72,6 +79,21 @@ pub async fn issue(
     note(held, "token_created", &token).await;
     let url = server.url;
     Ok(Some(Pass { token, secret, url }))
+}
+
+/// A run whose CLI said that it could not connect went without our tools; that is on record once.
+pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) {
+    let mut events = report.events.iter();
+    let Some(AgentEvent::Unconnected { why }) =
+        events.find(|event| matches!(event, AgentEvent::Unconnected { .. }))
+    else {
+        return;
+    };
+    let desk = &held.shop.desk;
+    let mut noted = noted_of_token("tools_unconnected", &pass.token, (desk.clock)());
+    noted.body["why"] = findings::shorten(&findings::one_line(why), WHY_CHARS_MAX).into();
+    // It is a note; the transcript has it too.
+    let _ = desk.store.note(noted).await;
 }
 
 /// The run is over. What cannot be written now is over all the same: by its lease, and by its time.

@@ -31,7 +31,7 @@ pub async fn next<S: Shops>(
 ) -> Result<Found, Error> {
     passed_over.retain(|_, since| since.elapsed() < PASSED_OVER);
     let (mut found, mut missed) = (Found::Nothing, 0);
-    for job in ready(desk, hand).await? {
+    for job in ready(desk, &hand.tasks).await? {
         found = Found::NotForUs;
         if missed >= MISSED_MAX {
             break;
@@ -53,10 +53,10 @@ pub async fn next<S: Shops>(
     Ok(found)
 }
 
-/// What is ready in our queues, the most urgent first. A queue of tasks is short.
-async fn ready(desk: &Desk, hand: &Hand) -> Result<Vec<Job>, Error> {
+/// What is ready in these queues, the most urgent first. A queue of tasks is short.
+pub async fn ready(desk: &Desk, queues: &[String]) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
-    for queue in &hand.tasks {
+    for queue in queues {
         let query = JobQuery {
             queue: Some(queue.clone()),
             state: Some(JobState::Ready),

@@ -99,6 +99,7 @@ impl Desk {
             session: None,
             allotment: None,
             usd_micros_max: None,
+            tools: None,
             confinement: None,
         };
         let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();

@@ -72,13 +72,13 @@ pub(super) fn name(config: &Config) -> String {
     format!("{}:{port}/{database}", host.unwrap_or_default())
 }
 
-pub(super) fn pool(config: &Config, settings: &Settings) -> Result<Pool, Error> {
+pub(super) fn pool(config: &Config, settings: &Settings, most: usize) -> Result<Pool, Error> {
     let recycling = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
     let manager = Manager::from_config(config.clone(), NoTls, recycling);
     Pool::builder(manager)
-        .max_size(settings.connections_max.max(1))
+        .max_size(most.max(1))
         .wait_timeout(Some(settings.busy_timeout))
         .create_timeout(Some(settings.connect_timeout))
         .runtime(Runtime::Tokio1)

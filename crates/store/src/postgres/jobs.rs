@@ -323,6 +323,47 @@ impl Question for OpenIn {
     }
 }
 
+/// Who has what of some queues in hand.
+pub(super) struct InHand {
+    holder: String,
+    queues: Vec<String>,
+}
+
+impl InHand {
+    pub(super) fn new(holder: &str, queues: &[String]) -> Self {
+        Self {
+            holder: rows::clean(holder),
+            queues: queues.iter().map(|queue| rows::clean(queue)).collect(),
+        }
+    }
+
+    fn has(&self, job: &Job) -> bool {
+        job.holder.as_ref() == Some(&self.holder) && self.queues.contains(&job.queue)
+    }
+}
+
+impl Question for InHand {
+    type Answer = Vec<Job>;
+    const MOST: usize = 256;
+
+    /// Once over what is leased in those queues, whoever asks.
+    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Vec<Job>>, Error> {
+        let columns = rows::JOB_COLUMNS;
+        let sql = format!(
+            "SELECT {columns} FROM jobs
+            WHERE state = 'leased' AND queue = ANY ($1::text[]) AND holder = ANY ($2::text[])
+            ORDER BY id"
+        );
+        let queues: BTreeSet<&String> = asked.iter().flat_map(|one| &one.queues).collect();
+        let queues: Vec<String> = queues.into_iter().cloned().collect();
+        let holders: Vec<String> = asked.iter().map(|one| one.holder.clone()).collect();
+        let found = pipeline::read(pool, &sql, values![queues, holders]).await?;
+        let held: Vec<Job> = found.iter().map(job).collect::<Result<_, _>>()?;
+        let of = |one: &Self| held.iter().filter(|job| one.has(job)).cloned().collect();
+        Ok(asked.iter().map(of).collect())
+    }
+}
+
 fn added(
     jobs: &[JobColumns],
     rooms: &[Room],

@@ -308,6 +308,23 @@ pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error
     Ok(false)
 }
 
+pub(super) fn in_hand(db: &Connection, holder: &str, queues: &[String]) -> Result<Vec<Job>, Error> {
+    let columns = rows::JOB_COLUMNS;
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {columns} FROM jobs
+        WHERE state = 'leased' AND queue = ?1 AND holder = ?2 ORDER BY id"
+    ))?;
+    let mut held = Vec::new();
+    for queue in queues {
+        let mut found = select.query([rows::clean(queue), rows::clean(holder)])?;
+        while let Some(row) = found.next()? {
+            held.push(job(row)?);
+        }
+    }
+    held.sort_by_key(|job| job.id);
+    Ok(held)
+}
+
 /// The same of all queues.
 pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
     let mut select = db.prepare_cached(

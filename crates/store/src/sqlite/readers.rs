@@ -24,6 +24,7 @@ pub(super) struct Readers {
 struct Shared {
     path: PathBuf,
     settings: Settings,
+    most: usize,
     line: Mutex<Line>,
 }
 
@@ -39,10 +40,11 @@ struct Line {
 type Work = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, settings: Settings) -> Self {
+    pub(super) fn new(path: PathBuf, settings: Settings, most: usize) -> Self {
         let shared = Shared {
             path,
             settings,
+            most: most.max(1),
             line: Mutex::default(),
         };
         Self {
@@ -81,7 +83,7 @@ impl Shared {
     fn join(&self, work: Work) -> bool {
         let mut line = self.lock();
         line.waiting.push_back(work);
-        let needed = line.at_work < self.settings.readers_max.max(1);
+        let needed = line.at_work < self.most;
         line.at_work += usize::from(needed);
         needed
     }

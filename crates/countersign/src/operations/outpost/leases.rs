@@ -116,9 +116,6 @@ impl Caller<'_> {
     }
 
     pub async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>, No> {
-        if query.holder.is_some() {
-            return Err(No::barred("who holds a job is not yours to ask for"));
-        }
         let mut found = self.office.desk.store.jobs(query, page).await?;
         found.items = found.items.into_iter().map(|job| self.seen(job)).collect();
         Ok(found)

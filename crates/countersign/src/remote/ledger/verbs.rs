@@ -127,6 +127,10 @@ impl Store for Ledger {
         self.ask(Call::HasOpen { queues }).await
     }
 
+    async fn in_hand(&self, _: &str, _: &[String]) -> Result<Vec<Job>> {
+        not_a_workers("a look into others' hands")
+    }
+
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.ask(Call::Job { id: job }).await
     }

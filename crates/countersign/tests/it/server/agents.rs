@@ -319,6 +319,57 @@ fn a_token_for_one_ticket_gives_no_other_work() {
 }
 
 #[test]
+fn a_task_waits_for_those_it_depends_on_and_for_good_where_one_is_cancelled() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ci = server.token("ci", "service", &[]);
+    let [qa, dev] = ["qa", "dev"].map(|name| server.token(name, "builder", &[]));
+    let short = json!({"agent_id": "qa", "pr": 7}).to_string();
+    let first = server.rest_as(&ci, "POST", "/queue", &short).is(201).json();
+    let after = |ids: &[&Value], priority: u32| {
+        json!({"agent_id": "dev", "task_type": "fix", "title": "x", "depends_on": ids,
+            "priority": priority})
+    };
+    let first = &first["task_id"];
+    let second = server
+        .tool(&ci, "queue_task_for_agent", &after(&[first], 90))
+        .unwrap();
+    let second = &second["task_id"];
+    let third = after(&[first, second], 80).to_string();
+    let third = server.rest_as(&ci, "POST", "/api/v1/tasks", &third);
+    let third = &third.is(201).json()["task_id"];
+    let free = server
+        .tool(&ci, "queue_task_for_agent", &after(&[], 1))
+        .unwrap();
+    let takes = |token: &str| {
+        let given = server.tool(token, "get_my_assignment", &json!({}));
+        given.unwrap()["task"]["id"].take()
+    };
+    let completes = |token: &str| server.tool(token, "complete", &json!({"summary": "fine"}));
+    assert_eq!(
+        takes(&dev),
+        free["task_id"],
+        "the others wait, more urgent or not"
+    );
+    completes(&dev).unwrap();
+    assert_eq!(takes(&dev), json!(null));
+    assert_eq!(takes(&qa), *first);
+    assert_eq!(takes(&dev), json!(null), "begun is not complete");
+    completes(&qa).unwrap();
+    assert_eq!(takes(&dev), *second);
+    // What will never be completed is waited for until somebody cancels that too.
+    let cancel = |id: &Value| {
+        let path = format!("/api/v1/tasks/{}/cancel", id.as_str().unwrap());
+        server
+            .rest_as(&ci, "POST", &path, r#"{"why": "not wanted"}"#)
+            .is(200);
+    };
+    cancel(second);
+    assert_eq!(takes(&dev), json!(null));
+    cancel(third);
+}
+
+#[test]
 fn tasks_for_an_agent_are_taken_from_its_queue_once() {
     let world = World::new();
     let server = Server::start(&world);

@@ -346,6 +346,28 @@ fn a_target_over_tls_is_believed_where_its_own_file_says_so() {
 }
 
 #[test]
+fn a_target_whose_certificate_is_for_another_name_is_told_nothing() {
+    let world = World::new();
+    let certificate = Certificate::of(&world, &["elsewhere.example"]);
+    let files = (certificate.file.as_path(), certificate.key.as_path());
+    let listener = Listener::over_tls(files, |_| Some(OK));
+    let file = certificate.file.display();
+    let more = format!("events = [\"created\"]\ntries_max = 2\nca_file = \"{file}\"");
+    own(&world, &webhook("ops", &listener, &more));
+    let tried = world.call(&["doctor", "--notify"]).ends_with(1);
+    tried.says("it cannot be reached").says("elsewhere.example");
+    let server = Server::start(&world);
+    server.add("one");
+    until("it is given up", || {
+        world.count_of("notification_given_up") == 1
+    });
+    let log = world.call(&["log"]);
+    log.says("ops was not told of evt_")
+        .says("elsewhere.example");
+    assert_eq!(listener.got().len(), 0);
+}
+
+#[test]
 fn two_servers_on_one_database_tell_a_target_once_also_when_one_is_killed() {
     let mut first = World::new();
     let Some(database) = Database::start(&mut first) else {

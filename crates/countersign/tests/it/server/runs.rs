@@ -260,3 +260,36 @@ fn without_a_server_or_a_network_there_is_no_token() {
     assert_eq!(had(&alone), [false, false]);
     assert_eq!(had(&world), [true, false]);
 }
+
+#[test]
+fn a_cli_that_does_not_connect_works_on_and_it_is_on_record() {
+    let mut world = World::new();
+    world.variables = vec![("ANTHROPIC_API_KEY".to_owned(), "k-1".to_owned())];
+    let lost = r#""model":"some-opus","mcp_servers":[{"name":"countersign","status":"failed"}]"#;
+    let claude = include_str!("../story/agents/claude.sh");
+    world.install("claude", &claude.replace(r#""model":"some-opus""#, lost));
+    let _server = Server::start(&world);
+    let reviews = crew(
+        &always(builds("greet.sh", GOOD)),
+        &always(approves()),
+        &always(verifies(&[])),
+    );
+    let (ticket, reviewer) = (world.put("greet.md", TICKET), world.crew(&reviews));
+    world
+        .call(&[
+            "run",
+            &ticket,
+            "--builder",
+            "claude",
+            "--reviewer",
+            &reviewer,
+        ])
+        .ends_with(0);
+    assert_eq!(world.count("greet", "tools_unconnected"), 1);
+    let told =
+        "claude (builder) works without Countersign's tools, its server did not connect: failed";
+    world.call(&["log", "greet"]).says(told);
+    world
+        .call(&["log", "--transcript", "greet", "--role", "build"])
+        .says("without Countersign's tools: failed");
+}

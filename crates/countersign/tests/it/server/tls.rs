@@ -28,8 +28,13 @@ pub struct Certificate {
 
 impl Certificate {
     pub fn new(world: &World) -> Self {
+        Self::of(world, &["localhost", "127.0.0.1"])
+    }
+
+    /// One for these names.
+    pub fn of(world: &World, names: &[&str]) -> Self {
         let (file, key) = (world.root().join("cert.pem"), world.root().join("key.pem"));
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         for (path, text) in [
             (&key, made.signing_key.serialize_pem()),

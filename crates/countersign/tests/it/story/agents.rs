@@ -9,7 +9,7 @@ const CODEX: &str = include_str!("agents/codex.sh");
 const HELP: &str = "#!/bin/sh
 case ${1-} in
   --version) echo '2.1.325 (Claude Code)'; exit 0 ;;
-  --help) echo '--output-format --permission-mode --allowedTools --tools --json-schema --strict-mcp-config --setting-sources --no-session-persistence --resume'; exit 0 ;;
+  --help) echo '--output-format --permission-mode --allowedTools --tools --json-schema --strict-mcp-config --mcp-config --setting-sources --no-session-persistence --resume'; exit 0 ;;
 esac
 ";
 

@@ -334,8 +334,6 @@ fn what_is_no_worker_s_business_is_refused() {
         json!({"me": {"hash": "a\u{0}b"}}),
         json!({"has_open": {"queues": ["a\u{0}b"]}}),
         json!({"has_open": {"queues": vec!["q"; 65]}}),
-        json!({"jobs": {"query": {"queue": null, "state": "leased", "ticket": null, "holder": "x",
-            "urgent_first": false}, "page": {"after": null, "most": 9}}}),
         json!({"messages": {"to": "house-rules-accepted:\u{0}", "most": 9}}),
         json!({"messages": {"to": "rita", "most": 9}}),
         json!({"parcel": {"key": "/etc/passwd"}}),

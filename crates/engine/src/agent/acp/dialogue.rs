@@ -22,11 +22,12 @@ enum Asked {
     Work = 3,
 }
 
-#[derive(Debug)]
 pub struct Conversation {
     dir: PathBuf,
     brief: String,
     rights: Rights,
+    /// Our own tools, for those who take a server over HTTP.
+    server: Option<Value>,
     asked: Asked,
     session: String,
     /// It tells the sum so far each time; the last one counts.
@@ -62,11 +63,12 @@ impl Dialogue for Conversation {
 }
 
 impl Conversation {
-    pub fn new(dir: PathBuf, brief: String, rights: Rights) -> Self {
+    pub fn new(dir: PathBuf, brief: String, rights: Rights, server: Option<Value>) -> Self {
         Self {
             dir,
             brief,
             rights,
+            server,
             asked: Asked::Introduction,
             session: String::new(),
             spent: Usage::default(),
@@ -137,13 +139,22 @@ impl Conversation {
         }
         let result = &message["result"];
         match self.asked {
-            Asked::Introduction => {
-                let params = json!({"cwd": self.dir, "mcpServers": []});
-                heeded(self.ask(Asked::Session, "session/new", params), Vec::new())
-            }
+            Asked::Introduction => self.settle(result),
             Asked::Session => self.begin(result),
             Asked::Work => self.end(result),
         }
+    }
+
+    fn settle(&mut self, introduced: &Value) -> Heeded {
+        let http = &introduced["agentCapabilities"]["mcpCapabilities"]["http"];
+        let (servers, refused) = match self.server.take() {
+            Some(server) if *http == true => (json!([server]), None),
+            Some(_) => (json!([]), Some(no_http())),
+            None => (json!([]), None),
+        };
+        let params = json!({"cwd": self.dir, "mcpServers": servers});
+        let asked = self.ask(Asked::Session, "session/new", params);
+        heeded(asked, refused.into_iter().collect())
     }
 
     fn begin(&mut self, result: &Value) -> Heeded {
@@ -185,6 +196,12 @@ impl Conversation {
             }),
         }
         over(events)
+    }
+}
+
+fn no_http() -> AgentEvent {
+    AgentEvent::Unconnected {
+        why: "the agent takes no MCP server over HTTP".to_owned(),
     }
 }
 

@@ -53,6 +53,7 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         limits: Limits::default(),
         model: Some("some-model".to_owned()),
         session: (role == Role::Build).then_some(session),
+        tools: None,
         confinement: confined.then(confinement),
     }
 }
@@ -88,6 +89,59 @@ fn every_cli_is_started_as_before() {
     for cli in known::ALL {
         expect_file![dir.join(format!("{}.txt", cli.name))].assert_eq(&show(cli));
     }
+}
+
+/// What our tools add to a start: arguments, variables, and files that are new or other than before.
+fn added(cli: &'static Cli, role: Role, confined: bool) -> String {
+    let mut given = assignment(role, confined, cli.name);
+    let before = native(cli).invocation(&given);
+    given.tools = Some(Tools::of("http://127.0.0.1:7420"));
+    given.env = vec![(tools::TOKEN.into(), SECRET.into())];
+    let after = native(cli).invocation(&given);
+    let mut old = before.args.iter().peekable();
+    let new = |arg: &&OsString| old.next_if_eq(arg).is_none();
+    let args: Vec<String> = after
+        .args
+        .iter()
+        .filter(new)
+        .map(|arg| format!("{arg:?}"))
+        .collect();
+    assert_eq!(old.next(), None, "{}: an argument is gone", cli.name);
+    assert!(before.env.iter().all(|pair| after.env.contains(pair)));
+    assert_eq!((before.program, before.stdin), (after.program, after.stdin));
+    let held = if confined { "confined" } else { "unconfined" };
+    let mut out = format!("{} {} {held}\n", cli.name, role.as_str());
+    if !args.is_empty() {
+        writeln!(out, "  {}", args.join(" ")).unwrap();
+    }
+    for (name, value) in after.env.iter().filter(|pair| !before.env.contains(pair)) {
+        writeln!(out, "  {}={}", name.display(), value.display()).unwrap();
+    }
+    for (path, text) in after
+        .files
+        .iter()
+        .filter(|file| !before.files.contains(file))
+    {
+        writeln!(out, "  {}: {text}", path.display()).unwrap();
+    }
+    out
+}
+
+const SECRET: &str = "the-token-itself";
+
+#[test]
+fn tools_are_one_server_more_and_nothing_else_changes() {
+    let mut out = String::new();
+    for cli in known::ALL {
+        for role in [Role::Build, Role::Review] {
+            for confined in [true, false] {
+                out.push_str(&added(cli, role, confined));
+            }
+        }
+    }
+    assert!(!out.contains(SECRET), "only its variable is named");
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/invocations");
+    expect_file![dir.join("tools.txt")].assert_eq(&out);
 }
 
 #[test]

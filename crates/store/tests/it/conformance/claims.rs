@@ -435,13 +435,14 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
     };
     claim_one(&*store, &of_qa).await;
     claim_one(&*store, &ask("work")).await;
-    let has = |holder: &str| JobQuery {
-        state: Some(JobState::Leased),
-        holder: Some(holder.to_owned()),
-        ..JobQuery::default()
+    let held = async |holder: &str, queue: &str| {
+        let queues = [queue.to_owned(), "other".to_owned()];
+        let held = store.in_hand(holder, &queues).await.unwrap();
+        held.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
     };
-    assert_eq!(found(has("guest:qa-1"), 9).await, [2]);
-    assert!(found(has("guest:qa-3"), 9).await.is_empty());
+    assert_eq!(held("guest:qa-1", "work").await, [2]);
+    assert!(held("guest:qa-1", "elsewhere").await.is_empty());
+    assert!(held("guest:qa-3", "work").await.is_empty());
 }
 
 /// The next job, waited for.

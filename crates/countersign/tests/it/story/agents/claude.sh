@@ -5,7 +5,7 @@ case ${1-} in
   --version) echo '2.1.325 (Claude Code)'; exit 0 ;;
   --help)
     echo '--output-format --permission-mode --allowedTools --tools --json-schema'
-    echo '--strict-mcp-config --setting-sources --no-session-persistence --resume'
+    echo '--strict-mcp-config --mcp-config --setting-sources --no-session-persistence --resume'
     exit 0 ;;
 esac
 words=" $* "
@@ -16,6 +16,19 @@ must '--permission-mode acceptEdits'
 must '--json-schema'
 [ "$CLAUDE_CONFIG_DIR" = "$HOME/.claude" ] && [ "$DISABLE_AUTOUPDATER" = 1 ] && [ "$ANTHROPIC_API_KEY" = k-1 ]
 [ -z "${OTHER_SECRET-}" ]
+# With a token there is a server to connect to, and the token is in the environment alone.
+servers=$(sed -n 's/.* --mcp-config \([^ ]*\) .*/\1/p' <<END
+$words
+END
+)
+if [ -n "${COUNTERSIGN_TOKEN-}" ]; then
+  must 'mcp__countersign__*'
+  grep -qF "\"url\":\"$COUNTERSIGN_SERVER/mcp\"" "$servers"
+  grep -qF '"Bearer ${COUNTERSIGN_TOKEN}"' "$servers"
+  case $words in *"$COUNTERSIGN_TOKEN"*) exit 64 ;; esac
+else
+  [ -z "$servers" ]
+fi
 mkdir -p "$CLAUDE_CONFIG_DIR"
 # The brief is on stdin, and nowhere in the arguments.
 brief=$(cat)

@@ -5,6 +5,7 @@ fn conversation(edits: bool, runs: bool) -> Conversation {
         "/srv/repos".into(),
         "Do it.".to_owned(),
         Rights { edits, runs },
+        None,
     )
 }
 
@@ -42,6 +43,26 @@ fn it_introduces_itself_opens_a_session_and_gives_the_brief() {
     );
     let last = talk.hear(r#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}"#);
     assert!(last.reaction.over);
+}
+
+#[test]
+fn our_server_is_named_to_those_who_take_one_over_http() {
+    let server = json!({"type": "http", "name": "countersign", "url": "http://127.0.0.1:1/mcp"});
+    for (capabilities, servers) in [
+        (json!({"mcpCapabilities": {"http": true}}), json!([server])),
+        (json!({"mcpCapabilities": {"http": false}}), json!([])),
+        (json!({}), json!([])),
+    ] {
+        let mut talk = conversation(true, true);
+        talk.server = Some(server.clone());
+        talk.open();
+        let introduced =
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"agentCapabilities": capabilities}});
+        let heeded = talk.hear(&introduced.to_string());
+        assert_eq!(said(&heeded)["params"]["mcpServers"], servers);
+        let told = heeded.events.unwrap();
+        assert_eq!(told.is_empty(), servers != json!([]), "{told:?}");
+    }
 }
 
 #[test]
