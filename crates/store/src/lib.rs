@@ -7,10 +7,12 @@
 
 mod change;
 mod error;
+mod gather;
 mod job;
 mod listing;
 mod parcel;
 mod postgres;
+mod quick;
 mod record;
 mod rows;
 mod settings;

@@ -8,7 +8,6 @@ mod commit;
 mod connect;
 mod errors;
 mod finish;
-mod gather;
 mod jobs;
 mod log;
 mod messages;
@@ -30,8 +29,10 @@ use tokio_postgres::Row;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
+use crate::gather::Gather;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
+use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
     Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
@@ -44,7 +45,6 @@ use crate::{Result, Store};
 
 use bell::Bell;
 use claim::{Look, Promoted};
-use gather::Gather;
 use pipeline::{Session, Value, values};
 use upkeep::Upkeep;
 
@@ -54,7 +54,7 @@ use upkeep::Upkeep;
 const UNSEEN_FIRST: Duration = Duration::from_millis(10);
 const UNSEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Connections for quick questions.
+/// Connections for what an index answers at once, and every call asks: few, that are warm.
 const QUICK: usize = 2;
 
 #[derive(Debug)]
@@ -66,13 +66,12 @@ pub(crate) struct Postgres {
     bell: Bell,
     promoted: Promoted,
     upkeep: Upkeep,
-    /// For what an index answers at once, and every call asks: few connections, that are warm.
-    quick: Pool,
-    secrets: Gather<tokens::Secret>,
-    looks: Gather<jobs::OpenIn>,
-    hands: Gather<jobs::InHand>,
-    boxes: Gather<messages::Letterbox>,
-    posted: Gather<messages::Posted>,
+    secrets: Gather<Pool, Secret>,
+    open: Gather<Pool, OpenIn>,
+    hands: Gather<Pool, InHand>,
+    boxes: Gather<Pool, Letterbox>,
+    posted: Gather<Pool, messages::Posted>,
+    seen: Gather<Pool, records::Seen>,
 }
 
 impl Postgres {
@@ -80,21 +79,22 @@ impl Postgres {
         let config = connect::config(url, &settings)?;
         let pool = connect::pool(&config, &settings, settings.connections_max)?;
         let schema = connect::migrate(&pool).await?;
+        let quick = connect::pool(&config, &settings, QUICK)?;
         let wakes = Arc::<Wakes>::default();
         Ok(Self {
             name: connect::name(&config),
-            quick: connect::pool(&config, &settings, QUICK)?,
             bell: Bell::new(config, &schema, Arc::clone(&wakes)),
+            promoted: Promoted::default(),
+            upkeep: Upkeep::default(),
+            secrets: Gather::new(quick.clone()),
+            open: Gather::new(quick.clone()),
+            hands: Gather::new(quick.clone()),
+            boxes: Gather::new(quick),
+            posted: Gather::new(pool.clone()),
+            seen: Gather::new(pool.clone()),
             settings,
             pool,
             wakes,
-            promoted: Promoted::default(),
-            upkeep: Upkeep::default(),
-            secrets: Gather::default(),
-            looks: Gather::default(),
-            hands: Gather::default(),
-            boxes: Gather::default(),
-            posted: Gather::default(),
         })
     }
 
@@ -195,13 +195,12 @@ impl Store for Postgres {
         match queues {
             None => self.any_open_at_all().await,
             Some([]) => Ok(false),
-            Some(queues) => self.looks.ask(&self.quick, jobs::OpenIn::new(queues)).await,
+            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
         }
     }
 
     async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
-        let asked = jobs::InHand::new(holder, queues);
-        self.hands.ask(&self.quick, asked).await
+        self.hands.ask(InHand::new(holder, queues)).await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
@@ -324,13 +323,11 @@ impl Store for Postgres {
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
-        self.posted.ask(&self.pool, messages::Posted(message)).await
+        self.posted.ask(messages::Posted(message)).await
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes
-            .ask(&self.quick, messages::Letterbox::new(to, most))
-            .await
+        self.boxes.ask(Letterbox::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -338,7 +335,7 @@ impl Store for Postgres {
     }
 
     async fn beat(&self, agent: Agent) -> Result<()> {
-        self.upsert_agent(&agent).await
+        self.seen.ask(records::Seen(agent)).await
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {
@@ -370,9 +367,7 @@ impl Store for Postgres {
     }
 
     async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        self.secrets
-            .ask(&self.pool, tokens::Secret::new(hash))
-            .await
+        self.secrets.ask(Secret::new(hash)).await
     }
 
     async fn tokens(&self, most: u32) -> Result<Vec<Token>> {

@@ -10,6 +10,7 @@ mod jobs;
 mod log;
 mod open;
 mod parcels;
+mod quick;
 mod readers;
 mod records;
 mod retain;
@@ -29,8 +30,10 @@ use tokio::time::Instant;
 
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
+use crate::gather::Gather;
 use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
+use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
     Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
     Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
@@ -56,6 +59,10 @@ pub(crate) struct Sqlite {
     /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
     /// is quicker than several who are woken for it, and waits behind no list.
     quick: Readers,
+    secrets: Gather<Readers, Secret>,
+    open: Gather<Readers, OpenIn>,
+    hands: Gather<Readers, InHand>,
+    boxes: Gather<Readers, Letterbox>,
     wakes: Arc<Wakes>,
     _watch: Watch,
 }
@@ -67,11 +74,16 @@ impl Sqlite {
         let db = tokio::task::spawn_blocking(move || open::writer(&owned, &set))
             .await
             .map_err(|error| Error::Other(format!("opening was broken off: {error}")))??;
+        let quick = Readers::new(path.to_owned(), settings.clone(), 1);
         Ok(Self {
             path: path.to_owned(),
             writer: Writer::start(path.to_owned(), db, settings.clone(), Arc::clone(&wakes))?,
             readers: Readers::new(path.to_owned(), settings.clone(), settings.readers_max),
-            quick: Readers::new(path.to_owned(), settings.clone(), 1),
+            secrets: Gather::new(quick.clone()),
+            open: Gather::new(quick.clone()),
+            hands: Gather::new(quick.clone()),
+            boxes: Gather::new(quick.clone()),
+            quick,
             _watch: Watch::new(path, Arc::clone(&wakes)),
             wakes,
             settings,
@@ -198,17 +210,15 @@ impl Store for Sqlite {
     }
 
     async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
-        let Some(queues) = queues.map(<[String]>::to_vec) else {
-            return self.quick.run(jobs::any_open_at_all).await;
-        };
-        self.quick.run(move |db| jobs::any_open(db, &queues)).await
+        match queues {
+            None => self.quick.run(jobs::any_open_at_all).await,
+            Some([]) => Ok(false),
+            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+        }
     }
 
     async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
-        let (holder, queues) = (holder.to_owned(), queues.to_vec());
-        self.quick
-            .run(move |db| jobs::in_hand(db, &holder, &queues))
-            .await
+        self.hands.ask(InHand::new(holder, queues)).await
     }
 
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
@@ -325,10 +335,7 @@ impl Store for Sqlite {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        let to = to.to_owned();
-        self.quick
-            .run(move |db| records::messages(db, &to, most))
-            .await
+        self.boxes.ask(Letterbox::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -376,8 +383,7 @@ impl Store for Sqlite {
     }
 
     async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        let hash = hash.to_owned();
-        self.quick.run(move |db| tokens::by_hash(db, &hash)).await
+        self.secrets.ask(Secret::new(hash)).await
     }
 
     async fn tokens(&self, most: u32) -> Result<Vec<Token>> {

@@ -2,18 +2,20 @@
 //! a free one ends in `finish`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
 use crate::error::Error;
+use crate::gather::Question;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
+use crate::quick::{InHand, OpenIn};
 use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
 use super::Postgres;
-use super::gather::Question;
 use super::pipeline::{self, Answers, Pipeline, Place, Session, values};
 use super::tickets::binds;
 
@@ -295,21 +297,11 @@ impl Postgres {
     }
 }
 
-/// Queues of which one is enough that has a job which has not ended.
-pub(super) struct OpenIn(Vec<String>);
-
-impl OpenIn {
-    pub(super) fn new(queues: &[String]) -> Self {
-        Self(queues.iter().map(|queue| rows::clean(queue)).collect())
-    }
-}
-
-impl Question for OpenIn {
+impl Question<Pool> for OpenIn {
     type Answer = bool;
-    const MOST: usize = 256;
 
     /// Each queue that is asked for is looked at once, each state by its own index.
-    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<bool>, Error> {
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
         let sql = "SELECT asked.queue FROM unnest($1::text[]) AS asked (queue)
             WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = asked.queue)
@@ -323,31 +315,11 @@ impl Question for OpenIn {
     }
 }
 
-/// Who has what of some queues in hand.
-pub(super) struct InHand {
-    holder: String,
-    queues: Vec<String>,
-}
-
-impl InHand {
-    pub(super) fn new(holder: &str, queues: &[String]) -> Self {
-        Self {
-            holder: rows::clean(holder),
-            queues: queues.iter().map(|queue| rows::clean(queue)).collect(),
-        }
-    }
-
-    fn has(&self, job: &Job) -> bool {
-        job.holder.as_ref() == Some(&self.holder) && self.queues.contains(&job.queue)
-    }
-}
-
-impl Question for InHand {
+impl Question<Pool> for InHand {
     type Answer = Vec<Job>;
-    const MOST: usize = 256;
 
     /// Once over what is leased in those queues, whoever asks.
-    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Vec<Job>>, Error> {
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!(
             "SELECT {columns} FROM jobs

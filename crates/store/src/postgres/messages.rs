@@ -1,25 +1,29 @@
 //! Messages. They are written, and looked for, for all who do so in the same moment.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
 use crate::error::Error;
+use crate::gather::Question;
+use crate::quick::Letterbox;
 use crate::record::{Message, NewMessage};
 use crate::rows::{self, clean, time};
 
 use super::Postgres;
-use super::gather::{Question, index};
-use super::pipeline::{self, values};
+use super::pipeline::{self, index, values};
 
 /// A message to be kept; answered with its number.
+#[derive(Clone)]
 pub(super) struct Posted(pub(super) NewMessage);
 
-impl Question for Posted {
+impl Question<Pool> for Posted {
     type Answer = i64;
     const MOST: usize = 128;
 
-    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<i64>, Error> {
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<i64>, Error> {
         let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)
             SELECT at, sender, recipient, kind, ticket, content
             FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
@@ -48,27 +52,12 @@ impl Question for Posted {
     }
 }
 
-/// An address, and how many of what waits there.
-pub(super) struct Letterbox {
-    to: String,
-    most: i64,
-}
-
-impl Letterbox {
-    pub(super) fn new(to: &str, most: u32) -> Self {
-        Self {
-            to: clean(to),
-            most: i64::from(most),
-        }
-    }
-}
-
-impl Question for Letterbox {
+impl Question<Pool> for Letterbox {
     type Answer = Vec<Message>;
     /// Full boxes are large.
     const MOST: usize = 64;
 
-    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Vec<Message>>, Error> {
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Vec<Message>>, Error> {
         let sql = "SELECT open.*, place
             FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS box (recipient, most, place)
             CROSS JOIN LATERAL
@@ -78,7 +67,7 @@ impl Question for Letterbox {
             ORDER BY place, id";
         let (to, most): (Vec<String>, Vec<i64>) = asked
             .iter()
-            .map(|wanted| (wanted.to.clone(), wanted.most))
+            .map(|wanted| (wanted.to.clone(), i64::from(wanted.most)))
             .unzip();
         let mut boxes: Vec<Vec<Message>> = asked.iter().map(|_| Vec::new()).collect();
         for row in pipeline::read(pool, sql, values![to, most]).await? {

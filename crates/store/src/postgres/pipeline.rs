@@ -40,6 +40,11 @@ async fn one(pool: &Pool, sql: &str, values: Vec<Value>, writes: bool) -> Result
     session.run(steps).await?.only(writes)
 }
 
+/// Which of several questions a row answers, from its `WITH ORDINALITY`, which counts from one.
+pub(super) fn index(place: i64) -> usize {
+    usize::try_from(place - 1).unwrap_or(usize::MAX)
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Pipeline {
     steps: Vec<(String, Vec<Value>)>,

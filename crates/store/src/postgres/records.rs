@@ -1,13 +1,18 @@
 //! The small things: epics, pauses, agents; and what is removed when it is old.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
 use crate::error::Error;
+use crate::gather::Question;
 use crate::record::{Agent, Epic, Pause, Retention, Scope};
 use crate::rows::{self, clean, nat, nat32, time};
 
 use super::Postgres;
-use super::pipeline::values;
+use super::pipeline::{self, values};
 
 /// Rows of one slice: nobody shall wait long behind it.
 const SLICE: i64 = 500;
@@ -42,6 +47,41 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
     their_jobs AS (DELETE FROM jobs WHERE ticket IN (SELECT id FROM old)),
     their_events AS (DELETE FROM events WHERE ticket IN (SELECT id FROM old))
     DELETE FROM tickets WHERE id IN (SELECT id FROM old) RETURNING 1";
+
+/// An agent's sign of life.
+#[derive(Clone)]
+pub(super) struct Seen(pub(super) Agent);
+
+impl Question<Pool> for Seen {
+    type Answer = ();
+
+    /// Of several signs of one agent the last counts. By name, so that nobody who does the same waits
+    /// for somebody who waits for it.
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<()>, Error> {
+        let sql = "INSERT INTO agents (name, role, seen_at, body)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
+            ON CONFLICT (name) DO UPDATE SET role = excluded.role, seen_at = excluded.seen_at,
+                body = excluded.body";
+        let last: BTreeMap<String, &Agent> = asked
+            .iter()
+            .map(|seen| (clean(&seen.0.name), &seen.0))
+            .collect();
+        let mut bodies = Vec::with_capacity(last.len());
+        for agent in last.values() {
+            bodies.push(serde_json::to_string(&agent.body)?);
+        }
+        let values = values![
+            last.keys().cloned().collect::<Vec<_>>(),
+            last.values()
+                .map(|one| clean(&one.role))
+                .collect::<Vec<_>>(),
+            last.values().map(|one| one.seen_at.0).collect::<Vec<_>>(),
+            bodies,
+        ];
+        pipeline::change(pool, sql, values).await?;
+        Ok(asked.iter().map(|_| ()).collect())
+    }
+}
 
 impl Postgres {
     pub(super) async fn put_provider_limit(
@@ -141,20 +181,6 @@ impl Postgres {
             })
         };
         self.read(sql, Vec::new()).await?.iter().map(one).collect()
-    }
-
-    pub(super) async fn upsert_agent(&self, agent: &Agent) -> Result<(), Error> {
-        let sql = "INSERT INTO agents (name, role, seen_at, body) VALUES ($1, $2, $3, $4)
-            ON CONFLICT (name) DO UPDATE SET role = excluded.role, seen_at = excluded.seen_at,
-                body = excluded.body";
-        let body = serde_json::to_string(&agent.body)?;
-        let values = values![
-            clean(&agent.name),
-            clean(&agent.role),
-            agent.seen_at.0,
-            body
-        ];
-        self.change(sql, values).await.map(drop)
     }
 
     pub(super) async fn list_agents(&self) -> Result<Vec<Agent>, Error> {

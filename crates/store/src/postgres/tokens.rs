@@ -1,34 +1,27 @@
 //! Tokens, by hash and in a list.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
 use crate::error::Error;
+use crate::gather::Question;
+use crate::quick::Secret;
 use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 
 use super::Postgres;
-use super::gather::{Question, index};
-use super::pipeline::{self, values};
+use super::pipeline::{self, index, values};
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
     expires_at, revoked_at, serial, fence";
 
-/// The hash by which somebody would be recognised: every call begins with it.
-pub(super) struct Secret(String);
-
-impl Secret {
-    pub(super) fn new(hash: &str) -> Self {
-        Self(clean(hash))
-    }
-}
-
-impl Question for Secret {
+impl Question<Pool> for Secret {
     type Answer = Option<Token>;
-    const MOST: usize = 256;
 
-    async fn put(pool: &Pool, asked: &[Self]) -> Result<Vec<Option<Token>>, Error> {
+    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
         let sql = format!(
             "SELECT {COLUMNS}, place
             FROM unnest($1::text[]) WITH ORDINALITY AS secret (given, place)

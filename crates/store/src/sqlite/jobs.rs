@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use crate::error::Error;
 use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
+use crate::quick::InHand;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
@@ -301,22 +302,22 @@ pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error
             OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND queue = ?1)",
     )?;
     for queue in queues {
-        if select.query_row([rows::clean(queue)], |row| row.get(0))? {
+        if select.query_row([queue], |row| row.get(0))? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-pub(super) fn in_hand(db: &Connection, holder: &str, queues: &[String]) -> Result<Vec<Job>, Error> {
+pub(super) fn in_hand(db: &Connection, asked: &InHand) -> Result<Vec<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let mut select = db.prepare_cached(&format!(
         "SELECT {columns} FROM jobs
         WHERE state = 'leased' AND queue = ?1 AND holder = ?2 ORDER BY id"
     ))?;
     let mut held = Vec::new();
-    for queue in queues {
-        let mut found = select.query([rows::clean(queue), rows::clean(holder)])?;
+    for queue in &asked.queues {
+        let mut found = select.query([queue, &asked.holder])?;
         while let Some(row) = found.next()? {
             held.push(job(row)?);
         }

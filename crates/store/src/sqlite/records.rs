@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 use flow::Time;
 
 use crate::error::Error;
+use crate::quick::Letterbox;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
 use crate::rows::{self, clean, time};
 
@@ -163,12 +164,12 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     Ok(pauses)
 }
 
-pub(super) fn messages(db: &Connection, to: &str, most: u32) -> Result<Vec<Message>, Error> {
+pub(super) fn messages(db: &Connection, asked: &Letterbox) -> Result<Vec<Message>, Error> {
     let mut select = db.prepare_cached(
         "SELECT id, at, sender, recipient, kind, ticket, content, processed_at FROM messages
         WHERE recipient = ?1 AND processed_at IS NULL ORDER BY id LIMIT ?2",
     )?;
-    let mut found = select.query(params![to, most])?;
+    let mut found = select.query(params![asked.to, asked.most])?;
     let mut messages = Vec::new();
     while let Some(row) = found.next()? {
         messages.push(Message {

@@ -1,0 +1,65 @@
+//! Short questions that nearly every call asks, and an index answers at once. Either database is asked
+//! them for many callers together ([`crate::gather`]).
+
+use crate::job::Job;
+use crate::rows::clean;
+
+/// The hash by which somebody would be recognised.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl Secret {
+    pub(crate) fn new(hash: &str) -> Self {
+        Self(clean(hash))
+    }
+}
+
+/// Queues of which one is enough that has a job which has not ended.
+#[derive(Clone)]
+pub(crate) struct OpenIn(pub(crate) Vec<String>);
+
+impl OpenIn {
+    pub(crate) fn new(queues: &[String]) -> Self {
+        Self(cleaned(queues))
+    }
+}
+
+/// What somebody has in hand of some queues.
+#[derive(Clone)]
+pub(crate) struct InHand {
+    pub(crate) holder: String,
+    pub(crate) queues: Vec<String>,
+}
+
+impl InHand {
+    pub(crate) fn new(holder: &str, queues: &[String]) -> Self {
+        Self {
+            holder: clean(holder),
+            queues: cleaned(queues),
+        }
+    }
+
+    pub(crate) fn has(&self, job: &Job) -> bool {
+        job.holder.as_ref() == Some(&self.holder) && self.queues.contains(&job.queue)
+    }
+}
+
+/// An address, and how many of what waits there.
+#[derive(Clone)]
+pub(crate) struct Letterbox {
+    pub(crate) to: String,
+    pub(crate) most: u32,
+}
+
+impl Letterbox {
+    pub(crate) fn new(to: &str, most: u32) -> Self {
+        Self {
+            to: clean(to),
+            most,
+        }
+    }
+}
+
+fn cleaned(queues: &[String]) -> Vec<String> {
+    queues.iter().map(|queue| clean(queue)).collect()
+}
