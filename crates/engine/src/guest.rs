@@ -3,6 +3,7 @@
 //! bring, under a lease that ends where a guest falls silent. Those that we did start may call too,
 //! about the job that they have; they neither take work nor report it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
@@ -18,8 +19,10 @@ use crate::desk::{Desk, Error, Once, Report};
 /// where none of the few was for it.
 const LOOK_FIRST: u32 = 32;
 const LOOK_MOST: u32 = 1000;
-/// A guest that has been given so many in one question and may have none asks again.
+/// So many it goes for before it looks again: others that ask at the same time are after the same.
 const TRIES_MAX: usize = 16;
+/// So often it looks again where others were faster.
+const LOOKS_MAX: u32 = 64;
 /// Of one claim.
 const DISPUTES_MAX: u32 = 50;
 
@@ -218,22 +221,41 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         return Ok(Some(errand));
     }
     bring_due(desk, guest).await?;
-    for most in [LOOK_FIRST, LOOK_MOST] {
-        let mut is_all = true;
-        for queue in &queues {
-            let ready = ready(desk, guest, queue, most).await?;
-            is_all &= ready.len() < usize::try_from(most).unwrap_or(usize::MAX);
-            for id in candidates(desk, guest, ready).await? {
-                if let Some(errand) = claim(desk, guest, queue, id).await? {
-                    return Ok(Some(errand));
-                }
-            }
-        }
-        if is_all {
+    let mut tried = BTreeSet::new();
+    for _ in 0..LOOKS_MAX {
+        let offers = offers(desk, guest, &queues).await?;
+        // What others took is not there any more; what still is, is kept from the guest.
+        if offers.iter().any(|offer| tried.contains(&offer.job)) {
             break;
+        }
+        let Some(first) = offers.first() else {
+            break;
+        };
+        tried.insert(first.job);
+        for offer in &offers {
+            if let Some(errand) = claim(desk, guest, offer).await? {
+                return Ok(Some(errand));
+            }
         }
     }
     Ok(None)
+}
+
+/// What the guest may take, the most urgent of each queue first.
+async fn offers(desk: &Desk, guest: &Guest, queues: &[String]) -> Result<Vec<Errand>, Error> {
+    let mut offers = Vec::new();
+    for most in [LOOK_FIRST, LOOK_MOST] {
+        let mut is_all = true;
+        for queue in queues {
+            let ready = ready(desk, guest, queue, most).await?;
+            is_all &= ready.len() < usize::try_from(most).unwrap_or(usize::MAX);
+            offers.extend(candidates(desk, guest, ready).await?);
+        }
+        if is_all || !offers.is_empty() {
+            break;
+        }
+    }
+    Ok(offers)
 }
 
 /// What waited for its time and is due becomes ready when somebody claims, and here nobody may be
@@ -259,18 +281,17 @@ async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec
     page_of(desk, &query, most).await
 }
 
-/// The tickets of those that the guest may take.
-async fn candidates(desk: &Desk, guest: &Guest, jobs: Vec<Job>) -> Result<Vec<TicketId>, Error> {
+/// Those of them that the guest may take.
+async fn candidates(desk: &Desk, guest: &Guest, jobs: Vec<Job>) -> Result<Vec<Errand>, Error> {
     let mut found = Vec::new();
     for job in jobs {
         if found.len() == TRIES_MAX {
             break;
         }
-        let Some(errand) = errand(desk, job.into()).await? else {
-            continue;
-        };
-        if may_start(desk, guest, &errand) {
-            found.push(errand.stored.ticket.id);
+        if let Some(errand) = errand(desk, job.into()).await?
+            && may_start(desk, guest, &errand)
+        {
+            found.push(errand);
         }
     }
     Ok(found)
@@ -298,22 +319,17 @@ fn may_start(desk: &Desk, guest: &Guest, errand: &Errand) -> bool {
     flow::advance(ticket, &event, &errand.policy).is_ok()
 }
 
-async fn claim(
-    desk: &Desk,
-    guest: &Guest,
-    queue: &str,
-    id: TicketId,
-) -> Result<Option<Errand>, Error> {
-    let policy = desk.policy_of(&desk.ticket(&id).await?).await?;
+async fn claim(desk: &Desk, guest: &Guest, offer: &Errand) -> Result<Option<Errand>, Error> {
+    let lease = Duration::from_secs(offer.policy.limits.heartbeat_secs);
     let ask = Ask {
-        queues: vec![queue.to_owned()],
-        ticket: Some(id),
-        ..guest.ask(Duration::from_secs(policy.limits.heartbeat_secs))
+        queues: vec![offer.task.queue().to_owned()],
+        ticket: Some(offer.stored.ticket.id.clone()),
+        ..guest.ask(lease)
     };
-    let Some(leased) = desk.store.claim(&ask).await?.pop() else {
-        return Ok(None);
-    };
-    errand(desk, leased.into()).await
+    match desk.store.claim(&ask).await?.pop() {
+        Some(leased) => errand(desk, leased.into()).await,
+        None => Ok(None),
+    }
 }
 
 async fn page_of(desk: &Desk, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {

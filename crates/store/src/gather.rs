@@ -18,6 +18,9 @@ pub(crate) trait Question<S>: Clone + Send + Sync + 'static {
     /// How many travel together.
     const MOST: usize = 256;
 
+    /// Something is written: who gets no answer does not know whether it was.
+    const WRITES: bool = false;
+
     /// An answer for each, in their order.
     fn put(
         source: &S,
@@ -70,8 +73,14 @@ impl<S: Source, Q: Question<S>> Gather<S, Q> {
             // Not within the asker's own call, which may be given up: others wait for it too.
             tokio::spawn(carrier.carry(self.source.clone()));
         }
-        let given_up = |_| Error::Unreachable("the program is ending".to_owned());
-        answered.await.map_err(given_up)?
+        answered.await.unwrap_or_else(|_| {
+            let why = "the program is ending".to_owned();
+            Err(if Q::WRITES {
+                Error::OutcomeUnknown(why)
+            } else {
+                Error::Unreachable(why)
+            })
+        })
     }
 }
 

@@ -22,6 +22,7 @@ pub(super) struct Posted(pub(super) NewMessage);
 impl Question<Pool> for Posted {
     type Answer = i64;
     const MOST: usize = 128;
+    const WRITES: bool = true;
 
     async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<i64>, Error> {
         let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)

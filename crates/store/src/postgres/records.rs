@@ -54,6 +54,7 @@ pub(super) struct Seen(pub(super) Agent);
 
 impl Question<Pool> for Seen {
     type Answer = ();
+    const WRITES: bool = true;
 
     /// Of several signs of one agent the last counts. By name, so that nobody who does the same waits
     /// for somebody who waits for it.

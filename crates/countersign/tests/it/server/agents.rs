@@ -1,5 +1,7 @@
 //! Builders and reviewers that come by themselves.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Clone, assignment, at_work, submit, ten};
@@ -303,6 +305,35 @@ fn a_silent_agent_loses_its_work_to_another() {
     assert!(why.contains("you have no assignment"), "{why}");
     assert_eq!(world.count("greet", "lease_lost"), 1);
     submit(&server, &other, &taken);
+}
+
+/// Each is after the most urgent one, and finds that somebody else was faster.
+#[test]
+fn forty_that_ask_at_once_have_one_each() {
+    const AGENTS: usize = 40;
+    let world = World::new();
+    let server = Server::start(&world);
+    let tokens: Vec<String> = (0..AGENTS)
+        .map(|number| {
+            server.add(&format!("t-{number}"));
+            server.token(&format!("agent-{number}"), "builder", &[])
+        })
+        .collect();
+    let gate = std::sync::Barrier::new(AGENTS);
+    let asks = |token: &String| {
+        gate.wait();
+        let work = server.tool(token, "get_my_assignment", &json!({})).unwrap();
+        work["assignment"]["ticket"].as_str().map(str::to_owned)
+    };
+    let given: BTreeSet<Option<String>> = std::thread::scope(|scope| {
+        let asking: Vec<_> = tokens
+            .iter()
+            .map(|token| scope.spawn(|| asks(token)))
+            .collect();
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(given.len(), AGENTS, "{given:?}");
+    assert!(!given.contains(&None), "{given:?}");
 }
 
 #[test]
