@@ -54,8 +54,9 @@ use upkeep::Upkeep;
 const UNSEEN_FIRST: Duration = Duration::from_millis(10);
 const UNSEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Connections for what an index answers at once, and every call asks: few, that are warm.
-const QUICK: usize = 2;
+/// Connections for what an index answers at once, and every call asks. One is always warm, and what
+/// waits for it travels together.
+const QUICK: usize = 1;
 
 #[derive(Debug)]
 pub(crate) struct Postgres {

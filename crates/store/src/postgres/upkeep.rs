@@ -21,12 +21,17 @@ impl Default for Upkeep {
             // there is little to clear away for so large a table.
             jobs: Chore::new(
                 20_000,
-                "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) jobs",
+                &["VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) jobs"],
             ),
-            // Reading so many is about as dear as counting ten times as many in the index.
+            // Reading so many is about as dear as counting ten times as many in the index. It has
+            // time, and rests between the pages.
             tickets: Chore::new(
                 2_000,
-                "VACUUM (TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) tickets",
+                &[
+                    "SET vacuum_cost_delay = 2",
+                    "VACUUM (TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) tickets",
+                    "RESET vacuum_cost_delay",
+                ],
             ),
         }
     }
@@ -46,16 +51,17 @@ impl Upkeep {
 #[derive(Debug)]
 struct Chore {
     every: usize,
-    sql: &'static str,
+    /// Statements, one after the other: a VACUUM takes no company.
+    steps: &'static [&'static str],
     counted: AtomicUsize,
     running: Arc<AtomicBool>,
 }
 
 impl Chore {
-    fn new(every: usize, sql: &'static str) -> Self {
+    fn new(every: usize, steps: &'static [&'static str]) -> Self {
         Self {
             every,
-            sql,
+            steps,
             counted: AtomicUsize::new(0),
             running: Arc::default(),
         }
@@ -68,11 +74,13 @@ impl Chore {
             return;
         }
         self.counted.store(0, Ordering::Relaxed);
-        let (pool, running, sql) = (pool.clone(), Arc::clone(&self.running), self.sql);
+        let (pool, running, steps) = (pool.clone(), Arc::clone(&self.running), self.steps);
         tokio::spawn(async move {
             // Where it fails, the work is slower until the next time, and nothing else.
             if let Ok(client) = pool.get().await {
-                let _ = client.batch_execute(sql).await;
+                for step in steps {
+                    let _ = client.batch_execute(step).await;
+                }
             }
             running.store(false, Ordering::Release);
         });
