@@ -3,7 +3,6 @@
 //! bring, under a lease that ends where a guest falls silent. Those that we did start may call too,
 //! about the job that they have; they neither take work nor report it.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
@@ -221,17 +220,15 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
         return Ok(Some(errand));
     }
     bring_due(desk, guest).await?;
-    let mut tried = BTreeSet::new();
+    let mut before = None;
     for _ in 0..LOOKS_MAX {
         let offers = offers(desk, guest, &queues).await?;
         // What others took is not there any more; what still is, is kept from the guest.
-        if offers.iter().any(|offer| tried.contains(&offer.job)) {
+        let first = offers.first().map(|offer| offer.job);
+        if first.is_none() || first == before {
             break;
         }
-        let Some(first) = offers.first() else {
-            break;
-        };
-        tried.insert(first.job);
+        before = first;
         for offer in &offers {
             if let Some(errand) = claim(desk, guest, offer).await? {
                 return Ok(Some(errand));

@@ -74,7 +74,7 @@ impl<S: Source, Q: Question<S>> Gather<S, Q> {
             tokio::spawn(carrier.carry(self.source.clone()));
         }
         answered.await.unwrap_or_else(|_| {
-            let why = "the program is ending".to_owned();
+            let why = "the question was broken off".to_owned();
             Err(if Q::WRITES {
                 Error::OutcomeUnknown(why)
             } else {

@@ -306,8 +306,7 @@ impl Question<Pool> for OpenIn {
             WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = asked.queue)";
-        let queues: BTreeSet<&String> = asked.iter().flat_map(|one| &one.0).collect();
-        let queues: Vec<String> = queues.into_iter().cloned().collect();
+        let queues = each_once(asked.iter().flat_map(|one| &one.0));
         let found = pipeline::read(pool, sql, values![queues]).await?;
         let open: BTreeSet<&str> = found.iter().map(|row| row.get(0)).collect();
         let is_open = |one: &Self| one.0.iter().any(|queue| open.contains(queue.as_str()));
@@ -326,14 +325,18 @@ impl Question<Pool> for InHand {
             WHERE state = 'leased' AND queue = ANY ($1::text[]) AND holder = ANY ($2::text[])
             ORDER BY id"
         );
-        let queues: BTreeSet<&String> = asked.iter().flat_map(|one| &one.queues).collect();
-        let queues: Vec<String> = queues.into_iter().cloned().collect();
-        let holders: Vec<String> = asked.iter().map(|one| one.holder.clone()).collect();
+        let queues = each_once(asked.iter().flat_map(|one| &one.queues));
+        let holders = each_once(asked.iter().map(|one| &one.holder));
         let found = pipeline::read(pool, &sql, values![queues, holders]).await?;
         let held: Vec<Job> = found.iter().map(job).collect::<Result<_, _>>()?;
         let of = |one: &Self| held.iter().filter(|job| one.has(job)).cloned().collect();
         Ok(asked.iter().map(of).collect())
     }
+}
+
+fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let names: BTreeSet<&String> = names.collect();
+    names.into_iter().cloned().collect()
 }
 
 fn added(
