@@ -35,6 +35,7 @@ mod open;
 mod parcel;
 mod refs;
 mod remote;
+mod remove;
 mod restore;
 mod run;
 mod secrets;
@@ -50,9 +51,10 @@ pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
 pub use merge::{Combined, How, Landed};
 pub use remote::{ABROAD, Remote};
+pub use remove::remove_tree;
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
-pub use worktree::{Made, Worktree, remove_tree};
+pub use worktree::{Made, Worktree};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -84,6 +86,11 @@ pub enum Error {
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
     TooLarge(String),
+    #[error(
+        "{} has {} MiB, and files over 2048 MiB are not committed; remove it, or name it in .gitignore",
+        path.display(), bytes >> 20
+    )]
+    LargeFile { path: PathBuf, bytes: u64 },
     #[error("`git {verb}` failed in {}: {detail}", dir.display())]
     Failed {
         verb: String,

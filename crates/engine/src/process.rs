@@ -19,10 +19,12 @@ use tokio::sync::watch;
 use crate::sandbox::{self, Confinement, Proof};
 
 mod attend;
+mod cgroup;
 mod disk;
 mod fork;
 mod hold;
 mod lines;
+mod memory;
 mod output;
 mod record;
 mod run;
@@ -32,6 +34,7 @@ mod voice;
 mod warden;
 
 pub use attend::attend;
+pub use cgroup::{Group, GroupLimits};
 pub use disk::Allotment;
 pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};

@@ -141,10 +141,12 @@ pub struct Bounds {
     pub open_files: u64,
     /// Of one file.
     pub file_bytes: u64,
-    /// Of each of the temporary file systems in memory.
+    /// Of the temporary file systems in memory, each.
     pub tmp_bytes: u64,
-    /// Of all its processes together.
+    /// Of all that it holds together: processes, shared memory, files in memory, socket buffers.
     pub memory_bytes: u64,
+    /// Free memory of the machine below which the run is ended.
+    pub memory_floor_bytes: u64,
     /// Free space on the run's own disk below which it is ended.
     pub disk_floor_bytes: u64,
 }
@@ -156,20 +158,30 @@ impl Default for Bounds {
             open_files: 65_536,
             file_bytes: 8 << 30,
             tmp_bytes: 512 << 20,
-            memory_bytes: most_memory(),
+            memory_bytes: total_memory() / 4 * 3,
+            memory_floor_bytes: memory_floor(total_memory()),
             disk_floor_bytes: 512 << 20,
         }
     }
 }
 
-/// Three quarters of the machine's: enough for any one run, and the machine goes on.
-fn most_memory() -> u64 {
+/// The machine's memory. A run may have three quarters of it: enough for any one, and the machine
+/// goes on. Where it is not known there is no bound, and no floor that could end an innocent run.
+fn total_memory() -> u64 {
     let known = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = known
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| (kib << 10) / 4 * 3)
+    kib.map_or(u64::MAX, |kib| kib << 10)
+}
+
+/// A sixteenth of the machine's memory, at most 512 MiB.
+fn memory_floor(total: u64) -> u64 {
+    match total {
+        u64::MAX => 0,
+        known => (known / 16).min(512 << 20),
+    }
 }
 
 /// A specification longer than this is not one of ours.

@@ -8,6 +8,7 @@
 )]
 
 mod ground;
+mod reach;
 
 use std::fmt::Write;
 

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::commit::Large;
 use super::{Error, Identity, Oid, Place, Repository};
 
 impl Repository {
@@ -21,7 +22,9 @@ impl Repository {
         let place = self.own_place()?;
         self.refuse_commands(Some(place)).await?;
         self.copy_index(place, index).await?;
-        let snapshot = self.snapshot_from(place, index.to_owned()).await?;
+        let snapshot = self
+            .snapshot_from(place, index.to_owned(), &mut Large::Refuse)
+            .await?;
         self.on_head(&snapshot.tree, "The work tree as it lies")
             .await
     }

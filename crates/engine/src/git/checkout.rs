@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use super::mirror::borrow_from;
+use super::remove::remove_tree;
 use super::run::Run;
-use super::worktree::remove_tree;
 use super::{Error, Identity, Oid, Repository};
 
 /// What a checkout is for.

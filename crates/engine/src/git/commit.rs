@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::nested::{SaveBudget, SaveLimits};
 use super::{Error, Oid, Place, Repository, Worktree};
 
 /// Who a commit of ours is by.
@@ -53,7 +54,7 @@ impl Repository {
                 found: head.branch.unwrap_or_else(|| "a detached HEAD".to_owned()),
             });
         }
-        let snapshot = self.snapshot(&place).await?;
+        let snapshot = self.snapshot(&place, &mut Large::Refuse).await?;
         let tree = &snapshot.tree;
         let mut made = None;
         if *tree != self.tree_of(&head.commit).await? {
@@ -86,10 +87,13 @@ impl Repository {
     ) -> Result<Option<Oid>, Error> {
         let place = worktree.place()?;
         let head = self.head_at(&place).await?;
-        let snapshot = self.snapshot(&place).await?;
+        let mut budget = SaveBudget::new(SaveLimits::default());
+        let snapshot = self
+            .snapshot(&place, &mut Large::LeaveOut(&mut budget))
+            .await?;
         let mut tree = snapshot.tree;
         if !snapshot.nested.is_empty() {
-            self.add_nested(&place, &snapshot.index, &snapshot.nested)
+            self.add_nested(&place, &snapshot.index, &snapshot.nested, &mut budget)
                 .await?;
             tree = self.write_tree(&place, &snapshot.index).await?;
         }
@@ -97,10 +101,13 @@ impl Repository {
         if tree == self.tree_of(&head.commit).await? {
             return Ok(None);
         }
-        let message = "Leftovers, saved before the worktree was cleaned";
+        let message = format!(
+            "Leftovers, saved before the worktree was cleaned{}",
+            budget.note()
+        );
         let identity = Identity::countersign();
         let commit = self
-            .commit_tree(&tree, &[&head.commit], &identity, message)
+            .commit_tree(&tree, &[&head.commit], &identity, &message)
             .await?;
         self.unlock_own_ref(name)?;
         self.git()
@@ -151,32 +158,36 @@ impl Repository {
     /// The worktree as a tree, in an index of its own. It begins with a copy of
     /// the worktree's, whose file times save reading every file. Where that one
     /// hides files from git, or is damaged, it begins with HEAD's.
-    async fn snapshot(&self, place: &Place) -> Result<Snapshot, Error> {
+    async fn snapshot(&self, place: &Place, large: &mut Large<'_>) -> Result<Snapshot, Error> {
         self.refuse_commands(Some(place)).await?;
         // Whoever worked here has ended: a lock is a killed git's.
         let _ = fs::remove_file(place.git_dir.join("index.lock"));
         let index = place.git_dir.join("countersign-index");
         let _ = fs::remove_file(place.git_dir.join("countersign-index.lock"));
         let theirs = place.git_dir.join("index");
-        if self.hides_nothing(place).await?
-            && copy_index(&theirs, &index).is_ok()
-            && let Ok(snapshot) = self.snapshot_from(place, index.clone()).await
-        {
-            return Ok(snapshot);
+        if self.hides_nothing(place).await? && copy_index(&theirs, &index).is_ok() {
+            match self.snapshot_from(place, index.clone(), large).await {
+                Ok(snapshot) => return Ok(snapshot),
+                // Another index would not make it smaller.
+                Err(error @ Error::LargeFile { .. }) => return Err(error),
+                Err(_) => {}
+            }
         }
+        large.start_again();
         let _ = fs::remove_file(&index);
         self.git_at(place)
             .index(&index)
             .args(["read-tree", "HEAD"])
             .done()
             .await?;
-        self.snapshot_from(place, index).await
+        self.snapshot_from(place, index, large).await
     }
 
     pub(super) async fn snapshot_from(
         &self,
         place: &Place,
         index: PathBuf,
+        large: &mut Large<'_>,
     ) -> Result<Snapshot, Error> {
         let git = || self.git_at(place).index(&index);
         let list = [
@@ -191,7 +202,7 @@ impl Repository {
         if changed.cut {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
-        let sorted = Sorted::of(&changed.out, &place.path);
+        let sorted = Sorted::of(&changed.out, &place.path, large)?;
         if !sorted.gone.is_empty() {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
             git().args(remove).stdin(sorted.gone).done().await?;
@@ -250,7 +261,7 @@ struct Sorted {
 
 impl Sorted {
     /// From paths that each end with a NUL; a nested repository has a slash before it.
-    fn of(list: &[u8], root: &Path) -> Self {
+    fn of(list: &[u8], root: &Path, large: &mut Large<'_>) -> Result<Self, Error> {
         let mut sorted = Self::default();
         for entry in list.split_inclusive(|&byte| byte == 0) {
             let path = Path::new(OsStr::from_bytes(
@@ -260,12 +271,46 @@ impl Sorted {
                 let name = path.to_string_lossy();
                 sorted.nested.push(name.trim_end_matches('/').to_owned());
             } else if is_there(root, path) {
-                sorted.there.extend_from_slice(entry);
+                if large.admits(root, path)? {
+                    sorted.there.extend_from_slice(entry);
+                }
             } else {
                 sorted.gone.extend_from_slice(entry);
             }
         }
-        sorted
+        Ok(sorted)
+    }
+}
+
+/// What becomes of files too large to be read: a sparse file costs an agent nothing and git minutes.
+#[derive(Debug)]
+pub(super) enum Large<'a> {
+    /// It is an error that names the file: nothing is left out of a commit unseen.
+    Refuse,
+    LeaveOut(&'a mut SaveBudget),
+}
+
+/// The largest file that is committed from a worktree.
+const COMMITTED_FILE_MAX: u64 = 2 << 30;
+
+impl Large<'_> {
+    fn start_again(&mut self) {
+        if let Self::LeaveOut(budget) = self {
+            **budget = SaveBudget::new(SaveLimits::default());
+        }
+    }
+
+    fn admits(&mut self, root: &Path, path: &Path) -> Result<bool, Error> {
+        let meta = fs::symlink_metadata(root.join(path));
+        let bytes = meta.map(|meta| meta.len()).unwrap_or(0);
+        match self {
+            Self::LeaveOut(budget) => Ok(budget.admits(path, bytes)),
+            Self::Refuse if bytes > COMMITTED_FILE_MAX => Err(Error::LargeFile {
+                path: path.to_owned(),
+                bytes,
+            }),
+            Self::Refuse => Ok(true),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::worktree::remove_tree;
+use super::remove::remove_tree;
 use super::{Error, Oid, Repository, Worktree};
 
 /// A ref's file is an object name and a line end.

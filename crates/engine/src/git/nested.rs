@@ -1,4 +1,7 @@
 //! Repositories inside a worktree, saved as the plain files that they are.
+//!
+//! What an agent left is saved within bounds: git reads each file from its path, so that nothing is
+//! held here, and what is too large, too many or too deep is left out and named.
 
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,10 +10,101 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Place, Repository};
 
+/// What is saved of leftovers at most. Sizes are what reading would give: a sparse file of 8 GiB
+/// has no blocks, and git would read and compress all of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SaveLimits {
+    pub file_bytes: u64,
+    pub total_bytes: u64,
+    pub files: usize,
+    pub depth: usize,
+}
+
+impl Default for SaveLimits {
+    fn default() -> Self {
+        Self {
+            file_bytes: 256 << 20,
+            total_bytes: 1 << 30,
+            files: 100_000,
+            depth: 64,
+        }
+    }
+}
+
+/// Counts what is saved, and remembers what is not.
+#[derive(Debug)]
+pub(super) struct SaveBudget {
+    limits: SaveLimits,
+    bytes: u64,
+    files: usize,
+    left_out: Vec<String>,
+    left_out_count: usize,
+}
+
+/// Names in a commit message; the rest is a number.
+const NAMES_SHOWN: usize = 20;
+
+impl SaveBudget {
+    pub fn new(limits: SaveLimits) -> Self {
+        Self {
+            limits,
+            bytes: 0,
+            files: 0,
+            left_out: Vec::new(),
+            left_out_count: 0,
+        }
+    }
+
+    /// Whether a file of this size is still within the limits; it is counted if so.
+    pub fn admits(&mut self, path: &Path, bytes: u64) -> bool {
+        let limits = self.limits;
+        let fits = bytes <= limits.file_bytes
+            && self.bytes.saturating_add(bytes) <= limits.total_bytes
+            && self.files < limits.files;
+        if fits {
+            self.bytes += bytes;
+            self.files += 1;
+        } else {
+            self.leave_out(path, &format!("{} MiB", bytes >> 20));
+        }
+        fits
+    }
+
+    fn leave_out(&mut self, path: &Path, why: &str) {
+        self.left_out_count += 1;
+        if self.left_out.len() < NAMES_SHOWN {
+            let name = findings::shorten(&findings::one_line(&path.to_string_lossy()), 200);
+            self.left_out.push(format!("- {name} ({why})"));
+        }
+    }
+
+    /// What a commit message says of it.
+    pub fn note(&self) -> String {
+        if self.left_out_count == 0 {
+            return String::new();
+        }
+        let more = self.left_out_count - self.left_out.len();
+        let mut note = format!(
+            "\n\nNot saved, too large, too many or too deep:\n{}",
+            self.left_out.join("\n")
+        );
+        if more > 0 {
+            note.push_str(&format!("\n- and {more} more"));
+        }
+        note
+    }
+}
+
 struct Plain {
     path: PathBuf,
     mode: &'static str,
-    content: Vec<u8>,
+    content: Content,
+}
+
+enum Content {
+    /// Read by git, from its path.
+    File,
+    LinkTo(Vec<u8>),
 }
 
 impl Repository {
@@ -21,14 +115,18 @@ impl Repository {
         place: &Place,
         index: &Path,
         nested: &[String],
+        budget: &mut SaveBudget,
     ) -> Result<(), Error> {
         let mut lines = Vec::new();
         for dir in nested {
-            for file in plain_files(&place.path, Path::new(dir))? {
-                let run = self
-                    .git()
-                    .args(["hash-object", "-w", "--stdin"])
-                    .stdin(file.content);
+            for file in plain_files(&place.path, Path::new(dir), budget)? {
+                let run = self.git().args(["hash-object", "-w"]);
+                let run = match file.content {
+                    Content::LinkTo(target) => run.args(["--stdin"]).stdin(target),
+                    Content::File => run
+                        .args(["--no-filters", "--"])
+                        .args([place.path.join(&file.path)]),
+                };
                 let oid = run.oid().await?;
                 lines.extend_from_slice(format!("{} {oid}\t", file.mode).as_bytes());
                 lines.extend_from_slice(file.path.as_os_str().as_bytes());
@@ -43,8 +141,8 @@ impl Repository {
     }
 }
 
-/// Every file and link below, git's own aside.
-fn plain_files(root: &Path, below: &Path) -> Result<Vec<Plain>, Error> {
+/// Every file and link below within the budget, git's own aside.
+fn plain_files(root: &Path, below: &Path, budget: &mut SaveBudget) -> Result<Vec<Plain>, Error> {
     let mut files = Vec::new();
     let mut dirs = vec![below.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -57,25 +155,31 @@ fn plain_files(root: &Path, below: &Path) -> Result<Vec<Plain>, Error> {
             let (path, full) = (dir.join(entry.file_name()), entry.path());
             let meta = fs::symlink_metadata(&full).map_err(Error::file(&full))?;
             if meta.is_dir() {
-                dirs.push(path);
+                if path.components().count() > budget.limits.depth {
+                    budget.leave_out(&path, "too deep");
+                } else {
+                    dirs.push(path);
+                }
             } else if meta.is_symlink() {
                 let target = fs::read_link(&full).map_err(Error::file(&full))?;
-                files.push(Plain {
-                    path,
-                    mode: "120000",
-                    content: target.into_os_string().into_vec(),
-                });
-            } else if meta.is_file() {
+                let target = target.into_os_string().into_vec();
+                if budget.admits(&path, target.len() as u64) {
+                    files.push(Plain {
+                        path,
+                        mode: "120000",
+                        content: Content::LinkTo(target),
+                    });
+                }
+            } else if meta.is_file() && budget.admits(&path, meta.len()) {
                 let mode = if meta.permissions().mode() & 0o100 == 0 {
                     "100644"
                 } else {
                     "100755"
                 };
-                let content = fs::read(&full).map_err(Error::file(&full))?;
                 files.push(Plain {
                     path,
                     mode,
-                    content,
+                    content: Content::File,
                 });
             }
         }

@@ -6,11 +6,10 @@
 //! and are kept, whichever part of git's own records is gone.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
+use super::remove::remove_tree;
 use super::stale::remove_file;
 use super::state::sync;
 use super::{Error, Oid, Place, Repository};
@@ -313,32 +312,4 @@ fn note_of(path: &Path) -> PathBuf {
 fn is_someones(path: &Path) -> bool {
     let holds_something = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
     holds_something && !path.join(".git").is_file()
-}
-
-/// Removes whatever is there, directories that deny it included; nothing is fine.
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    let kind = match fs::symlink_metadata(path) {
-        Ok(meta) => meta.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if !kind.is_dir() {
-        return fs::remove_file(path);
-    }
-    if fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    unlock(path)?;
-    fs::remove_dir_all(path)
-}
-
-fn unlock(dir: &Path) -> io::Result<()> {
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -2,10 +2,11 @@
 //! its end. What was there before it began is not its own.
 //!
 //! It counts blocks and names below the run's directories, follows no link, and stops counting
-//! where the answer is clear. What it cannot open it cannot count: the bound on the disk's free
-//! space, in the sandbox, holds for that too.
+//! where the answer is clear. A tree that is too deep for a path is too much. What it may not open
+//! it cannot count: the bound on the disk's free space, in the sandbox, holds for that too.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -91,8 +92,16 @@ async fn look(dirs: &[PathBuf], most: Taken) -> Taken {
 fn count(mut dirs: Vec<PathBuf>, most: Taken) -> Taken {
     let mut taken = Taken::default();
     while let Some(dir) = dirs.pop() {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        for entry in entries {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            // Deeper than the kernel takes a path: nothing there could be counted, so it is over.
+            Err(error) if error.kind() == ErrorKind::InvalidFilename => {
+                taken.files = most.files.saturating_add(1);
+                return taken;
+            }
+            Err(_) => continue,
+        };
+        for entry in entries.flatten() {
             let Ok(meta) = entry.metadata() else { continue };
             taken.files += 1;
             taken.bytes += meta.blocks() * BLOCK_BYTES;
@@ -140,6 +149,36 @@ mod tests {
         let taken = count(dirs, no_end());
         assert_eq!(taken.files, 4);
         assert!((100_000..200_000).contains(&taken.bytes), "{taken:?}");
+    }
+
+    #[test]
+    fn a_tree_too_deep_to_be_counted_is_too_much() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "n".repeat(200);
+        let mut here = dir.path().to_owned();
+        let (mut levels, most) = (
+            0,
+            Taken {
+                bytes: 1 << 30,
+                files: 1000,
+            },
+        );
+        while here.as_os_str().len() < 3800 {
+            here.push(&name);
+            fs::create_dir(&here).unwrap();
+            levels += 1;
+        }
+        assert_eq!(count(vec![dir.path().to_owned()], most).files, levels);
+        // One step further, from inside, since the whole path is too long.
+        use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
+        let mut last = open(&here, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..3 {
+            mkdirat(&last, &name, Mode::RWXU).unwrap();
+            last = openat(&last, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        assert_eq!(count(vec![dir.path().to_owned()], most).files, 1001);
+        drop(last);
+        crate::git::remove_tree(&dir.path().join(&name)).unwrap();
     }
 
     #[tokio::test]

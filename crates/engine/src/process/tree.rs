@@ -311,20 +311,6 @@ pub(super) fn descendants() -> Vec<Identity> {
     found.into_iter().collect()
 }
 
-impl Identity {
-    /// Memory that it shares with no file: what would be free without it.
-    pub fn own_memory_bytes(self) -> u64 {
-        let read = fs::read_to_string(format!("/proc/{}/statm", self.pid));
-        let Ok(text) = read else { return 0 };
-        let mut pages = text
-            .split(' ')
-            .skip(1)
-            .map(|field| field.parse::<u64>().unwrap_or(0));
-        let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-        resident.saturating_sub(shared) * rustix::param::page_size() as u64
-    }
-}
-
 /// Children of ours that we did not start: their run is over, because a held
 /// leader adopts its own orphans for as long as it lives. The dead among them
 /// are reaped here, since nobody else will.

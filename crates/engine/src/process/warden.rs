@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal as Name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,7 +16,9 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Group;
 use super::fork::fork;
+use super::memory;
 use super::tree::{self, Family, Identity};
 
 /// How often we look whether it is still within its allowance.
@@ -24,8 +27,10 @@ const LOOK_EVERY: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// Every how many looks the memory is added up: that reads a file for each process.
-const COUNT_EVERY: u32 = 5;
+/// How often the memory is added up at most, and which part of the time that may take: it reads
+/// the open files of every process, and a run can have many of both.
+const COUNT_EVERY: Duration = Duration::from_millis(500);
+const COUNT_SHARE: u32 = 20;
 
 /// What is left to us on the disk of a directory.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
@@ -71,15 +76,22 @@ pub struct Allowance {
     pub floor_bytes: u64,
     /// For those whom the limit of the kernel does not bind.
     pub processes: Option<u64>,
-    /// Of all its processes together, which no limit of the kernel bounds without a control group.
+    /// Of all that the run holds together, which no limit of the kernel bounds without a control
+    /// group.
     pub memory_bytes: u64,
+    /// Free memory that the machine must have left.
+    pub memory_floor_bytes: u64,
+    /// Whether the run has file systems in memory of its own.
+    pub own_mounts: bool,
+    /// The run's control group, which whoever is started next is born in.
+    pub group: Option<Group>,
     /// Whether what the program leaves behind is ours to end, because no namespace ends with it.
     pub hunts: bool,
 }
 
 impl Allowance {
     /// What is over, if anything is.
-    fn exceeded(&self, look: u32) -> io::Result<Option<String>> {
+    fn exceeded(&self, counts_memory: bool) -> io::Result<Option<String>> {
         let space = rustix::fs::fstatvfs(&self.opened)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < self.floor_bytes {
@@ -88,8 +100,15 @@ impl Allowance {
                 "only {left} MiB are left on the disk of {at}"
             )));
         }
-        let counts_all = look.is_multiple_of(COUNT_EVERY);
-        if !counts_all && self.processes.is_none() {
+        // The last net, and a cheap one: memory in flight between processes is in nobody's files.
+        let left = memory::available_bytes().unwrap_or(u64::MAX);
+        if left < self.memory_floor_bytes {
+            let left = left >> 20;
+            return Ok(Some(format!(
+                "the machine has only {left} MiB of memory left"
+            )));
+        }
+        if !counts_memory && self.processes.is_none() {
             return Ok(None);
         }
         let running = tree::descendants();
@@ -97,15 +116,12 @@ impl Allowance {
         if self.processes.is_some_and(|most| count > most) {
             return Ok(Some(format!("it had {count} processes")));
         }
-        if !counts_all {
+        if !counts_memory {
             return Ok(None);
         }
-        let memory: u64 = running
-            .iter()
-            .map(|process| process.own_memory_bytes())
-            .sum();
-        let over = memory > self.memory_bytes;
-        Ok(over.then(|| format!("it took {} MiB of memory", memory >> 20)))
+        let held = memory::held_bytes(&running, self.own_mounts);
+        let over = held > self.memory_bytes;
+        Ok(over.then(|| format!("it took {} MiB of memory", held >> 20)))
     }
 }
 
@@ -129,6 +145,22 @@ pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Re
     match watch {
         Watch::EverybodyHere => reap_until(pid),
         Watch::Outside(allowance) => keep_within(pid, allowance),
+    }
+}
+
+impl Allowance {
+    /// The child is in the run's group; we are not to be counted with it.
+    fn leave_group(&self) {
+        if let Some(group) = &self.group {
+            // Where that is refused our few pages count as the run's.
+            let _ = group.leave();
+        }
+    }
+
+    fn end_group(&self) {
+        if let Some(group) = &self.group {
+            group.end();
+        }
     }
 }
 
@@ -158,6 +190,13 @@ fn leave_politeness_to_others() -> io::Result<()> {
 
 /// Waits for its end, or brings it about.
 fn keep_within(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
+    allowance.leave_group();
+    let ending = watch_until_the_end(pid, allowance);
+    allowance.end_group();
+    ending
+}
+
+fn watch_until_the_end(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     if let Err(why) = wait_within(&handle, allowance) {
         // Of a PID namespace nobody outlives the first, and who lived there cannot be signalled
@@ -218,7 +257,8 @@ fn read(status: WaitStatus) -> Option<Ending> {
 
 /// Until it has ended; an error where it is to be ended.
 fn wait_within(handle: &OwnedFd, allowance: &Allowance) -> io::Result<()> {
-    for look in 1_u32.. {
+    let mut count_at = Instant::now() + COUNT_EVERY;
+    loop {
         let mut ends = [PollFd::new(handle, PollFlags::IN)];
         match poll(&mut ends, Some(&LOOK_EVERY)) {
             Ok(0) => {}
@@ -226,11 +266,13 @@ fn wait_within(handle: &OwnedFd, allowance: &Allowance) -> io::Result<()> {
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        if let Some(why) = allowance.exceeded(look)? {
+        let began = Instant::now();
+        let counts_memory = began >= count_at;
+        if let Some(why) = allowance.exceeded(counts_memory)? {
             return Err(io::Error::other(format!("the run was ended: {why}")));
         }
+        if counts_memory {
+            count_at = Instant::now() + COUNT_EVERY.max(began.elapsed() * COUNT_SHARE);
+        }
     }
-    Err(io::Error::other(
-        "the run went on for longer than we can count",
-    ))
 }

@@ -19,7 +19,8 @@ use rustix::process::{
 use super::proof::Notebook;
 use super::{Confinement, Rung, bubblewrap, native, proof, shed};
 use crate::process::{
-    Allowance, Ending, Half, Watch, become_program, tie_to, watch_over, watch_over_ourselves,
+    Allowance, Ending, Group, GroupLimits, Half, Watch, become_program, tie_to, watch_over,
+    watch_over_ourselves,
 };
 
 /// Our own program, whatever has become of its file.
@@ -139,7 +140,14 @@ fn outside(
         processes: (getuid().is_root() || confinement.rung == Rung::Landlock)
             .then_some(confinement.bounds.processes),
         memory_bytes: confinement.bounds.memory_bytes,
+        memory_floor_bytes: confinement.bounds.memory_floor_bytes,
+        own_mounts: confinement.rung != Rung::Landlock,
         hunts: confinement.rung == Rung::Landlock,
+        // Before the namespaces are made: inside them our own group is the root of all.
+        group: Group::enter(GroupLimits {
+            memory_bytes: confinement.bounds.memory_bytes,
+            processes: confinement.bounds.processes,
+        }),
     };
     let us: OsString = std::process::id().to_string().into();
     let ending = match confinement.rung {

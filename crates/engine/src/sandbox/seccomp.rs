@@ -123,6 +123,47 @@ const METADATA: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
+/// System V and POSIX message passing. Without an IPC namespace the objects of the person's other
+/// processes are reachable by number or name, and Landlock checks none of these calls.
+const SHARED_IPC: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmdt,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+];
+
+/// Calls that change another process of the same user, and the argument that names it. Zero is the
+/// caller itself, which stays allowed: runtimes set their own limits and priorities.
+const BY_PID: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_migrate_pages, 0),
+    (libc::SYS_move_pages, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// Calls whose first argument chooses between one process, a group and all of a user's, with the
+/// value that means one process.
+const BY_KIND: &[(i64, i32)] = &[(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+
 /// Calls that set a mode, and the argument that has it.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
@@ -193,8 +234,14 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
     requests(&mut rules)?;
-    if confinement.rung == Rung::Landlock && !confinement.metadata {
-        refuse_all(&mut rules, METADATA);
+    if confinement.rung == Rung::Landlock {
+        other_processes(&mut rules)?;
+        refuse_all(&mut rules, SHARED_IPC);
+        datagram_pairs(&mut rules)?;
+        hidden_files(&mut rules)?;
+        if !confinement.metadata {
+            refuse_all(&mut rules, METADATA);
+        }
     }
     Ok(rules)
 }
@@ -242,6 +289,41 @@ fn new_namespaces(rules: &mut Rules) -> io::Result<()> {
     ];
     for kind in kinds {
         refuse_where(rules, libc::SYS_clone, vec![has_flag(0, kind)?])?;
+    }
+    Ok(())
+}
+
+/// Landlock scopes signals, but neither limits nor priorities: `prlimit` with a processor limit of
+/// zero kills any process of the same user.
+fn other_processes(rules: &mut Rules) -> io::Result<()> {
+    for (call, argument) in BY_PID {
+        let other = condition(*argument, SeccompCmpOp::Ne, 0)?;
+        refuse_where(rules, *call, vec![other])?;
+    }
+    for (call, one_process) in BY_KIND {
+        let several = condition(0, SeccompCmpOp::Ne, *one_process)?;
+        refuse_where(rules, *call, vec![several])?;
+    }
+    refuse_all(rules, &[libc::SYS_process_mrelease]);
+    Ok(())
+}
+
+/// The watcher counts memory by looking at open files, which a process that is not dumpable hides
+/// from it. With a user namespace the watcher has the right to look all the same.
+fn hidden_files(rules: &mut Rules) -> io::Result<()> {
+    let sets = condition(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE)?;
+    let off = condition(1, SeccompCmpOp::Ne, 1)?;
+    refuse_where(rules, libc::SYS_prctl, vec![sets, off])
+}
+
+/// One end of a datagram pair can be pointed at any socket path with `sendto` or `connect`, and
+/// Landlock does not check that. A raw pair is a datagram pair under another name. Stream and
+/// packet pairs are connected for good.
+fn datagram_pairs(rules: &mut Rules) -> io::Result<()> {
+    const TYPE_BITS: u64 = 0xf;
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
+        let is = condition(1, SeccompCmpOp::MaskedEq(TYPE_BITS), kind)?;
+        refuse_where(rules, libc::SYS_socketpair, vec![is])?;
     }
     Ok(())
 }

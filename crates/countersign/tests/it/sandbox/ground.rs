@@ -176,17 +176,30 @@ impl Ground {
         ground
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// Runs `words` confined; what it said, and how it ended.
-    fn run(&self, words: &[&str]) -> (Option<i32>, String) {
+    pub fn run(&self, words: &[&str]) -> (Option<i32>, String) {
         let file = self.confinement.write().unwrap();
         if self.who == Who::Nobody {
             give_away(file.parent().unwrap());
         }
         self.run_with(&file, words)
+    }
+
+    /// A process of the person's outside.
+    pub fn outside(&self, words: &[&str]) -> Command {
+        as_who(self.who, words)
+    }
+
+    pub fn bound_memory(&mut self, bytes: u64) {
+        self.confinement.bounds.memory_bytes = bytes;
+    }
+
+    pub fn temporary_bytes(&mut self, bytes: u64) {
+        self.confinement.bounds.tmp_bytes = bytes;
     }
 
     fn run_with(&self, file: &Path, words: &[&str]) -> (Option<i32>, String) {
@@ -494,7 +507,7 @@ const SECRETS: &[&str] = &[
     "data/runs/other.json",
 ];
 
-fn read(said: &str) -> Vec<Tried> {
+pub fn read(said: &str) -> Vec<Tried> {
     let lines = said.lines();
     lines
         .filter_map(|line| serde_json::from_str(line).ok())

@@ -1,0 +1,160 @@
+//! How much memory a run holds, whatever holds it: its processes, shared memory that no process
+//! maps, files in memory, socket buffers.
+//!
+//! A control group would count all of that; where there is none, this adds it up from `/proc`.
+//! Shared memory that is both mapped and open counts twice: the sum is a bound, not an account.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::tree::Identity;
+
+/// A process with less shared memory than this is not asked how much of it is its own share: that
+/// walks its page tables.
+const SHARED_WORTH_ASKING: u64 = 1 << 20;
+/// Twice the usual `net.core.wmem_max`, which is what the kernel lets one socket hold.
+const SOCKET_BYTES: u64 = 416 << 10;
+/// Files in memory that a sandbox mounts for its run.
+const MEMORY_MOUNTS: [&str; 4] = ["tmp", "run", "var/tmp", "dev/shm"];
+const BLOCK_BYTES: u64 = 512;
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Adds up what these processes hold, each object once.
+pub(super) fn held_bytes(processes: &[Identity], own_mounts: bool) -> u64 {
+    let mut objects = Objects::default();
+    let mut bytes = 0_u64;
+    for process in processes {
+        bytes = bytes.saturating_add(own_bytes(process.pid));
+        objects.add_open_files(process.pid);
+    }
+    if own_mounts {
+        bytes = bytes.saturating_add(in_memory_mounts(processes));
+    }
+    bytes.saturating_add(objects.bytes)
+}
+
+/// Free memory of the machine, as the kernel estimates it.
+pub(super) fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kib_field(&text, "MemAvailable:")
+}
+
+/// Anonymous memory, and the process's share of what it maps together with others.
+fn own_bytes(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let anonymous = kib_field(&status, "RssAnon:").unwrap_or(0);
+    let shared = kib_field(&status, "RssShmem:").unwrap_or(0);
+    if shared < SHARED_WORTH_ASKING {
+        return anonymous;
+    }
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    // Where it may not be read, the whole counts.
+    anonymous + kib_field(&rollup, "Pss_Shmem:").unwrap_or(shared)
+}
+
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// What is open without being mapped.
+#[derive(Default)]
+struct Objects {
+    seen: HashSet<(u64, u64)>,
+    sockets: HashSet<String>,
+    bytes: u64,
+}
+
+impl Objects {
+    fn add_open_files(&mut self, pid: i32) {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return;
+        };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let Ok(target) = fs::read_link(&path) else {
+                continue;
+            };
+            let target = target.to_string_lossy();
+            if target.starts_with("socket:[") {
+                if self.sockets.insert(target.into_owned()) {
+                    self.bytes = self.bytes.saturating_add(SOCKET_BYTES);
+                }
+            } else if target.starts_with("/memfd:") || target.ends_with(" (deleted)") {
+                // Other deleted files lie on a disk or in a mount that is counted by itself.
+                let Ok(meta) = fs::metadata(&path) else {
+                    continue;
+                };
+                let in_memory = target.starts_with("/memfd:") || is_nameless_memory(&target);
+                if in_memory && self.seen.insert((meta.dev(), meta.ino())) {
+                    self.bytes = self.bytes.saturating_add(meta.blocks() * BLOCK_BYTES);
+                }
+            }
+        }
+    }
+}
+
+/// Shared anonymous memory and System V segments, by the names that the kernel gives them.
+fn is_nameless_memory(target: &str) -> bool {
+    target.starts_with("/dev/zero") || target.starts_with("/SYSV")
+}
+
+/// What lies in the file systems in memory that the run has for itself, as any of its processes
+/// sees them: we stand outside and may have another root.
+fn in_memory_mounts(processes: &[Identity]) -> u64 {
+    let roots = processes
+        .iter()
+        .map(|process| format!("/proc/{}/root", process.pid));
+    let mut readable = roots.filter(|root| fs::metadata(format!("{root}/tmp")).is_ok());
+    let Some(root) = readable.next() else {
+        return 0;
+    };
+    let mut seen = HashSet::new();
+    let mut bytes = 0_u64;
+    for name in MEMORY_MOUNTS {
+        let path = format!("{root}/{name}");
+        let (Ok(meta), Ok(kind), Ok(space)) = (
+            fs::metadata(&path),
+            rustix::fs::statfs(&path),
+            rustix::fs::statvfs(&path),
+        ) else {
+            continue;
+        };
+        if u64::try_from(kind.f_type) == Ok(TMPFS_MAGIC) && seen.insert(meta.dev()) {
+            let used = space.f_blocks.saturating_sub(space.f_bfree);
+            bytes = bytes.saturating_add(used.saturating_mul(space.f_frsize));
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_nobody_maps_is_counted_once() {
+        let us = Identity::ourselves().unwrap();
+        let before = held_bytes(&[us], false);
+        let held = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = fs::File::from(held);
+        file.write_all(&vec![1; 64 << 20]).unwrap();
+        let twice = file.try_clone().unwrap();
+        let grown = held_bytes(&[us], false).saturating_sub(before);
+        // Other tests of this process take and free memory meanwhile.
+        assert!((56 << 20..120 << 20).contains(&grown), "{grown}");
+        drop((file, twice));
+    }
+
+    #[test]
+    fn a_field_of_the_kernel_is_read_whole_or_not_at_all() {
+        let text = "RssAnon:\t    1234 kB\nRssShmem:\t  x kB\n";
+        assert_eq!(kib_field(text, "RssAnon:"), Some(1234 << 10));
+        assert_eq!(kib_field(text, "RssShmem:"), None);
+        assert_eq!(kib_field(text, "RssFile:"), None);
+        assert!(available_bytes().is_some());
+    }
+}
