@@ -8,11 +8,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A directory below this depth is first moved to the top, so that its path stays short.
-const DEPTH_MAX: usize = 64;
+/// A directory with a path that is longer than the top's by this is first moved to the top. The
+/// kernel takes 4,096 bytes, and a name has 255 at most.
+const PATH_BYTES_MAX: usize = 256;
 
 enum Step {
-    Empty { dir: PathBuf, depth: usize },
+    Empty(PathBuf),
     Remove(PathBuf),
 }
 
@@ -28,37 +29,29 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 fn remove_dir(top: &Path) -> io::Result<()> {
     let mut moved = 0_u64;
-    let mut steps = vec![Step::Empty {
-        dir: top.to_owned(),
-        depth: 0,
-    }];
+    let path_max = top.as_os_str().len() + PATH_BYTES_MAX;
+    let mut steps = vec![Step::Empty(top.to_owned())];
     while let Some(step) = steps.pop() {
-        let (dir, depth) = match step {
+        let dir = match step {
             Step::Remove(dir) => {
                 fs::remove_dir(dir)?;
                 continue;
             }
-            Step::Empty { dir, depth } => (dir, depth),
+            Step::Empty(dir) => dir,
         };
         steps.push(Step::Remove(dir.clone()));
         for entry in opened(&dir)? {
             let entry = entry?;
             if !entry.file_type()?.is_dir() {
                 in_dir(&dir, || fs::remove_file(entry.path()))?;
-            } else if depth < DEPTH_MAX {
-                steps.push(Step::Empty {
-                    dir: entry.path(),
-                    depth: depth + 1,
-                });
+            } else if entry.path().as_os_str().len() < path_max {
+                steps.push(Step::Empty(entry.path()));
             } else {
                 let short = free_name(top, &mut moved);
                 // Moving a directory changes its entry for its parent, so it must be writable too.
                 open_up(&entry.path())?;
                 in_dir(&dir, || fs::rename(entry.path(), &short))?;
-                steps.push(Step::Empty {
-                    dir: short,
-                    depth: 1,
-                });
+                steps.push(Step::Empty(short));
             }
         }
     }
@@ -108,23 +101,24 @@ mod tests {
     use super::*;
 
     /// Directories in each other, made from inside: no path is that long.
-    fn deep(top: &Path, levels: usize) {
+    fn deep(top: &Path, name: &str, levels: usize) {
         use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
         let flags = OFlags::DIRECTORY | OFlags::RDONLY;
         let mut dir = open(top, flags, Mode::empty()).unwrap();
         for _ in 0..levels {
-            mkdirat(&dir, "d", Mode::RWXU).unwrap();
-            dir = openat(&dir, "d", flags, Mode::empty()).unwrap();
+            mkdirat(&dir, name, Mode::RWXU).unwrap();
+            dir = openat(&dir, name, flags, Mode::empty()).unwrap();
         }
     }
 
     #[test]
     fn a_tree_of_any_depth_goes() {
-        for levels in [1, DEPTH_MAX, DEPTH_MAX + 1, 3000, 20_000] {
+        let long = "n".repeat(255);
+        for (name, levels) in [("d", 1), ("d", 600), ("d", 6_000), (&long, 3), (&long, 100)] {
             let dir = tempfile::tempdir().unwrap();
             let top = dir.path().join("top");
             fs::create_dir_all(top.join(".removing-1")).unwrap();
-            deep(&top, levels);
+            deep(&top, name, levels);
             remove_tree(&top).unwrap();
             assert!(top.symlink_metadata().is_err(), "{levels}");
         }
