@@ -8,6 +8,29 @@ use crate::finding::Claim;
 
 use super::super::claim as machine;
 use super::Strength;
+use super::approval;
+use super::cue_lists;
+use super::phrases::{Phrases, Sentence};
+
+static REFUSAL_VALUES: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_VALUES]));
+static REFUSAL_SENTENCES: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_SENTENCES]));
+
+/// Whether the value behind a verdict's label refuses: in another language, by a sign, by a no.
+pub(super) fn is_refusal(value: &str) -> bool {
+    let head = bare_head(value);
+    approval::denied(head) || REFUSAL_VALUES.is_in(&Sentence::of(head))
+}
+
+fn bare_head(value: &str) -> &str {
+    let line = value.trim().lines().next().unwrap_or_default();
+    let end = line
+        .char_indices()
+        .nth(120)
+        .map_or(line.len(), |(at, _)| at);
+    &line[..end]
+}
 
 type Pattern = LazyLock<Option<Regex>>;
 
@@ -79,6 +102,9 @@ fn bare(text: &str) -> &str {
 /// The claim that a verdict's value makes. `plain` values are verdicts by their label; in others
 /// the word must also end there, so that "Merge the two loops" approves nothing.
 pub(super) fn claim(value: &str, plain: bool) -> Option<Claim> {
+    if plain && is_refusal(value) {
+        return Some(Claim::ChangesRequested);
+    }
     let value = bare(value);
     let line = value.lines().next().unwrap_or_default();
     let text = if line.split_whitespace().count() < 3 {
@@ -180,7 +206,7 @@ fn is_choice(text: &str) -> bool {
     divided && text.chars().count() < 120 && at(&YES, text).is_some() && at(&NO, text).is_some()
 }
 
-/// A line that is nothing but a verdict.
+/// A line that is nothing but a refusal.
 pub(super) fn alone(line: &str) -> Option<Claim> {
     let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
     if bare.split_whitespace().count() > 5
@@ -192,22 +218,24 @@ pub(super) fn alone(line: &str) -> Option<Claim> {
     }
     let folded = bare.replace(['*', '`'], "");
     let single = !folded.contains(char::is_whitespace);
-    let word = machine::of_word(&folded)?;
+    if !machine::refuses(&folded) || folded.eq_ignore_ascii_case("no") {
+        return None;
+    }
     // A lone everyday word is a verdict only where it is written as one.
     let shouted = folded.chars().any(char::is_uppercase) && !folded.chars().any(char::is_lowercase);
-    let telling = [
-        "approv", "accept", "reject", "lgtm", "request", "changes", "nogo", "no-go", "no_go",
-    ]
-    .iter()
-    .any(|stem| folded.to_lowercase().contains(stem));
-    (telling || (!single || shouted)).then_some(word)
+    let lower = folded.to_lowercase();
+    let telling = !lower.is_ascii()
+        || ["approv", "reject", "request", "changes", "nogo", "no-go", "no_go"]
+            .iter()
+            .any(|stem| lower.contains(stem));
+    (telling || !single || shouted).then_some(Claim::ChangesRequested)
 }
 
 /// How much a label says that a verdict follows.
 pub(super) fn label_strength(label: &str) -> Option<Strength> {
     let lower = label.to_lowercase();
     let name = lower.trim_matches(|c: char| !c.is_alphanumeric());
-    if names_a_verdict(name) {
+    if names_a_verdict(name) || approval::is_label(name) {
         return Some(Strength::Label);
     }
     match name {
@@ -231,6 +259,9 @@ pub(super) fn label_strength(label: &str) -> Option<Strength> {
 
 pub(super) fn names_a_verdict(label: &str) -> bool {
     let lower = label.to_lowercase();
+    if approval::is_label(label) && !is_advice(&lower) {
+        return true;
+    }
     [
         "verdict",
         "decision",
@@ -243,6 +274,13 @@ pub(super) fn names_a_verdict(label: &str) -> bool {
     .iter()
     .any(|word| lower.contains(word))
         && lower.split_whitespace().count() <= 4
+}
+
+/// `Recommendation:` also stands before the fix of a finding.
+fn is_advice(lower: &str) -> bool {
+    ["recom", "empfehl", "racco", "реком"]
+        .iter()
+        .any(|stem| lower.contains(stem))
 }
 
 /// A heading that is a verdict's label, and what stands behind it.
@@ -308,9 +346,9 @@ fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
 /// What one sentence claims, if it claims anything.
 pub(super) fn says(sentence: &str) -> (Option<Claim>, Strength) {
     let asks = sentence.ends_with('?') || at(&HEDGE, sentence).is_some();
-    if at(&REFUSES, sentence).is_some()
+    if (at(&REFUSES, sentence).is_some() && at(&NO_CHANGES, sentence).is_none()
+        || REFUSAL_SENTENCES.is_in(&Sentence::of(sentence)))
         && !sentence.ends_with('?')
-        && at(&NO_CHANGES, sentence).is_none()
     {
         return (Some(Claim::ChangesRequested), Strength::Sentence);
     }
