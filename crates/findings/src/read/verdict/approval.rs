@@ -19,7 +19,6 @@ const LABELLED: &[&str] = &[
     "approve",
     "approved",
     "approves",
-    "approval",
     "approval granted",
     "i approve",
     "we approve",

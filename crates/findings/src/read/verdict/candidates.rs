@@ -93,7 +93,7 @@ fn is_own(blocks: &[Block], index: usize, block: &Block, path: &Path) -> bool {
             !matches!(before.kind, Kind::Heading(_) | Kind::Rule | Kind::Close(_))
                 && before.text.trim_end_matches(['*', '_', ' ']).ends_with([':', '：', ','])
         });
-    !(block.quoted || block.indent >= 4 || announced || path.is_elsewhere())
+    !(block.quoted || block.apart || block.indent >= 4 || announced || path.is_elsewhere())
 }
 
 /// The headings above a block.
@@ -229,7 +229,7 @@ fn take<'a>(
         }) else {
             return;
         };
-        if below.quoted {
+        if below.quoted || below.apart {
             return;
         }
         (below.text.as_str(), index + 1)
@@ -261,7 +261,10 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
             continue;
         };
         let below = next.filter(|next| {
-            matches!(next.kind, Kind::Paragraph) && !next.quoted && next.indent < 4
+            matches!(next.kind, Kind::Paragraph)
+                && !next.quoted
+                && !next.apart
+                && next.indent < 4
         });
         let bare = value.trim_matches(['*', '_', ' ']);
         let (value, rest, end) = match (bare.is_empty(), rest.trim().is_empty(), below) {
@@ -370,6 +373,12 @@ pub(super) fn doubt(blocks: &[Block], approval: &Approval) -> Option<&'static st
 
 /// The same for an approval that does not stand in the prose.
 pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
+    let announced = blocks.windows(2).any(|pair| {
+        pair[1].kind == Kind::Code && is_example(&pair[0])
+    });
+    if announced {
+        return Some(NOT_OWN);
+    }
     doubt_of(blocks, usize::MAX, |_| true, false)
 }
 
@@ -397,7 +406,9 @@ fn doubt_of(
                 return Some(NOT_OWN);
             }
         }
-        if block.kind == Kind::Code {
+        let offered = matches!(block.kind, Kind::Item(Marker::Box { ticked: false }))
+            && super::words::alone(&block.text).is_some();
+        if block.kind == Kind::Code || offered {
             continue;
         }
         let text = text_of(block);
@@ -423,18 +434,39 @@ fn doubt_of(
     ends_in_mid_sentence(blocks, end).then_some("the text ends in the middle of a sentence")
 }
 
+/// A line that announces code which is not the answer: `The format is:`.
+fn is_example(block: &Block) -> bool {
+    const OWN: [&str; 8] = [
+        "my ", "here is", "here's", "review", "verdict", "result", "final", "summary",
+    ];
+    let line = block.text.lines().last().unwrap_or_default();
+    let announces = line.trim_end_matches(['*', '_', ' ']).ends_with([':', '：']);
+    let lower = line.to_lowercase();
+    announces
+        && (ELSEWHERE.is_in(&Sentence::of(line)) || !OWN.iter().any(|word| lower.contains(word)))
+}
+
 /// In a short document every block is judged; beside an approval without a label it also has to
 /// speak for the change.
 fn is_reserved(block: &Block, text: &str, alone: bool) -> bool {
     let prose = matches!(block.kind, Kind::Paragraph);
-    let metadata = block
-        .text
-        .lines()
-        .all(|line| fields::split_label(line).is_some_and(|(_, value)| !value.is_empty()));
+    let metadata = block.text.lines().all(|line| {
+        fields::split_label(line)
+            .is_some_and(|(label, value)| !value.is_empty() && is_metadata(label))
+    });
     if alone && prose && !metadata {
         return !cues::vouches(&text.replace('\n', " "));
     }
     cues::objects(text)
+}
+
+/// Labels of what a report says about itself.
+fn is_metadata(label: &str) -> bool {
+    matches!(
+        label.to_lowercase().as_str(),
+        "reviewer" | "date" | "commit" | "branch" | "ticket" | "task" | "pr" | "files" | "scope" | "model"
+            | "tests" | "version" | "confidence" | "summary" | "reviewed commit" | "range"
+    )
 }
 
 fn is_minor(text: &str) -> bool {
