@@ -126,6 +126,10 @@ fn of_prose(text: &str) -> Review {
     if embedded.is_empty() {
         return of_text(prose);
     }
+    let place = embedded
+        .iter()
+        .find_map(|(_, found)| doubts::of_place(text, found.span.0));
+    prose.doubt(place);
     join(embedded, prose)
 }
 

@@ -84,6 +84,7 @@ impl Builder {
             } => {
                 self.apart = *apart;
                 if let Some((rows, taken)) = table(lines) {
+                    self.apart |= indent_of(text) >= CODE_INDENT;
                     self.push(Kind::Table(rows), 0, "", *quoted);
                     self.fresh = true;
                     return taken;
@@ -121,6 +122,7 @@ impl Builder {
         if trimmed.is_empty() {
             self.fresh = true;
         } else if let Some((level, heading)) = heading(trimmed) {
+            self.apart |= indent >= CODE_INDENT;
             self.push(
                 Kind::Heading(self.depth * STRIDE + level),
                 0,
@@ -164,6 +166,9 @@ impl Builder {
         }
     }
 }
+
+/// So deep an indent makes a line code.
+const CODE_INDENT: usize = 4;
 
 fn indent_of(line: &str) -> usize {
     line.chars()

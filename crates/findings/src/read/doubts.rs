@@ -47,6 +47,22 @@ pub(super) fn of_text(text: &str, lines: &[Line]) -> Option<&'static str> {
         .or_else(|| of_end(text))
 }
 
+/// Why JSON at this place of a text is not the answer itself: something stands before it on its
+/// line, it is indented like code, or the text has comments.
+pub(super) fn of_place(text: &str, start: usize) -> Option<&'static str> {
+    let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    // A fence begins with its line, whatever stands before its marks.
+    let rest = &text[start..];
+    let fence = rest.len() - rest.trim_start_matches([' ', '\t', '>', '+', '|']).len();
+    let before = &text[line..start + fence];
+    let marked = before
+        .chars()
+        .any(|c| !c.is_alphanumeric() && !matches!(c, ' ' | ',' | '.' | ':' | '\u{feff}'));
+    let indented = before.trim().is_empty() && (before.contains('\t') || before.len() >= 4);
+    (marked || indented || text.contains("<!--"))
+        .then_some("the JSON is quoted, commented out or set apart")
+}
+
 fn of_line(line: &str) -> Option<&'static str> {
     if line.contains("~~") {
         return Some("part of the text is struck through");

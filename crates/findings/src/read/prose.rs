@@ -94,7 +94,6 @@ impl Prose {
             Some(Strength::Label) => 90,
             Some(Strength::Mark) => 80,
             Some(Strength::Sentence) => 65,
-            Some(Strength::Clean) => 50,
             None if self.drafts.is_empty() => 0,
             None => 70,
         }

@@ -30,8 +30,6 @@ pub(super) struct Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// "I found no issues": no claim at all.
-    Clean,
     /// A sentence that approves or refuses.
     Sentence,
     /// A line such as `Status: failed`, or a title that ends in a verdict.
@@ -302,7 +300,6 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|line| line.split_inclusive(['.', '!', '?', ';']))
         .map(str::trim)
         .filter(|sentence| !sentence.is_empty())
-        .take(400)
 }
 
 #[cfg(test)]

@@ -100,6 +100,8 @@ fn is_own(blocks: &[Block], index: usize, block: &Block, path: &Path) -> bool {
 #[derive(Default)]
 struct Path {
     headings: Vec<(u32, bool)>,
+    /// The block before was a heading under which others speak: what follows belongs to it.
+    pending: bool,
 }
 
 impl Path {
@@ -107,11 +109,16 @@ impl Path {
         match block.kind {
             Kind::Heading(level) => {
                 self.headings.retain(|(above, _)| *above < level);
-                let elsewhere = level % STRIDE == DETAILS || level / STRIDE > 0 || is_elsewhere(&block.text, level);
+                let elsewhere = self.pending
+                    || level % STRIDE == DETAILS
+                    || level / STRIDE > 0
+                    || is_elsewhere(&block.text, level);
                 self.headings.push((level, elsewhere));
+                self.pending = elsewhere;
             }
             Kind::Close(level) => self.headings.retain(|(above, _)| *above < level),
-            Kind::Item(_) | Kind::Paragraph | Kind::Code | Kind::Table(_) | Kind::Rule => {}
+            Kind::Item(_) | Kind::Paragraph | Kind::Code | Kind::Table(_) => self.pending = false,
+            Kind::Rule => {}
         }
     }
 
@@ -238,7 +245,7 @@ fn take<'a>(
     let sound = match judge(value) {
         None => return,
         Some(Answer::Whole) => true,
-        Some(Answer::Explained(rest)) => is_sound(rest),
+        Some(Answer::Explained(rest)) => is_explained(rest, ""),
     };
     push(found, index, end, text, Strength::Label, false);
     if !sound {
@@ -275,8 +282,8 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
         };
         let sound = match judge(value) {
             None => continue,
-            Some(Answer::Whole) => is_sound(rest),
-            Some(Answer::Explained(behind)) => is_sound(&format!("{behind}\n{rest}")),
+            Some(Answer::Whole) => is_explained("", rest),
+            Some(Answer::Explained(behind)) => is_explained(behind, rest),
         };
         let strength = if labelled { Strength::Label } else { Strength::Mark };
         push(found, index, end, line, strength, !labelled);
@@ -312,10 +319,12 @@ fn affirmed_or_true(value: &str) -> Option<Answer<'_>> {
     approval::affirmed(value)
 }
 
-/// What follows an approval in its block: other labelled lines, or sentences that speak for it.
-fn is_sound(rest: &str) -> bool {
-    let mut prose = String::new();
-    for line in rest.lines() {
+/// What follows an approval in its block: sentences behind it that speak for it, and below it such
+/// sentences or other labelled lines.
+fn is_explained(behind: &str, rest: &str) -> bool {
+    let (behind, below) = behind.split_once('\n').unwrap_or((behind, ""));
+    let mut prose = behind.to_owned();
+    for line in below.lines().chain(rest.lines()) {
         let metadata = fields::split_label(line)
             .is_some_and(|(label, _)| label.split_whitespace().count() <= 3 && !line.starts_with(' '));
         if metadata && prose.is_empty() {
@@ -323,8 +332,8 @@ fn is_sound(rest: &str) -> bool {
                 return false;
             }
         } else {
-            prose.push_str(line);
             prose.push(' ');
+            prose.push_str(line);
         }
     }
     cues::vouches(&prose)
@@ -376,7 +385,12 @@ pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
     let announced = blocks.windows(2).any(|pair| {
         pair[1].kind == Kind::Code && is_example(&pair[0])
     });
-    if announced {
+    let set_apart = blocks.iter().any(|block| {
+        let elsewhere =
+            matches!(block.kind, Kind::Heading(level) if is_elsewhere(&block.text, level));
+        block.quoted || block.apart || elsewhere
+    });
+    if announced || set_apart {
         return Some(NOT_OWN);
     }
     doubt_of(blocks, usize::MAX, |_| true, false)
@@ -418,6 +432,9 @@ fn doubt_of(
         // What a heading announces is judged by what stands under it.
         let announces = matches!(block.kind, Kind::Heading(_))
             && topic::topic(&block.text) != Topic::Open;
+        if is_grave(block) {
+            return Some("a must-fix finding stands beside the approval");
+        }
         let minor = harmless_heading || announces || is_minor(&block.text);
         let near = index > end && same_section && matches!(block.kind, Kind::Paragraph);
         let reserved = if earlier {
@@ -469,6 +486,22 @@ fn is_metadata(label: &str) -> bool {
     )
 }
 
+/// An item or paragraph that carries the degree of a must-fix finding, wherever it stands.
+fn is_grave(block: &Block) -> bool {
+    if !matches!(block.kind, Kind::Item(_) | Kind::Paragraph) {
+        return false;
+    }
+    let (_, text) = label::ordinal(&block.text);
+    label::leading(text).is_some_and(|label| {
+        label.plain == label::Plain::Strong
+            && Severity::of(&label.raw).is_some_and(Severity::is_must_fix)
+            && label.rest.chars().filter(|c| c.is_alphabetic()).count() > 4
+            && !topic::is_nothing(label.rest)
+            && !topic::is_settled(label.rest)
+            && !matches!(block.kind, Kind::Item(Marker::Box { ticked: true }))
+    })
+}
+
 fn is_minor(text: &str) -> bool {
     label::leading(text)
         .and_then(|label| Severity::of(&label.raw))
@@ -500,7 +533,6 @@ fn ends_in_mid_sentence(blocks: &[Block], end: usize) -> bool {
     matches!(last.kind, Kind::Paragraph)
         && index != end
         && fields::split_label(line).is_none()
-        && Sentence::of(line).weight() >= 4
         && line
             .trim_end()
             .chars()

@@ -130,10 +130,10 @@ fn is_objection(rest: &Rest) -> bool {
         matches!(word.as_str(), "error" | "errors" | "exception" | "warning" | "traceback" | "if" | "when" | "once" | "after")
     });
     let last_first = sentence.words.last().is_some_and(|word| {
-        matches!(word.as_str(), "first" | "zuerst" | "primero" | "primeiro" | "d'abord" | "сначала")
+        matches!(word.as_str(), "first" | "not" | "zuerst" | "primero" | "primeiro" | "d'abord" | "сначала")
     });
     opens_with_trouble
-        || (last_first && sentence.words.len() > 1)
+        || (last_first && (sentence.words.len() > 1 || sentence.words[0] == "not"))
         || is_condition(sentence)
         || OBJECTS.is_in(sentence)
         || (DEFECTS.is_in(sentence) && !SETTLES.is_in(sentence) && !rest.harmless)
