@@ -358,6 +358,17 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         );
         withhold(review, &why);
     }
+    let unrated = review
+        .findings
+        .iter()
+        .filter(|finding| finding.actionable && finding.rating.raw.is_none())
+        .count();
+    if approves && unrated > 0 {
+        let why = format!(
+            "approves, yet lists {unrated} findings without a severity; not counted as an approval"
+        );
+        withhold(review, &why);
+    }
     let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
     if approves && unmet > 0 {
         let why = format!(

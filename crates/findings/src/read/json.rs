@@ -200,10 +200,12 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
     }
 }
 
-/// Keeps words that are no finding. One word alone says nothing in a language with blanks.
+/// Keeps words that are no finding. What holds no letters, or is an address or a name with digits,
+/// says nothing.
 fn take_text(text: &str, said: &mut Said) {
     let trimmed = text.trim();
-    if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() {
+    let word = trimmed.chars().all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
+    if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {
         said.texts.push(trimmed.to_owned());
     }
 }
@@ -241,10 +243,13 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
             if is_findings(&name) && !says_none(text) {
                 said.doubt(Some("the findings are given as text"));
                 said.listed_texts.push(text.clone());
-            } else {
+            } else if !fields::is_verdict_key(&name) {
                 take_text(text, said);
             }
             continue;
+        }
+        if fields::is_warning(&name) && !fields::is_void(value) {
+            said.doubt(Some("a field of the report speaks against the approval"));
         }
         if is_findings(&name) && value.as_u64().is_some_and(|count| count > 0) {
             said.doubt(Some("the findings are counted and not listed"));

@@ -188,6 +188,38 @@ fn is_unfinished(name: &str, value: &Value) -> bool {
     (given && troubled) || unfinished || stopped
 }
 
+/// Keys that are judged as a verdict, not as text.
+pub(super) fn is_verdict_key(name: &str) -> bool {
+    STRICT_KEYS.contains(&name) || APPROVING_KEYS.contains(&name) || REFUSING_KEYS.contains(&name)
+}
+
+/// Keys whose mere value speaks against an approval: `needs_human_review`, `critical_count`.
+pub(super) fn is_warning(name: &str) -> bool {
+    const STEMS: [&str; 22] = [
+        "block", "mustfix", "required", "requires", "needs", "requestedchange", "changesrequest", "reject", "fail",
+        "unresolved", "critical", "severe", "invalid", "superseded", "quoted", "revoked", "withdrawn", "expired",
+        "stale", "unless", "onlyif", "pending",
+    ];
+    STEMS.iter().any(|stem| name.starts_with(stem)) && !name.starts_with("failopen")
+}
+
+/// Whether a value says that there is nothing: false, 0, "none", an empty list, or only such.
+pub(super) fn is_void(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => {
+            matches!(
+                fold(text).as_str(),
+                "" | "none" | "no" | "false" | "0" | "na" | "nothing" | "null"
+            )
+        }
+        Value::Array(items) => items.iter().all(is_void),
+        Value::Object(object) => object.values().all(is_void),
+    }
+}
+
 /// Keys that only reports of test runs have.
 fn is_test_report(object: &Map<String, Value>) -> bool {
     const KEYS: [&str; 16] = [

@@ -325,8 +325,7 @@ fn is_explained(behind: &str, rest: &str) -> bool {
     let (behind, below) = behind.split_once('\n').unwrap_or((behind, ""));
     let mut prose = behind.to_owned();
     for line in below.lines().chain(rest.lines()) {
-        let metadata = fields::split_label(line)
-            .is_some_and(|(label, _)| label.split_whitespace().count() <= 3 && !line.starts_with(' '));
+        let metadata = fields::split_label(line).is_some_and(|(label, _)| is_metadata(label));
         if metadata && prose.is_empty() {
             if cues::objects(line) {
                 return false;
@@ -416,6 +415,13 @@ fn doubt_of(
             harmless_heading = minor.is_some_and(|severity| !severity.is_must_fix());
             same_section &= index < end;
             earlier = topic::topic(&block.text) == Topic::Earlier;
+            let filled = blocks.get(index + 1).is_some_and(|next| {
+                !matches!(next.kind, Kind::Heading(_) | Kind::Rule | Kind::Close(_))
+                    && !topic::is_nothing(&next.text)
+            });
+            if filled && !earlier && cues::demands(&block.text) {
+                return Some("the text lists changes that are required");
+            }
             if index > end && !earlier && level > 1 && ROUND.is_in(&Sentence::of(&block.text)) {
                 return Some(NOT_OWN);
             }
@@ -482,7 +488,7 @@ fn is_metadata(label: &str) -> bool {
     matches!(
         label.to_lowercase().as_str(),
         "reviewer" | "date" | "commit" | "branch" | "ticket" | "task" | "pr" | "files" | "scope" | "model"
-            | "tests" | "version" | "confidence" | "summary" | "reviewed commit" | "range"
+            | "tests" | "version" | "summary" | "reviewed commit" | "range"
     )
 }
 

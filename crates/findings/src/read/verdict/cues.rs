@@ -83,8 +83,8 @@ const HARMLESS_UNSPACED: [&str; 22] = [
 /// Whether something near an approval takes it back or makes it somebody else's.
 pub(super) fn objects(text: &str) -> bool {
     sentences(text).into_iter().any(|sentence| {
-        let rest = without_harmless(sentence);
-        is_objection(&rest)
+        let asks = sentence.text.trim_end().ends_with(['?', '？']);
+        asks || is_objection(&without_harmless(sentence))
     })
 }
 
@@ -105,6 +105,17 @@ pub(super) fn forbids(text: &str) -> bool {
         let rest = without_harmless(sentence);
         HARD.is_in(&rest.sentence)
     })
+}
+
+static BLOCKING: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+required change*, required fix*, required action*, must fix, must be fixed, must change, blocking, blocker*, changes requested, changes required, requested changes, before merg*, action required, to fix, needs fix*, notwendige änderungen, erforderliche änderungen, changements requis, modifications requises, cambios requeridos, alterações necessárias, modifiche richieste, требуемые изменения, 必须修复, 必须修改, 要修正, 必須"])
+});
+
+/// Whether a heading announces what has to change before an approval.
+pub(super) fn demands(heading: &str) -> bool {
+    let rest = without_harmless(Sentence::of(heading));
+    BLOCKING.is_in(&rest.sentence) && !rest.harmless
 }
 
 /// Whether a sentence of the text begins with a reservation.
@@ -135,8 +146,28 @@ fn is_objection(rest: &Rest) -> bool {
     opens_with_trouble
         || (last_first && (sentence.words.len() > 1 || sentence.words[0] == "not"))
         || is_condition(sentence)
+        || counts_short(sentence)
         || OBJECTS.is_in(sentence)
         || (DEFECTS.is_in(sentence) && !SETTLES.is_in(sentence) && !rest.harmless)
+}
+
+/// "2 of 14 files", "9/12 tests": not all.
+fn counts_short(sentence: &Sentence) -> bool {
+    const COUNTED: [&str; 8] = [
+        "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
+    ];
+    let number = |word: &String| word.parse::<u64>().ok();
+    let short = |few: &String, all: &String| {
+        matches!((number(few), number(all)), (Some(few), Some(all)) if few < all)
+    };
+    let of = sentence.words.windows(3).any(|words| {
+        matches!(words[1].as_str(), "of" | "von" | "sur" | "de" | "из" | "di") && short(&words[0], &words[2])
+    });
+    of || sentence.words.windows(3).any(|words| {
+        short(&words[0], &words[1])
+            && COUNTED.iter().any(|stem| words[2].starts_with(stem))
+            && sentence.text.contains(&format!("{}/{}", words[0], words[1]))
+    })
 }
 
 /// `if` and its kin with a word of approval, repair or tests in the same sentence.
