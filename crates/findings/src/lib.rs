@@ -19,6 +19,6 @@ pub use finding::{
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use read::{read, read_in, read_value};
+pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_in, read_value};
 pub use severity::{Rating, Severity};
 pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

@@ -2,11 +2,16 @@
 //!
 //! The readers are tried from the strictest to the loosest: a whole JSON document, JSON inside
 //! prose, text. Each says how sure it is. What no reader understands is [`Claim::Unknown`].
+//!
+//! A refusal is heard in any form. An approval has to be the whole of a value from a closed list,
+//! and everything else in the document is searched for a reason to doubt it: a refusal, a must-fix
+//! finding, a condition, a quotation, a sign that the review or its text is not complete.
 
 mod blocks;
 mod claim;
 mod compose;
 mod degree;
+mod doubts;
 mod draft;
 mod extract;
 mod fields;
@@ -19,65 +24,113 @@ mod linters;
 mod markdown;
 mod markup;
 mod place;
+mod prose;
 mod records;
+mod restate;
 mod sarif;
 mod sections;
 mod table;
 mod topic;
+mod twice;
 mod unit;
 mod verdict;
 
 use serde_json::Value;
 
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
-use crate::finding::{Claim, Disposition, Review, Way};
-use verdict::Strength;
+use crate::finding::{Claim, Review, Way};
+use draft::Draft;
+use prose::Prose;
+
+/// The longest text that is read, in bytes. A longer one is cut here and never approves.
+pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The longest JSON document that is read whole, in bytes: reports of linters are long.
+pub const JSON_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Reads a review. Text that is not one gives [`Claim::Unknown`] and no findings.
 pub fn read(text: &str) -> Review {
-    if let Some(found) = extract::whole(text) {
-        let (said, tool) = said_or_tool(&found.value);
-        if said.is_review() {
-            let way = if let Some(tool) = tool {
-                tool
-            } else if found.repaired {
-                Way::RepairedJson
-            } else if said.linter {
-                Way::Linter
-            } else {
-                Way::Json
-            };
-            return of_said(said, way, found.cut_off);
-        }
+    let long_json = text.len() > TEXT_BYTES_MAX && text.len() <= JSON_BYTES_MAX;
+    if let Some(found) = long_json.then(|| extract::strict(text)).flatten() {
+        return of_json(found, text);
+    }
+    if text.len() <= TEXT_BYTES_MAX {
+        return read_bounded(text);
+    }
+    let mut review = read_bounded(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+    withhold(
+        &mut review,
+        "the text is longer than 4 MiB; the rest was not read",
+    );
+    review
+}
+
+fn read_bounded(text: &str) -> Review {
+    match extract::whole(text) {
+        Some(found) => of_json(found, text),
+        None => of_prose(text),
+    }
+}
+
+/// Takes an approval back and says why; a refusal stays.
+fn withhold(review: &mut Review, why: &str) {
+    if review.claim == Claim::Approved {
+        review.claim = Claim::Unknown;
+    }
+    review.remarks.push(why.to_owned());
+}
+
+/// A document that is JSON from its beginning to its end.
+fn of_json(found: extract::Found, text: &str) -> Review {
+    let (mut said, tool) = said_or_tool(&found.value);
+    if !said.is_review() {
         return nothing();
     }
-    if let Some(drafts) = records::drafts(&clean(text)) {
-        let said = json::Said {
-            drafts,
-            linter: true,
-            has_list: true,
-            ..json::Said::default()
-        };
-        return of_said(said, Way::Linter, false);
-    }
-    let mut review = read_text(text);
-    if is_broken_json(text) && review.claim == Claim::Approved {
-        review = nothing();
-    }
-    let embedded = extract::inside(text)
+    said.doubt(found.doubled.then_some("a key is given twice"));
+    said.doubt(doubts::of_characters(text));
+    let way = if let Some(tool) = tool {
+        tool
+    } else if found.repaired {
+        Way::RepairedJson
+    } else if said.linter {
+        Way::Linter
+    } else {
+        Way::Json
+    };
+    of_said(said, way, found.cut_off)
+}
+
+/// Everything else: prose, with or without JSON in it, and the text that tools print.
+fn of_prose(text: &str) -> Review {
+    let embedded: Vec<(json::Said, extract::Found)> = extract::inside(text)
         .into_iter()
         .map(|found| (json::said(&found.value), found))
-        .rfind(|(said, _)| said.is_embedded_review());
-    if let Some((said, found)) = embedded {
-        let way = if found.repaired {
-            Way::RepairedJson
-        } else {
-            Way::JsonInProse
-        };
-        let machine = of_said(said, way, found.cut_off);
-        review = join(machine, review);
+        .filter(|(said, _)| said.is_embedded_review())
+        .collect();
+    let mut prose = Prose::read(text);
+    if let Some(drafts) = records::drafts(&prose.cleaned) {
+        if !prose.is_document() && embedded.is_empty() {
+            let said = json::Said {
+                drafts,
+                linter: true,
+                has_list: true,
+                ..json::Said::default()
+            };
+            return of_said(said, Way::Linter, false);
+        }
+        // A tool's lines inside a longer review are some of its findings, not all of it.
+        prose.drafts.extend(drafts);
     }
-    review
+    if is_broken_json(text) {
+        prose.doubt(Some("the text is JSON that cannot be read"));
+    }
+    if embedded.is_empty() {
+        return of_text(prose);
+    }
+    let place = embedded
+        .iter()
+        .find_map(|(_, found)| doubts::of_place(text, found.span.0));
+    prose.doubt(place);
+    join(embedded, prose)
 }
 
 /// Reads JSON: a tool's own format where it is one, else whatever it says.
@@ -115,15 +168,39 @@ pub fn read_in(root: &str, text: &str) -> Review {
     review
 }
 
-/// The machine's fields first; the prose around them fills what they leave out.
-fn join(machine: Review, prose: Review) -> Review {
-    let mut review = machine;
-    if review.claim == Claim::Unknown && prose.sureness >= 60 {
-        (review.claim, review.claim_text) = (prose.claim, prose.claim_text);
+/// JSON in prose: the findings of both are kept, and a refusal of either counts. Only one JSON
+/// review may approve, and only if the prose around it takes nothing back.
+fn join(embedded: Vec<(json::Said, extract::Found)>, mut prose: Prose) -> Review {
+    let several = embedded.len() > 1;
+    let repaired = embedded.iter().any(|(_, found)| found.repaired);
+    let cut_off = embedded.iter().any(|(_, found)| found.cut_off);
+    let doubled = embedded.iter().any(|(_, found)| found.doubled);
+    let refused = embedded
+        .iter()
+        .filter(|(said, _)| said.claim().0 == Claim::ChangesRequested)
+        .count();
+    let mut said = json::Said::default();
+    for (one, _) in embedded {
+        said.absorb(one);
     }
-    if review.findings.is_empty() && review.blocking_issues.is_empty() {
-        review.findings = prose.findings;
+    if several && refused == 0 {
+        said.doubt(Some("the text holds several JSON reviews"));
     }
+    said.doubt(doubled.then_some("a key is given twice"));
+    said.doubt(prose.doubt);
+    said.doubt(prose.around);
+    let repeats = restate::filter(&said.drafts, std::mem::take(&mut prose.drafts));
+    said.drafts.extend(repeats);
+    said.unread |= prose.too_long;
+    if let Some(verdict) = prose.verdict.take() {
+        said.claims.push((verdict.claim, verdict.text));
+    }
+    let way = if repaired {
+        Way::RepairedJson
+    } else {
+        Way::JsonInProse
+    };
+    let mut review = of_said(said, way, cut_off);
     if review.earlier.is_empty() {
         review.earlier = prose.earlier;
     }
@@ -142,88 +219,38 @@ fn is_broken_json(text: &str) -> bool {
     )
 }
 
-/// A reviewer that only repeats what it was told has not reviewed.
-fn is_prompt(text: &str) -> bool {
-    let head: String = text
-        .trim_start()
-        .trim_start_matches(['#', '*', '>', ' '])
-        .chars()
-        .take(12)
-        .collect::<String>()
-        .to_lowercase();
-    head.starts_with("you are a ")
-        || head.starts_with("you are an ")
-        || head.starts_with("you are the ")
-}
-
-/// Reads Markdown and prose.
-fn read_text(text: &str) -> Review {
-    let cleaned = clean(text);
-    if is_prompt(&cleaned) {
-        return nothing();
-    }
-    let blocks = blocks::blocks(&markup::lines(&cleaned));
-    let verdict = verdict::of_blocks(&blocks);
-    let too_long = blocks.len() > sections::BLOCKS_MAX;
-    let root = sections::sections(blocks);
-    let found = markdown::findings(&root);
-    let verdict =
-        verdict.filter(|verdict| verdict.strength != Strength::Clean || found.drafts.is_empty());
-    let too_long = too_long || found.drafts.len() >= FINDINGS_MAX;
-    let claim = verdict
+/// Markdown and prose.
+fn of_text(prose: Prose) -> Review {
+    let sureness = prose.sureness();
+    let way = prose.way(sureness);
+    let stated = prose
+        .verdict
         .as_ref()
         .map_or(Claim::Unknown, |verdict| verdict.claim);
-    // What was not read to its end is no approval.
-    let claim = if too_long && claim == Claim::Approved {
-        Claim::Unknown
-    } else {
-        claim
-    };
-    let findings = draft::finish(found.drafts, claim, true);
-    let sureness = match verdict.as_ref().map(|verdict| verdict.strength) {
-        Some(Strength::Label) => 90,
-        Some(Strength::Mark) => 80,
-        Some(Strength::Sentence) => 65,
-        Some(Strength::Clean) => 50,
-        None if findings.is_empty() => 0,
-        None => 70,
-    };
-    let way = if sureness == 0 {
-        Way::Nothing
-    } else if root.children.is_empty() && findings.is_empty() {
-        Way::Text
-    } else {
-        Way::Markdown
-    };
-    let notes = (claim == Claim::ChangesRequested && findings.is_empty())
-        .then(|| shorten(cleaned.trim(), FIELD_CHARS_MAX));
-    let earlier = found
-        .earlier
-        .into_iter()
-        .take(1000)
-        .map(|(subject, fixed)| Disposition {
-            subject: shorten(&crate::clean::one_line(&subject), 240),
-            fixed,
-            evidence: None,
-        })
-        .collect();
+    let notes = (stated == Claim::ChangesRequested && prose.drafts.is_empty())
+        .then(|| shorten(prose.cleaned.trim(), FIELD_CHARS_MAX));
     let mut review = Review {
-        claim,
-        claim_text: verdict.map(|verdict| verdict.text),
-        findings,
+        claim: stated,
+        claim_text: prose.verdict.map(|verdict| verdict.text),
+        findings: finish(prose.drafts, stated, true),
         notes,
-        earlier,
+        earlier: prose.earlier,
         way,
         sureness,
         ..nothing()
     };
-    if too_long {
-        review
-            .remarks
-            .push("the document is too long; its end was not searched for findings".to_owned());
+    if prose.too_long {
+        withhold(
+            &mut review,
+            "the document is too long; its end was not searched for findings",
+        );
     }
-    remark(&mut review);
+    settle(&mut review, prose.doubt);
     review
+}
+
+fn finish(drafts: Vec<Draft>, stated: Claim, merge: bool) -> Vec<crate::Finding> {
+    draft::finish(drafts, stated, merge)
 }
 
 /// Reads the structured arguments of a review tool: the same shapes, already parsed.
@@ -237,22 +264,30 @@ pub fn read_value(value: &Value) -> Review {
 }
 
 fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
-    let comments = std::mem::take(&mut said.comments);
-    let mut review = of_fields(said, way, cut_off);
-    for comment in comments.iter().take(200) {
-        let read = read_text(comment);
-        if read.claim != Claim::Unknown {
-            (review.claim, review.claim_text) = (read.claim, read.claim_text);
-        }
-        review.findings.extend(read.findings);
-    }
-    review
-}
-
-fn of_fields(said: json::Said, way: Way, cut_off: bool) -> Review {
-    let (claim, claim_text) = said.claim();
     let mut remarks = Vec::new();
-    if said.contradicts_itself() {
+    let mut earlier = std::mem::take(&mut said.earlier);
+    let mut refused = None;
+    let comments = std::mem::take(&mut said.comments);
+    for comment in comments.iter().chain(&std::mem::take(&mut said.listed_texts)).take(200) {
+        let mut prose = Prose::read(comment);
+        if let Some(verdict) = prose.verdict.take() {
+            if verdict.claim == Claim::ChangesRequested {
+                refused = Some((verdict.claim, verdict.text));
+            }
+        }
+        said.drafts.append(&mut prose.drafts);
+        earlier.extend(prose.earlier);
+    }
+    if !comments.is_empty() {
+        said.doubt(Some("the comments of several people are no verdict of one"));
+    }
+    said.unread |= comments.len() > 200;
+    said.claims.extend(refused);
+    said.hear_texts();
+    let contradicts = said.contradicts_itself();
+    let (stated, claim_text) = said.claim();
+    let findings_left = said.drafts.len() >= FINDINGS_MAX;
+    if contradicts {
         remarks.push("the verdict fields contradict each other; read as a refusal".to_owned());
     }
     if cut_off {
@@ -264,15 +299,15 @@ fn of_fields(said: json::Said, way: Way, cut_off: bool) -> Review {
         (Way::JsonInProse, false) => 90,
         _ => 98,
     };
-    let claim = if cut_off && claim == Claim::Approved {
+    let claim = if cut_off && stated == Claim::Approved {
         Claim::Unknown
     } else {
-        claim
+        stated
     };
     let mut review = Review {
         claim,
         claim_text,
-        findings: draft::finish(said.drafts, claim, !said.linter),
+        findings: finish(said.drafts, stated, !said.linter),
         blocking_issues: said.blocking,
         scores: said.scores.into_iter().collect(),
         overall_score: said.overall,
@@ -280,17 +315,24 @@ fn of_fields(said: json::Said, way: Way, cut_off: bool) -> Review {
             .notes
             .map(|notes| shorten(&clean(&notes), FIELD_CHARS_MAX)),
         criteria: said.criteria,
-        earlier: said.earlier,
+        earlier,
         way,
         sureness,
         remarks,
     };
-    remark(&mut review);
+    if said.unread || findings_left {
+        withhold(
+            &mut review,
+            "the document is too deep or too long; not all of it was read",
+        );
+    }
+    settle(&mut review, said.doubt);
     review
 }
 
-/// Says what a careful reader would notice about the review as a whole.
-fn remark(review: &mut Review) {
+/// Takes an approval back where there is a reason to, and says what a careful reader would notice.
+fn settle(review: &mut Review, doubt: Option<&'static str>) {
+    let approves = review.claim == Claim::Approved;
     let unknown = review
         .findings
         .iter()
@@ -301,16 +343,38 @@ fn remark(review: &mut Review) {
             "{unknown} severity words are unknown and count as high"
         ));
     }
+    if let Some(doubt) = doubt.filter(|_| review.claim != Claim::ChangesRequested) {
+        withhold(review, &format!("not counted as an approval: {doubt}"));
+    }
     let must_fix = review
         .findings
         .iter()
         .filter(|finding| finding.actionable && finding.rating.severity.is_must_fix())
+        .count()
+        + review.blocking_issues.len();
+    if approves && must_fix > 0 {
+        let why = format!(
+            "approves, yet lists {must_fix} must-fix findings; not counted as an approval"
+        );
+        withhold(review, &why);
+    }
+    let unrated = review
+        .findings
+        .iter()
+        .filter(|finding| finding.actionable && finding.rating.raw.is_none())
         .count();
-    if review.claim == Claim::Approved && must_fix + review.blocking_issues.len() > 0 {
-        review.remarks.push(format!(
-            "approves, yet lists {} must-fix findings",
-            must_fix + review.blocking_issues.len()
-        ));
+    if approves && unrated > 0 {
+        let why = format!(
+            "approves, yet lists {unrated} findings without a severity; not counted as an approval"
+        );
+        withhold(review, &why);
+    }
+    let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
+    if approves && unmet > 0 {
+        let why = format!(
+            "approves, yet {unmet} acceptance criteria are not met; not counted as an approval"
+        );
+        withhold(review, &why);
     }
 }
 

@@ -46,6 +46,7 @@ fn the_corpus_is_read_as_well_as_promised() {
         "no annotated document in {}",
         dir.display()
     );
+    println!("{table}");
     let wanted = [
         (table.verdict, 97.0),
         (table.recall, 95.0),

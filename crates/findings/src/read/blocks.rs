@@ -27,6 +27,8 @@ pub(super) struct Block {
     pub indent: usize,
     pub text: String,
     pub quoted: bool,
+    /// Set apart by tags or by a diff's mark: not the reviewer's own voice.
+    pub apart: bool,
 }
 
 const DEPTH_MAX: u32 = 12;
@@ -46,6 +48,8 @@ struct Builder {
     depth: u32,
     /// The next text begins a block of its own.
     fresh: bool,
+    /// The line that is being read is set apart.
+    apart: bool,
 }
 
 impl Builder {
@@ -73,8 +77,14 @@ impl Builder {
                 self.depth = self.depth.saturating_sub(1);
                 self.fresh = true;
             }
-            Line::Text { text, quoted } => {
+            Line::Text {
+                text,
+                quoted,
+                apart,
+            } => {
+                self.apart = *apart;
                 if let Some((rows, taken)) = table(lines) {
+                    self.apart |= indent_of(text) >= CODE_INDENT;
                     self.push(Kind::Table(rows), 0, "", *quoted);
                     self.fresh = true;
                     return taken;
@@ -91,6 +101,7 @@ impl Builder {
             indent,
             text: text.trim_end().to_owned(),
             quoted,
+            apart: self.apart,
         });
     }
 
@@ -111,6 +122,7 @@ impl Builder {
         if trimmed.is_empty() {
             self.fresh = true;
         } else if let Some((level, heading)) = heading(trimmed) {
+            self.apart |= indent >= CODE_INDENT;
             self.push(
                 Kind::Heading(self.depth * STRIDE + level),
                 0,
@@ -122,12 +134,14 @@ impl Builder {
             self.push(Kind::Rule, 0, "", quoted);
             self.fresh = true;
         } else if let Some((marker, rest)) = item(trimmed) {
+            self.apart |= trimmed.starts_with('+');
             self.push(Kind::Item(marker), indent, rest, quoted);
             self.fresh = false;
         } else if self.continues(indent) {
             if let Some(block) = self.out.last_mut() {
                 block.text.push('\n');
                 block.text.push_str(trimmed);
+                block.apart |= self.apart;
             }
             self.fresh = false;
         } else {
@@ -152,6 +166,9 @@ impl Builder {
         }
     }
 }
+
+/// So deep an indent makes a line code.
+const CODE_INDENT: usize = 4;
 
 fn indent_of(line: &str) -> usize {
     line.chars()

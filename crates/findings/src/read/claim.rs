@@ -1,68 +1,11 @@
-//! The word of a machine field as a claim. Prose has rules of its own, in `verdict`.
-
-use crate::finding::Claim;
+//! The words of a machine field that refuse. What approves is a closed list in `verdict`.
 
 use super::keys::fold;
 
-/// What a field such as `verdict`, `decision` or `status` says; `None` where it is no verdict.
-pub(super) fn of_word(word: &str) -> Option<Claim> {
-    let folded = fold(word);
-    if YES.contains(&folded.as_str()) {
-        return Some(Claim::Approved);
-    }
-    if NO.contains(&folded.as_str()) {
-        return Some(Claim::ChangesRequested);
-    }
-    None
+/// Whether the value of a field such as `verdict`, `decision` or `status` refuses.
+pub(super) fn refuses(word: &str) -> bool {
+    NO.contains(&fold(word).as_str())
 }
-
-const YES: &[&str] = &[
-    "approve",
-    "approved",
-    "approves",
-    "accept",
-    "accepted",
-    "pass",
-    "passed",
-    "passes",
-    "lgtm",
-    "shipit",
-    "ship",
-    "go",
-    "clean",
-    "merge",
-    "mergeable",
-    "readytomerge",
-    "ok",
-    "okay",
-    "success",
-    "green",
-    "patchiscorrect",
-    "correct",
-    "approvewithcomments",
-    "approvedwithcomments",
-    "approvewithsuggestions",
-    "approvedwithsuggestions",
-    "approvewithnits",
-    "approvedwithnits",
-    "approvewithminorchanges",
-    "approvewithminorfixes",
-    "passwithnotes",
-    "passwithwarnings",
-    "passwithcomments",
-    "passwithconcerns",
-    "approvedwithconditions",
-    "conditionalapproval",
-    "conditionalapprove",
-    "acceptwithnits",
-    "acceptwithcomments",
-    "signedoff",
-    "countersigned",
-    "aprobado",
-    "aprovado",
-    "通过",
-    "批准",
-];
 
 const NO: &[&str] = &[
     "requestchanges",
@@ -108,10 +51,57 @@ const NO: &[&str] = &[
     "mustfix",
     "fixrequired",
     "fixesrequired",
+    "no",
+    "disapprove",
+    "disapproved",
+    "declines",
+    "decline",
+    "withheld",
+    "approvaldenied",
+    "approvalwithheld",
+    "cannotapprove",
+    "cantapprove",
+    "changerequested",
+    "requestchange",
+    "reworkneeded",
+    "reworkrequired",
+    "abgelehnt",
+    "ablehnen",
+    "nichtgenehmigt",
+    "änderungenerforderlich",
+    "refusé",
+    "rejeté",
+    "nonapprouvé",
+    "modificationsrequises",
     "rechazado",
+    "rechazada",
+    "noaprobado",
+    "cambiossolicitados",
+    "cambiosrequeridos",
     "rejeitado",
+    "rejeitada",
+    "reprovado",
+    "nãoaprovado",
+    "mudançassolicitadas",
+    "alteraçõesnecessárias",
+    "respinto",
+    "rifiutato",
+    "отклонено",
+    "отклонить",
+    "неодобрено",
+    "требуютсяизменения",
     "不通过",
+    "未通过",
+    "不批准",
     "拒绝",
+    "驳回",
+    "需要修改",
+    "却下",
+    "差し戻し",
+    "要修正",
+    "不承認",
+    "거부",
+    "반려",
 ];
 
 #[cfg(test)]
@@ -121,27 +111,19 @@ mod tests {
     #[test]
     fn machine_words_are_read_whatever_their_spelling() {
         for word in [
-            "APPROVED",
-            "approve",
-            "Pass",
-            "LGTM",
-            "patch is correct",
-            "ship-it",
-        ] {
-            assert_eq!(of_word(word), Some(Claim::Approved), "{word}");
-        }
-        for word in [
             "REQUEST_CHANGES",
             "changes requested",
             "fail",
             "NO-GO",
             "needs_revision",
             "patch is incorrect",
+            "Rejeté",
+            "驳回",
         ] {
-            assert_eq!(of_word(word), Some(Claim::ChangesRequested), "{word}");
+            assert!(refuses(word), "{word}");
         }
-        for word in ["comment", "pending", "reviewed", ""] {
-            assert_eq!(of_word(word), None, "{word}");
+        for word in ["comment", "pending", "reviewed", "", "approve", "pass"] {
+            assert!(!refuses(word), "{word}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::lenient;
+use super::{lenient, twice};
 
 /// One JSON value that a text holds.
 pub(super) struct Found {
@@ -11,6 +11,8 @@ pub(super) struct Found {
     pub span: (usize, usize),
     pub repaired: bool,
     pub cut_off: bool,
+    /// An object has a key twice.
+    pub doubled: bool,
 }
 
 /// The text as one JSON value, or one a line.
@@ -19,11 +21,14 @@ pub(super) fn whole(text: &str) -> Option<Found> {
     if !trimmed.starts_with(['{', '[']) {
         return None;
     }
-    if let Ok(value) = serde_json::from_str(trimmed) {
-        return Some(found(value, text, false, false));
+    if let Some(found) = strict(text) {
+        return Some(found);
     }
-    if let Some(values) = one_a_line(trimmed) {
-        return Some(found(Value::Array(values), text, false, false));
+    if let Some((values, doubled)) = one_a_line(trimmed) {
+        return Some(Found {
+            doubled,
+            ..found(Value::Array(values), text, false, false)
+        });
     }
     if !looks_like_json(trimmed) {
         return None;
@@ -31,7 +36,20 @@ pub(super) fn whole(text: &str) -> Option<Found> {
     let lenient = lenient::parse(trimmed)?;
     let rest = trimmed[lenient.taken..].trim();
     rest.is_empty()
-        .then(|| found(lenient.value, text, true, lenient.cut_off))
+        .then(|| Found {
+            doubled: lenient.doubled,
+            ..found(lenient.value, text, true, lenient.cut_off)
+        })
+}
+
+/// The text as one JSON value in strict form.
+pub(super) fn strict(text: &str) -> Option<Found> {
+    let trimmed = text.trim_start_matches('\u{feff}').trim();
+    let (value, doubled) = twice::parse(trimmed)?;
+    Some(Found {
+        doubled,
+        ..found(value, text, false, false)
+    })
 }
 
 fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> Found {
@@ -40,11 +58,12 @@ fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> Found {
         span: (0, text.len()),
         repaired,
         cut_off,
+        doubled: false,
     }
 }
 
 /// JSON lines: every line a value, or all but a few of them.
-fn one_a_line(text: &str) -> Option<Vec<Value>> {
+fn one_a_line(text: &str) -> Option<(Vec<Value>, bool)> {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -57,11 +76,9 @@ fn one_a_line(text: &str) -> Option<Vec<Value>> {
     if lines.len() < 2 || opened * 10 < lines.len() * 8 {
         return None;
     }
-    let values: Vec<Value> = lines
-        .iter()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    (values.len() * 10 >= lines.len() * 8).then_some(values)
+    let (values, doubled): (Vec<Value>, Vec<bool>) =
+        lines.iter().filter_map(|line| twice::parse(line)).unzip();
+    (values.len() * 10 >= lines.len() * 8).then(|| (values, doubled.contains(&true)))
 }
 
 /// Every JSON object or array inside prose, in order.
@@ -92,6 +109,7 @@ fn prefix(text: &str) -> Option<Found> {
         span: (0, lenient.taken),
         repaired: true,
         cut_off: lenient.cut_off,
+        doubled: lenient.doubled,
     })
 }
 
@@ -155,13 +173,13 @@ fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<Found> {
 }
 
 fn strict_prefix(text: &str) -> Option<Found> {
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let value = stream.next()?.ok()?;
+    let (value, doubled, taken) = twice::prefix(text)?;
     Some(Found {
         value,
-        span: (0, stream.byte_offset()),
+        span: (0, taken),
         repaired: false,
         cut_off: false,
+        doubled,
     })
 }
 

@@ -25,10 +25,15 @@ pub(super) fn is_label(text: &str) -> bool {
     field_of(text.trim_end_matches([':', '：', ' ', '*'])).is_some()
 }
 
+/// A longer text before a colon is a sentence.
+const LABEL_BYTES_MAX: usize = 60;
+
 /// `Label: value` in its many dresses. The label has at most five words.
 pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
     let bare = line.trim().trim_start_matches(['*', '_', '`', ' ']);
-    let at = bare.find([':', '：']).filter(|&at| at > 0 && at < 60)?;
+    // Only the beginning can be a label: the callers pass whole documents.
+    let head = &bare[..bare.floor_char_boundary(LABEL_BYTES_MAX)];
+    let at = head.find([':', '：']).filter(|&at| at > 0)?;
     let label = bare[..at].trim_matches(['*', '_', '`', ' ']);
     let colon = bare[at..].chars().next().map_or(1, char::len_utf8);
     let value = bare[at + colon..].trim_start_matches(['*', '_']).trim();

@@ -2,7 +2,8 @@
 //!
 //! There is no list of shapes. The value is walked: an object that says something and says where
 //! or how bad is a finding; keys above it lend it a severity or a file; verdict fields count only
-//! on the way down to the findings, never inside one.
+//! on the way down to the findings, never inside one. A refusal counts on any such way; an approval
+//! only in the outermost object or under a key that names the review or its answer.
 
 mod fields;
 
@@ -14,6 +15,7 @@ use crate::severity::Severity;
 use super::draft::Draft;
 use super::item;
 use super::keys::{self, fold};
+use super::verdict;
 use fields::{take_blocking, take_earlier, take_fields};
 
 const DEPTH_MAX: usize = 16;
@@ -36,7 +38,18 @@ pub(super) struct Said {
     pub comments: Vec<String>,
     /// A field that can only be a verdict was there: `verdict`, `approved`, `decision`.
     pub explicit: bool,
+    /// Lists of findings that were given as text.
+    pub listed_texts: Vec<String>,
+    /// What the value says in words outside its findings.
+    pub texts: Vec<String>,
+    /// Why an approval does not count.
+    pub doubt: Option<&'static str>,
+    /// Part of the value was too deep or too long to be read.
+    pub unread: bool,
 }
+
+/// How much text outside of findings is judged, in bytes. More makes an approval doubtful.
+const TEXTS_BYTES_MAX: usize = 256 * 1024;
 
 impl Said {
     /// Whether this is a review at all and not just any JSON.
@@ -58,6 +71,58 @@ impl Said {
                 .iter()
                 .any(|draft| draft.severity.is_some() || draft.line.is_some())
             || (!self.blocking.is_empty() && self.has_list)
+    }
+
+    /// Adds a reason why an approval does not count; the first one is told.
+    pub fn doubt(&mut self, why: Option<&'static str>) {
+        self.doubt = self.doubt.or(why);
+    }
+
+    /// Takes in another value of the same document.
+    pub fn absorb(&mut self, other: Self) {
+        self.drafts.extend(other.drafts);
+        self.claims.extend(other.claims);
+        self.blocking.extend(other.blocking);
+        self.scores.extend(other.scores);
+        self.overall = self.overall.or(other.overall);
+        self.notes = self.notes.take().or(other.notes);
+        self.criteria.extend(other.criteria);
+        self.earlier.extend(other.earlier);
+        self.comments.extend(other.comments);
+        self.listed_texts.extend(other.listed_texts);
+        self.texts.extend(other.texts);
+        self.has_list |= other.has_list;
+        self.explicit |= other.explicit;
+        self.unread |= other.unread;
+        self.doubt(other.doubt);
+    }
+
+    /// Listens to the words outside the findings: a refusal in them counts, and a reservation
+    /// makes an approval doubtful.
+    pub fn hear_texts(&mut self) {
+        let texts = std::mem::take(&mut self.texts);
+        let bytes: usize = texts.iter().map(String::len).sum();
+        if bytes > TEXTS_BYTES_MAX {
+            self.doubt(Some("the report has more text than is judged"));
+            return;
+        }
+        let short = texts.iter().map(|text| verdict::weight(text)).sum::<usize>()
+            <= verdict::SHORT_WORDS;
+        for text in texts {
+            let cleaned = crate::clean::clean(&text);
+            let blocks = super::blocks::blocks(&super::markup::lines(&cleaned));
+            let stated = verdict::of_blocks(&blocks);
+            if let Some(refusal) = stated
+                .verdict
+                .filter(|verdict| verdict.claim == Claim::ChangesRequested)
+            {
+                self.claims.push((refusal.claim, refusal.text));
+            }
+            let reserved = short && verdict::objects(&cleaned);
+            if stated.doubt.is_some() || reserved || verdict::forbids(&cleaned) {
+                self.doubt(Some("the words of the report take the approval back"));
+            }
+        }
     }
 
     /// The machine fields' claim. Fields that contradict each other never approve.
@@ -85,6 +150,8 @@ struct Context {
     file: Option<String>,
     /// Inside a list that is one of findings by its name.
     listed: bool,
+    /// The review's own answer, not something that it quotes or one of several reviews.
+    own: bool,
     depth: usize,
 }
 
@@ -98,6 +165,7 @@ pub(super) fn said(value: &Value) -> Said {
         value,
         &Context {
             listed,
+            own: true,
             ..Context::default()
         },
         &mut said,
@@ -107,12 +175,18 @@ pub(super) fn said(value: &Value) -> Said {
 
 fn walk(value: &Value, context: &Context, said: &mut Said) {
     if context.depth > DEPTH_MAX || said.drafts.len() >= crate::clean::FINDINGS_MAX {
+        said.unread |= matches!(value, Value::Array(_) | Value::Object(_))
+            || (context.listed && value.is_string());
         return;
     }
     match value {
-        Value::Array(items) => items
-            .iter()
-            .for_each(|item| walk(item, &deeper(context), said)),
+        Value::Array(items) => {
+            let inner = Context {
+                own: context.own && items.len() == 1,
+                ..deeper(context)
+            };
+            items.iter().for_each(|item| walk(item, &inner, said));
+        }
         Value::Object(object) => walk_object(object, context, said),
         Value::String(text) if context.listed && text.trim().len() > 3 => {
             said.drafts.push(item::of_text(
@@ -121,7 +195,18 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
                 context.file.as_deref(),
             ));
         }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => take_text(text, said),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Keeps words that are no finding. What holds no letters, or is an address or a name with digits,
+/// says nothing.
+fn take_text(text: &str, said: &mut Said) {
+    let trimmed = text.trim();
+    let word = trimmed.chars().all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
+    if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {
+        said.texts.push(trimmed.to_owned());
     }
 }
 
@@ -143,7 +228,7 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
         said.drafts.push(draft);
         return;
     }
-    take_fields(object, said);
+    take_fields(object, context.own, said);
     let file = keys::text(object, keys::FILE).or_else(|| context.file.clone());
     for (key, value) in object {
         let name = fold(key);
@@ -153,6 +238,21 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
         if is_earlier(&name) {
             take_earlier(value, &name, said);
             continue;
+        }
+        if let Value::String(text) = value {
+            if is_findings(&name) && !says_none(text) {
+                said.doubt(Some("the findings are given as text"));
+                said.listed_texts.push(text.clone());
+            } else if !fields::is_verdict_key(&name) {
+                take_text(text, said);
+            }
+            continue;
+        }
+        if fields::is_warning(&name) && !fields::is_void(value) {
+            said.doubt(Some("a field of the report speaks against the approval"));
+        }
+        if is_findings(&name) && value.as_u64().is_some_and(|count| count > 0) {
+            said.doubt(Some("the findings are counted and not listed"));
         }
         if is_aside(&name) || !matches!(value, Value::Array(_) | Value::Object(_)) {
             continue;
@@ -169,11 +269,69 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
                 severity,
                 file: file.clone(),
                 listed,
+                own: context.own && is_answer(&name),
                 depth: context.depth + 1,
             },
             said,
         );
     }
+}
+
+/// Keys under which the review's own answer may lie.
+fn is_answer(name: &str) -> bool {
+    matches!(
+        name,
+        "review"
+            | "reviews"
+            | "codereview"
+            | "reviewresult"
+            | "reviewreport"
+            | "result"
+            | "report"
+            | "response"
+            | "answer"
+            | "output"
+            | "structuredoutput"
+            | "data"
+            | "verdict"
+            | "decision"
+            | "assessment"
+            | "summary"
+    )
+}
+
+/// Keys that list findings, whatever is in them.
+fn is_findings(name: &str) -> bool {
+    matches!(
+        name,
+        "findings"
+            | "finding"
+            | "issues"
+            | "problems"
+            | "bugs"
+            | "defects"
+            | "blockers"
+            | "blockingissues"
+            | "blocking"
+            | "mustfix"
+            | "requiredchanges"
+            | "requiredfixes"
+            | "violations"
+            | "vulnerabilities"
+            | "concerns"
+            | "critical"
+            | "criticalissues"
+            | "errors"
+    )
+}
+
+/// `none`, `no findings`, `[]`: a list in words that is empty.
+fn says_none(text: &str) -> bool {
+    let bare = fold(text);
+    matches!(
+        bare.as_str(),
+        "" | "none" | "no" | "nofindings" | "noissues" | "noissuesfound" | "na" | "nothing" | "null" | "0"
+    )
 }
 
 /// A comment of a forge, not a finding: somebody wrote it, and it points at no line.

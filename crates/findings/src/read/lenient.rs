@@ -13,6 +13,8 @@ pub(super) struct Lenient {
     pub cut_off: bool,
     /// How many bytes the value took.
     pub taken: usize,
+    /// An object has a key twice.
+    pub doubled: bool,
 }
 
 /// Reads one object or array at the start of the text.
@@ -21,6 +23,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
         text,
         at: 0,
         cut_off: false,
+        doubled: false,
     };
     reader.skip_blank();
     if !matches!(reader.peek(), Some('{' | '[')) {
@@ -31,6 +34,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
         value,
         cut_off: reader.cut_off,
         taken: reader.at,
+        doubled: reader.doubled,
     })
 }
 
@@ -38,6 +42,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     cut_off: bool,
+    doubled: bool,
 }
 
 impl Reader<'_> {
@@ -108,7 +113,7 @@ impl Reader<'_> {
                 Some(_) => {
                     let key = self.key()?;
                     let value = self.value(depth + 1)?;
-                    object.insert(key, value);
+                    self.doubled |= !super::twice::insert(&mut object, key, value);
                 }
             }
         }

@@ -7,6 +7,8 @@ pub(super) enum Line {
     Text {
         text: String,
         quoted: bool,
+        /// Inside tags that quote, strike out or wrap: not the reviewer's own voice.
+        apart: bool,
     },
     Code(String),
     /// `<details>` with its summary.
@@ -25,7 +27,14 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
 
 /// The text without its front matter.
 fn body(text: &str) -> &str {
-    let trimmed = text.trim_start();
+    // The first line keeps its indent: four blanks make it code.
+    let mut trimmed = text;
+    while let Some((line, rest)) = trimmed.split_once('\n') {
+        if !line.trim().is_empty() {
+            break;
+        }
+        trimmed = rest;
+    }
     let Some(rest) = trimmed.strip_prefix("---\n") else {
         return trimmed;
     };
@@ -50,6 +59,10 @@ struct Reader {
     summary: Option<String>,
     in_comment: bool,
     depth: usize,
+    /// Open tags that set their text apart.
+    apart: usize,
+    /// Such a tag was open somewhere on the line that is being read.
+    line_apart: bool,
 }
 
 impl Reader {
@@ -58,6 +71,7 @@ impl Reader {
         if self.fenced(line) {
             return;
         }
+        self.line_apart = self.apart > 0;
         if self.in_comment || line.contains('<') || self.summary.is_some() {
             self.take_html(line, quoted);
         } else {
@@ -73,6 +87,7 @@ impl Reader {
                 .replace("&gt;", ">")
                 .replace("&amp;", "&"),
             quoted,
+            apart: self.line_apart,
         });
     }
 
@@ -139,9 +154,23 @@ impl Reader {
         }
         let name: String = rest[1..]
             .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || *c == '/')
+            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-'))
+            .take(64)
             .collect();
-        let close = rest.find('>').filter(|&end| end < 2000);
+        // A tag ends before the next one begins, so that many of them take linear time.
+        let close = rest[1..]
+            .find(['<', '>'])
+            .map(|end| end + 1)
+            .filter(|&end| end < 2000 && rest[end..].starts_with('>'));
+        if close.is_some() && is_wrapping(&name) {
+            let begins = text.ends_with(char::is_whitespace) || text.is_empty();
+            match name.strip_prefix('/') {
+                Some(_) => self.apart = self.apart.saturating_sub(1),
+                None if begins || is_html(&name) => self.apart += 1,
+                None => {}
+            }
+            self.line_apart = true;
+        }
         let (Some(end), true) = (close, is_html(&name)) else {
             text.push('<');
             return &rest[1..];
@@ -208,6 +237,21 @@ impl Reader {
         }
         self.out
     }
+}
+
+/// Tags that quote, strike out or wrap what is in them; a name that HTML does not know wraps, too.
+fn is_wrapping(name: &str) -> bool {
+    let bare = name.trim_matches('/');
+    let known = is_html(name);
+    let named = !bare.is_empty()
+        && bare.len() < 40
+        && bare.starts_with(|c: char| c.is_ascii_lowercase());
+    (named && !known && !name.ends_with('/'))
+        || (known
+            && matches!(
+                bare.to_ascii_lowercase().as_str(),
+                "blockquote" | "pre" | "s" | "code" | "kbd" | "sub" | "sup" | "small"
+            ))
 }
 
 fn is_html(name: &str) -> bool {

@@ -75,11 +75,11 @@ fn approved_with_high_confidence_is_an_approval() {
 }
 
 #[test]
-fn an_approval_may_list_open_must_fix_findings() {
+fn an_approval_beside_open_must_fix_findings_is_none() {
     let review = read(
-        "## Important Issues\n\n1. **The lock is taken twice**\n   - **File:** src/q.rs:3\n\n## Summary\n\n- **Recommendation:** Approve with minor revisions.\n",
+        "## Important Issues\n\n1. **The lock is taken twice**\n   - **File:** src/q.rs:3\n\n## Summary\n\n- **Recommendation:** Approve.\n",
     );
-    assert_eq!((review.claim, review.findings.len()), (Claim::Approved, 1));
+    assert_eq!((review.claim, review.findings.len()), (Claim::Unknown, 1));
     assert!(!review.remarks.is_empty());
 }
 

@@ -1,14 +1,22 @@
 //! What a reviewer claims in prose.
 //!
-//! Only a verdict that is stated as one counts, and of several the last: a labelled line, a
-//! heading with its answer below, a line that is nothing else. A bare word never counts. A
-//! negation turns an approval, a condition takes it back, and a choice of answers is a question.
+//! The two claims are read by different rules. A refusal is heard in any form: behind a label, in
+//! a heading, a table, a sentence. An approval counts only if it is the whole of a value from a
+//! closed list (`approval`), stands where the reviewer itself speaks, and nothing in the document
+//! takes it back (`cues`). What is neither is no claim.
 
+mod approval;
+mod candidates;
+mod cue_lists;
+mod cues;
+mod phrases;
 mod words;
+
+pub(super) use approval::{Answer, keyed};
 
 use crate::finding::Claim;
 
-use super::blocks::{Block, Kind};
+use super::blocks::{Block, Kind, Marker};
 use super::fields;
 use words::says;
 
@@ -22,22 +30,52 @@ pub(super) struct Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// "I found no issues": counts only where there are none.
-    Clean,
     /// A sentence that approves or refuses.
     Sentence,
-    /// A line such as `Status: passed`, or a title that ends in a verdict.
+    /// A line such as `Status: failed`, or a title that ends in a verdict.
     Mark,
     /// A line that is labelled as the verdict.
     Label,
 }
 
-/// The claim of a short phrase, such as the value of a verdict field.
-pub(super) fn of_phrase(text: &str) -> Option<Claim> {
-    words::claim(text, true)
+/// The verdict of a document, and why an approval in it does not count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stated {
+    pub verdict: Option<Verdict>,
+    pub doubt: Option<&'static str>,
 }
 
-/// A verdict stands at the beginning or the end; the middle of a huge document is not searched.
+/// The refusal in a short phrase, such as the value of a verdict field.
+pub(super) fn refuses(text: &str) -> bool {
+    words::claim(text, true) == Some(Claim::ChangesRequested)
+}
+
+/// Whether an explanation speaks for the change and takes nothing back.
+pub(super) fn vouches(text: &str) -> bool {
+    cues::vouches(text)
+}
+
+/// Whether words near an approval take it back.
+pub(super) fn objects(text: &str) -> bool {
+    cues::objects(text)
+}
+
+/// Whether words take an approval back wherever they stand.
+pub(super) fn forbids(text: &str) -> bool {
+    cues::forbids(text)
+}
+
+/// Roughly how many words a text has.
+pub(super) fn weight(text: &str) -> usize {
+    phrases::Sentence::of(text).weight()
+}
+
+/// In a document of at most so many words every sentence is judged; in a longer one only those
+/// that stand near the verdict or speak of approval.
+pub(super) const SHORT_WORDS: usize = 150;
+
+/// A verdict stands at the beginning or the end; the middle of a huge document is not searched
+/// for a refusal. It never approves: see [`of_blocks`].
 const HEAD_BLOCKS: usize = 2_000;
 const TAIL_BLOCKS: usize = 10_000;
 
@@ -46,37 +84,83 @@ pub(super) fn is_label(label: &str) -> bool {
     words::label_strength(label).is_some()
 }
 
-/// The document's verdict: the plainest kind of statement, and of those the last.
-pub(super) fn of_blocks(blocks: &[Block]) -> Option<Verdict> {
-    let mut verdicts = Vec::new();
+/// The document's verdict. A refusal beats an approval unless the approval is the later and the
+/// plainer one; then neither counts.
+pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
+    let refusals = refusals(blocks);
+    let found = candidates::find(blocks);
+    let Some(last) = found.approvals.last() else {
+        return Stated {
+            verdict: strongest(refusals),
+            doubt: None,
+        };
+    };
+    let later = refusals.iter().any(|(index, _)| *index >= last.index);
+    let labelled = refusals
+        .iter()
+        .any(|(_, refusal)| refusal.strength == Strength::Label);
+    if later || labelled {
+        return Stated {
+            verdict: strongest(refusals),
+            doubt: None,
+        };
+    }
+    let doubt = if refusals.is_empty() {
+        found.doubt.or_else(|| candidates::doubt(blocks, last))
+    } else {
+        Some("the text also refuses")
+    };
+    Stated {
+        verdict: doubt.is_none().then(|| last.verdict.clone()),
+        doubt,
+    }
+}
+
+/// Why the prose around a structured approval takes it back, if it does.
+pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
+    candidates::find(blocks)
+        .doubt
+        .or_else(|| candidates::doubt_in_prose(blocks))
+}
+
+fn strongest(refusals: Vec<(usize, Verdict)>) -> Option<Verdict> {
+    let strongest = refusals.iter().map(|(_, verdict)| verdict.strength).max()?;
+    refusals
+        .into_iter()
+        .rev()
+        .map(|(_, verdict)| verdict)
+        .find(|verdict| verdict.strength == strongest)
+}
+
+/// Every refusal of the document with the index of its block.
+fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
+    let mut refusals = Vec::new();
     let (head, tail) = (HEAD_BLOCKS, blocks.len().saturating_sub(TAIL_BLOCKS));
     let quotes_all = blocks.iter().filter(|block| block.quoted).count() * 2 > blocks.len();
+    let mut verdicts = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         if (index > head && index < tail) || (block.quoted && !quotes_all) {
             continue;
         }
         match &block.kind {
             Kind::Heading(_) => verdicts.extend(of_heading(&block.text, blocks.get(index + 1))),
+            Kind::Item(Marker::Box { ticked: false }) => {}
             Kind::Item(_) | Kind::Paragraph => {
                 of_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }
-            Kind::Table(rows) => verdicts.extend(rows.iter().filter_map(|row| of_row(row))),
+            Kind::Table(rows) => of_table(rows, &mut verdicts),
             Kind::Code | Kind::Rule | Kind::Close(_) => {}
         }
+        let refused = verdicts
+            .drain(..)
+            .filter(|verdict| verdict.claim == Claim::ChangesRequested);
+        refusals.extend(refused.map(|verdict| (index, verdict)));
     }
-    // Under headings "no issues found" speaks of one section, not of the change.
-    let sectioned = blocks
-        .iter()
-        .any(|block| matches!(block.kind, Kind::Heading(level) if level > 1));
-    verdicts.retain(|verdict| verdict.strength != Strength::Clean || !sectioned);
-    if verdicts.is_empty() {
-        return of_opening(blocks.first()?);
+    if refusals.is_empty() {
+        let opening = blocks.first().and_then(of_opening);
+        refusals.extend(opening.map(|verdict| (0, verdict)));
     }
-    let strongest = verdicts.iter().map(|verdict| verdict.strength).max()?;
-    verdicts
-        .into_iter()
-        .rev()
-        .find(|verdict| verdict.strength == strongest)
+    refusals
 }
 
 fn verdict(claim: Option<Claim>, text: &str, strength: Strength) -> Option<Verdict> {
@@ -87,12 +171,16 @@ fn verdict(claim: Option<Claim>, text: &str, strength: Strength) -> Option<Verdi
     })
 }
 
-/// `## Verdict` with the answer below it, `## Verdict: …`, `# Review — approve`.
+/// `## Verdict` with the answer below it, `## Verdict: …`, `# Review — reject`.
 fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
+    let below = next
+        .filter(|block| matches!(block.kind, Kind::Item(_) | Kind::Paragraph))
+        .map(|block| block.text.as_str());
+    if let Some(answer) = candidates::asked(heading) {
+        let answer = if answer.is_empty() { below? } else { answer };
+        return verdict(denial(answer), answer, Strength::Label);
+    }
     if let Some((strength, value)) = words::labelled_heading(heading) {
-        let below = next
-            .filter(|block| matches!(block.kind, Kind::Item(_) | Kind::Paragraph))
-            .map(|block| block.text.as_str());
         let value = if value.trim().is_empty() {
             below?
         } else {
@@ -112,8 +200,11 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
     verdict(words::alone(tail), heading, Strength::Mark)
 }
 
-/// `Rejected: the tests fail`, as the first words of a document that says it nowhere else. Only a
-/// refusal is taken from so little: an approval that is missed is asked for again.
+fn denial(answer: &str) -> Option<Claim> {
+    approval::denied(answer).then_some(Claim::ChangesRequested)
+}
+
+/// `Rejected: the tests fail`, as the first words of a document that says it nowhere else.
 fn of_opening(first: &Block) -> Option<Verdict> {
     if !matches!(first.kind, Kind::Paragraph) || first.quoted {
         return None;
@@ -129,10 +220,31 @@ fn of_opening(first: &Block) -> Option<Verdict> {
     verdict(claim, line, Strength::Sentence)
 }
 
+/// Rows of two cells, and a column that is headed as the verdict.
+fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<Verdict>) {
+    verdicts.extend(rows.iter().filter_map(|row| of_row(row)));
+    let column = rows
+        .first()
+        .and_then(|head| head.iter().position(|cell| approval::is_label(cell)));
+    let Some(column) = column.filter(|_| rows.len() > 1) else {
+        return;
+    };
+    for cell in rows[1..].iter().filter_map(|row| row.get(column)) {
+        verdicts.extend(verdict(words::alone(cell), cell, Strength::Mark));
+    }
+}
+
 fn of_row(row: &[String]) -> Option<Verdict> {
     let [label, value] = row else { return None };
+    if candidates::asked(label).is_some() {
+        return verdict(denial(value), value, Strength::Label);
+    }
     let strength = words::label_strength(label)?;
-    verdict(words::claim(value, false), value, strength)
+    verdict(
+        words::claim(value, approval::is_label(label)),
+        value,
+        strength,
+    )
 }
 
 fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
@@ -145,7 +257,7 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
             .or_else(|| next.map(|block| block.text.as_str()));
         verdicts.extend(of_line(line, below));
     }
-    if verdicts.len() == before {
+    if verdicts.len() == before || verdicts[before..].iter().all(|verdict| verdict.claim != Claim::ChangesRequested) {
         for sentence in sentences(text) {
             let (claim, strength) = says(sentence);
             verdicts.extend(verdict(claim, sentence, strength));
@@ -154,6 +266,10 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
 }
 
 fn of_line(line: &str, below: Option<&str>) -> Option<Verdict> {
+    if let Some(answer) = candidates::asked(line) {
+        let answer = if answer.is_empty() { below? } else { answer };
+        return verdict(denial(answer), answer, Strength::Label);
+    }
     if let Some((label, value)) = fields::split_label(line)
         && let Some(strength) = words::label_strength(label)
     {
@@ -184,7 +300,6 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|line| line.split_inclusive(['.', '!', '?', ';']))
         .map(str::trim)
         .filter(|sentence| !sentence.is_empty())
-        .take(400)
 }
 
 #[cfg(test)]

@@ -6,19 +6,31 @@ use crate::finding::{BlockingIssue, Claim, CriterionAnswer, Disposition, Score, 
 use crate::read::claim;
 use crate::read::item;
 use crate::read::keys::{self, fold};
-use crate::read::verdict;
+use crate::read::verdict::{self, Answer};
 
 use super::Said;
 
-pub(super) fn take_fields(object: &Map<String, Value>, said: &mut Said) {
+pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut Said) {
+    let test_report = is_test_report(object);
     for (key, value) in object {
         let name = fold(key);
-        if let Some(claim) = claim_field(&name, value) {
-            said.explicit |=
-                name.contains("verdict") || name.contains("approve") || name.contains("decision");
-            said.claims
-                .push((claim, format!("{key}: {}", short(value))));
+        match heard(&name, value, test_report) {
+            Heard::Refusal => said
+                .claims
+                .push((Claim::ChangesRequested, format!("{key}: {}", short(value)))),
+            Heard::Approval => {
+                said.claims
+                    .push((Claim::Approved, format!("{key}: {}", short(value))));
+                said.doubt((!own).then_some("the approval is inside something else"));
+            }
+            Heard::Unclear => {
+                said.doubt(Some("a verdict field says something else than an approval"));
+            }
+            Heard::Unfinished => said.doubt(Some("the report says that the review is not complete")),
+            Heard::Nothing => {}
         }
+        said.explicit |=
+            name.contains("verdict") || name.contains("approve") || name.contains("decision");
         match name.as_str() {
             "overallscore" | "score" | "qualityscore" => {
                 said.overall = said.overall.or_else(|| percent(value));
@@ -32,81 +44,241 @@ pub(super) fn take_fields(object: &Map<String, Value>, said: &mut Said) {
             _ => {}
         }
     }
-    take_message(object, said);
+    take_message(object, own, said);
 }
 
-/// 003's message: the type is the verdict, the content the feedback.
-fn take_message(object: &Map<String, Value>, said: &mut Said) {
-    let kind = keys::text(object, &["type", "messagetype"])
-        .and_then(|kind| claim::of_word(&kind).map(|claim| (claim, kind)));
-    if let (Some((claim, kind)), Some(content)) = (kind, keys::text(object, &["content"])) {
+/// A message with a type and content: the type is the verdict, the content the feedback.
+fn take_message(object: &Map<String, Value>, own: bool, said: &mut Said) {
+    let Some(kind) = keys::text(object, &["type", "messagetype"]) else {
+        return;
+    };
+    let claim = if claim::refuses(&kind) {
+        Claim::ChangesRequested
+    } else if matches!(fold(&kind).as_str(), "approve" | "approved") {
+        Claim::Approved
+    } else {
+        return;
+    };
+    if let Some(content) = keys::text(object, &["content"]) {
+        said.doubt((!own).then_some("the approval is inside something else"));
         said.claims.push((claim, format!("type: {kind}")));
         said.notes = said.notes.take().or(Some(content));
     }
 }
 
-fn claim_field(name: &str, value: &Value) -> Option<Claim> {
+/// What one field says of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Approval,
+    Refusal,
+    /// A verdict field with a value that is neither.
+    Unclear,
+    /// The review did not come to its end.
+    Unfinished,
+    Nothing,
+}
+
+fn heard(name: &str, value: &Value, test_report: bool) -> Heard {
+    if is_unfinished(name, value) {
+        return Heard::Unfinished;
+    }
     match value {
-        Value::Bool(yes) => match name {
-            "approved" | "approve" | "isapproved" | "lgtm" | "pass" | "passed" | "accepted"
-            | "mergeable" | "signoff" | "readytomerge" => Some(if *yes {
-                Claim::Approved
-            } else {
-                Claim::ChangesRequested
-            }),
-            "blocked" | "rejected" | "changesrequested" | "requestchanges" | "needsrework" => {
-                Some(if *yes {
-                    Claim::ChangesRequested
-                } else {
-                    Claim::Unknown
-                })
-                .filter(|claim| *claim != Claim::Unknown)
+        Value::Bool(yes) => of_flag(name, *yes),
+        Value::String(text) => of_text(name, text, test_report),
+        Value::Object(inner) if APPROVING_KEYS.contains(&name) || REFUSING_KEYS.contains(&name) => {
+            let word = keys::text(inner, &["verdict", "decision", "status", "value", "result"]);
+            match word.map(|word| of_text(name, &word, test_report)) {
+                Some(heard) => heard,
+                None if APPROVING_KEYS.contains(&name) => Heard::Unclear,
+                None => Heard::Nothing,
             }
-            _ => None,
-        },
-        Value::String(text) => VERDICT_KEYS
-            .contains(&name)
-            .then(|| claim::of_word(text).or_else(|| verdict::of_phrase(text)))
-            .flatten(),
-        Value::Object(inner) => VERDICT_KEYS
-            .contains(&name)
-            .then(|| keys::text(inner, &["verdict", "decision", "status", "value", "result"]))
-            .flatten()
-            .and_then(|word| claim::of_word(&word)),
-        Value::Null | Value::Number(_) | Value::Array(_) => None,
+        }
+        Value::Null | Value::Number(_) | Value::Array(_) if APPROVING_KEYS.contains(&name) => {
+            Heard::Unclear
+        }
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => Heard::Nothing,
     }
 }
 
-const VERDICT_KEYS: &[&str] = &[
+fn of_flag(name: &str, yes: bool) -> Heard {
+    match (name, yes) {
+        ("approved" | "approve" | "isapproved" | "lgtm", true) => Heard::Approval,
+        (
+            "approved" | "approve" | "isapproved" | "lgtm" | "pass" | "passed" | "accepted" | "mergeable"
+            | "signoff" | "readytomerge",
+            false,
+        )
+        | (
+            "blocked" | "rejected" | "changesrequested" | "requestchanges" | "needsrework" | "mustfix"
+            | "needschanges" | "changesrequired" | "blocking",
+            true,
+        ) => Heard::Refusal,
+        (name, _) if STRICT_KEYS.contains(&name) => Heard::Unclear,
+        _ => Heard::Nothing,
+    }
+}
+
+fn of_text(name: &str, text: &str, test_report: bool) -> Heard {
+    let strict = STRICT_KEYS.contains(&name);
+    let approving = APPROVING_KEYS.contains(&name);
+    if !strict && !approving && !REFUSING_KEYS.contains(&name) {
+        return Heard::Nothing;
+    }
+    if claim::refuses(text) || verdict::refuses(text) {
+        return Heard::Refusal;
+    }
+    let approves = match verdict::keyed(text, test_report) {
+        Some(Answer::Whole) => true,
+        Some(Answer::Explained(rest)) => verdict::vouches(rest),
+        None => name == "overallcorrectness" && fold(text) == "patchiscorrect",
+    };
+    match (approving, approves) {
+        (true, true) => Heard::Approval,
+        (true, false) if !text.trim().is_empty() => Heard::Unclear,
+        _ if is_trouble(text) => Heard::Unfinished,
+        _ => Heard::Nothing,
+    }
+}
+
+/// Values of a status that say that the work is not done.
+fn is_trouble(text: &str) -> bool {
+    const WORDS: [&str; 20] = [
+        "error", "errored", "incomplete", "partial", "pending", "inprogress", "running", "timeout", "timedout",
+        "truncated", "aborted", "cancelled", "canceled", "interrupted", "unknown", "skipped", "queued", "maxtokens",
+        "length", "draft",
+    ];
+    let folded = fold(text);
+    WORDS.contains(&folded.as_str()) || (text.contains(' ') && verdict::objects(text))
+}
+
+/// Fields that say that the review did not come to its end.
+fn is_unfinished(name: &str, value: &Value) -> bool {
+    let given = !keys::is_empty(value)
+        && value.as_bool() != Some(false)
+        && value.as_u64() != Some(0)
+        && !value.as_str().is_some_and(|text| {
+            matches!(fold(text).as_str(), "none" | "no" | "null" | "false" | "0" | "na")
+        });
+    let troubled = name.starts_with("error")
+        || name.starts_with("truncat")
+        || name.starts_with("incomplete")
+        || name.starts_with("partial")
+        || name.starts_with("unread")
+        || name.starts_with("unreviewed")
+        || name.starts_with("notreviewed")
+        || name.starts_with("skippedfile")
+        || name.starts_with("condition")
+        || matches!(
+            name,
+            "iserror" | "timedout" | "timeout" | "aborted" | "interrupted" | "cutoff" | "cut" | "exception"
+                | "failure" | "limitreached" | "draft" | "provisional" | "dryrun" | "example" | "quoted"
+                | "hypothetical" | "template" | "pending" | "skipped" | "blockers" | "unlessfixed"
+        );
+    let unfinished = matches!(
+        name,
+        "complete" | "completed" | "finished" | "done" | "final" | "valid" | "reviewcomplete" | "iscomplete"
+    ) && (value.as_bool() == Some(false)
+        || value
+            .as_str()
+            .is_some_and(|text| matches!(fold(text).as_str(), "false" | "no" | "partial" | "partially")));
+    let stopped = matches!(name, "stopreason" | "finishreason")
+        && value
+            .as_str()
+            .is_some_and(|text| !matches!(fold(text).as_str(), "stop" | "endturn" | "end" | "completed"));
+    (given && troubled) || unfinished || stopped
+}
+
+/// Keys that are judged as a verdict, not as text.
+pub(super) fn is_verdict_key(name: &str) -> bool {
+    STRICT_KEYS.contains(&name) || APPROVING_KEYS.contains(&name) || REFUSING_KEYS.contains(&name)
+}
+
+/// Keys whose mere value speaks against an approval: `needs_human_review`, `critical_count`.
+pub(super) fn is_warning(name: &str) -> bool {
+    const STEMS: [&str; 22] = [
+        "block", "mustfix", "required", "requires", "needs", "requestedchange", "changesrequest", "reject", "fail",
+        "unresolved", "critical", "severe", "invalid", "superseded", "quoted", "revoked", "withdrawn", "expired",
+        "stale", "unless", "onlyif", "pending",
+    ];
+    STEMS.iter().any(|stem| name.starts_with(stem)) && !name.starts_with("failopen")
+}
+
+/// Whether a value says that there is nothing: false, 0, "none", an empty list, or only such.
+pub(super) fn is_void(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => {
+            matches!(
+                fold(text).as_str(),
+                "" | "none" | "no" | "false" | "0" | "na" | "nothing" | "null"
+            )
+        }
+        Value::Array(items) => items.iter().all(is_void),
+        Value::Object(object) => object.values().all(is_void),
+    }
+}
+
+/// Keys that only reports of test runs have.
+fn is_test_report(object: &Map<String, Value>) -> bool {
+    const KEYS: [&str; 16] = [
+        "tests", "test", "testsuite", "suite", "testcases", "testcase", "duration", "durationms", "exitcode",
+        "coverage", "passed", "failed", "failures", "numtests", "total", "job",
+    ];
+    keys::get(object, &KEYS).is_some() || KEYS.iter().any(|key| object.contains_key(*key))
+}
+
+/// Keys that name the verdict and nothing else: any other value in them is a doubt.
+const STRICT_KEYS: &[&str] = &[
     "verdict",
     "decision",
     "reviewverdict",
     "reviewdecision",
     "finalverdict",
     "overallverdict",
+    "finaldecision",
+    "approved",
+    "approve",
+];
+
+/// Keys whose value may approve.
+const APPROVING_KEYS: &[&str] = &[
+    "verdict",
+    "decision",
+    "reviewverdict",
+    "reviewdecision",
+    "finalverdict",
+    "overallverdict",
+    "finaldecision",
     "overallcorrectness",
+    "recommendation",
+    "finalrecommendation",
+    "mergerecommendation",
+    "event",
+];
+
+/// Keys whose value may refuse. Their yes says nothing of the change.
+const REFUSING_KEYS: &[&str] = &[
     "outcome",
     "status",
     "reviewstatus",
-    "recommendation",
     "result",
     "conclusion",
     "state",
-    "event",
     "assessment",
     "overallassessment",
     "approval",
     "gate",
     "gateresult",
     "approvalstatus",
-    "mergerecommendation",
     "disposition",
     "signoff",
     "overall",
     "overallstatus",
-    "finaldecision",
     "reviewresult",
     "approved",
+    "approve",
 ];
 
 pub(super) fn take_blocking(value: &Value, said: &mut Said) -> bool {

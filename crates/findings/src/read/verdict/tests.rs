@@ -2,7 +2,9 @@ use super::*;
 
 fn claim(text: &str) -> Claim {
     let blocks = super::super::blocks::blocks(&super::super::markup::lines(text));
-    of_blocks(&blocks).map_or(Claim::Unknown, |verdict| verdict.claim)
+    of_blocks(&blocks)
+        .verdict
+        .map_or(Claim::Unknown, |verdict| verdict.claim)
 }
 
 #[test]
@@ -30,15 +32,18 @@ fn a_plain_approval_is_one_whatever_word_follows() {
     for text in [
         "APPROVED. HIGH confidence: all tests pass",
         "Verdict: APPROVED",
-        "## Verdict\n\n`accept` — the change does what it says.",
+        "## Verdict\n\n`accept` — the change does exactly what it should.",
         "**Decision: Approve** ✅",
-        "## Summary\n\n- **Recommendation:** **Approve with minor revisions.** Good work.",
+        "## Summary\n\n- **Recommendation:** **Approve with minor comments.** Good work.",
         "LGTM",
         "LGTM! Nice tests.",
         "- **Recommendation:** PASS — nothing is left to do.",
         "## Decision\n**APPROVED**. Fine.",
         "Verdict: no changes required",
         "I approve this change.",
+        "Ready to merge? **Yes**",
+        "Verdict: ✅",
+        "# Code review — approved",
     ] {
         assert_eq!(claim(text), Claim::Approved, "{text}");
     }
@@ -55,6 +60,25 @@ fn refusals_are_read_in_their_usual_dress() {
         "**Decision:**\n**Request Changes** (two risks)",
         "## VERDICT (code review): **CHƯA ĐẠT**",
         "Verdict: changes requested",
+        "Verdict: NO",
+        "Verdict: ❌",
+        "Ready to merge? **No**",
+        "Approve? No.",
+        "## Ready to merge?\n\nNo, the lock is wrong.",
+        "| Reviewer | Verdict |\n|---|---|\n| A | approve |\n| B | rejected |",
+        "承認できません。",
+        "Das kann ich nicht genehmigen.",
+        "Urteil: abgelehnt",
+        "Décision : refusé",
+        "Je ne peux pas approuver ce changement.",
+        "Veredicto: rechazado",
+        "No puedo aprobar este cambio.",
+        "Veredito: reprovado",
+        "Não posso aprovar esta alteração.",
+        "结论：不通过",
+        "判定：差し戻し",
+        "Вердикт: отклонено",
+        "Не могу одобрить это изменение.",
         "### Decision\n**REQUEST CHANGES**\n\nText.",
     ] {
         assert_eq!(claim(text), Claim::ChangesRequested, "{text}");
@@ -62,14 +86,14 @@ fn refusals_are_read_in_their_usual_dress() {
 }
 
 #[test]
-fn the_last_explicit_verdict_counts() {
+fn a_refusal_beats_an_approval_wherever_it_stands() {
     assert_eq!(
         claim("Verdict: approve\n\nOn a second look the cache leaks.\n\nVerdict: request changes"),
         Claim::ChangesRequested
     );
     assert_eq!(
         claim("Verdict: reject\n\n(fixed meanwhile)\n\nVerdict: approve"),
-        Claim::Approved
+        Claim::ChangesRequested
     );
 }
 
@@ -123,14 +147,13 @@ fn what_is_not_a_review_claims_nothing() {
 }
 
 #[test]
-fn finding_nothing_is_a_weak_approval() {
-    let blocks = super::super::blocks::blocks(&super::super::markup::lines(
+fn finding_nothing_is_no_approval() {
+    for text in [
         "I did not find any discrete correctness issues in the diff.",
-    ));
-    assert_eq!(
-        of_blocks(&blocks).map(|verdict| verdict.strength),
-        Some(Strength::Clean)
-    );
+        "No issues found.",
+    ] {
+        assert_eq!(claim(text), Claim::Unknown, "{text}");
+    }
 }
 
 #[test]

@@ -8,6 +8,29 @@ use crate::finding::Claim;
 
 use super::super::claim as machine;
 use super::Strength;
+use super::approval;
+use super::cue_lists;
+use super::phrases::{Phrases, Sentence};
+
+static REFUSAL_VALUES: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_VALUES]));
+static REFUSAL_SENTENCES: LazyLock<Phrases> =
+    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_SENTENCES]));
+
+/// Whether the value behind a verdict's label refuses: in another language, by a sign, by a no.
+pub(super) fn is_refusal(value: &str) -> bool {
+    let head = bare_head(value);
+    approval::denied(head) || REFUSAL_VALUES.is_in(&Sentence::of(head))
+}
+
+fn bare_head(value: &str) -> &str {
+    let line = value.trim().lines().next().unwrap_or_default();
+    let end = line
+        .char_indices()
+        .nth(120)
+        .map_or(line.len(), |(at, _)| at);
+    &line[..end]
+}
 
 type Pattern = LazyLock<Option<Regex>>;
 
@@ -79,6 +102,13 @@ fn bare(text: &str) -> &str {
 /// The claim that a verdict's value makes. `plain` values are verdicts by their label; in others
 /// the word must also end there, so that "Merge the two loops" approves nothing.
 pub(super) fn claim(value: &str, plain: bool) -> Option<Claim> {
+    // The plain cases need no patterns.
+    if approval::labelled(bare_head(value)) == Some(approval::Answer::Whole) {
+        return Some(Claim::Approved);
+    }
+    if plain && is_refusal(value) {
+        return Some(Claim::ChangesRequested);
+    }
     let value = bare(value);
     let line = value.lines().next().unwrap_or_default();
     let text = if line.split_whitespace().count() < 3 {
@@ -180,7 +210,7 @@ fn is_choice(text: &str) -> bool {
     divided && text.chars().count() < 120 && at(&YES, text).is_some() && at(&NO, text).is_some()
 }
 
-/// A line that is nothing but a verdict.
+/// A line that is nothing but a refusal.
 pub(super) fn alone(line: &str) -> Option<Claim> {
     let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
     if bare.split_whitespace().count() > 5
@@ -192,22 +222,24 @@ pub(super) fn alone(line: &str) -> Option<Claim> {
     }
     let folded = bare.replace(['*', '`'], "");
     let single = !folded.contains(char::is_whitespace);
-    let word = machine::of_word(&folded)?;
+    if !machine::refuses(&folded) || folded.eq_ignore_ascii_case("no") {
+        return None;
+    }
     // A lone everyday word is a verdict only where it is written as one.
     let shouted = folded.chars().any(char::is_uppercase) && !folded.chars().any(char::is_lowercase);
-    let telling = [
-        "approv", "accept", "reject", "lgtm", "request", "changes", "nogo", "no-go", "no_go",
-    ]
-    .iter()
-    .any(|stem| folded.to_lowercase().contains(stem));
-    (telling || (!single || shouted)).then_some(word)
+    let lower = folded.to_lowercase();
+    let telling = !lower.is_ascii()
+        || ["approv", "reject", "request", "changes", "nogo", "no-go", "no_go"]
+            .iter()
+            .any(|stem| lower.contains(stem));
+    (telling || !single || shouted).then_some(Claim::ChangesRequested)
 }
 
 /// How much a label says that a verdict follows.
 pub(super) fn label_strength(label: &str) -> Option<Strength> {
     let lower = label.to_lowercase();
     let name = lower.trim_matches(|c: char| !c.is_alphanumeric());
-    if names_a_verdict(name) {
+    if names_a_verdict(name) || approval::is_label(name) {
         return Some(Strength::Label);
     }
     match name {
@@ -231,6 +263,9 @@ pub(super) fn label_strength(label: &str) -> Option<Strength> {
 
 pub(super) fn names_a_verdict(label: &str) -> bool {
     let lower = label.to_lowercase();
+    if approval::is_label(label) && !is_advice(&lower) {
+        return true;
+    }
     [
         "verdict",
         "decision",
@@ -243,6 +278,13 @@ pub(super) fn names_a_verdict(label: &str) -> bool {
     .iter()
     .any(|word| lower.contains(word))
         && lower.split_whitespace().count() <= 4
+}
+
+/// `Recommendation:` also stands before the fix of a finding.
+fn is_advice(lower: &str) -> bool {
+    ["recom", "empfehl", "racco", "реком"]
+        .iter()
+        .any(|stem| lower.contains(stem))
 }
 
 /// A heading that is a verdict's label, and what stands behind it.
@@ -263,6 +305,9 @@ static INSIDE: Pattern = pattern!(r"(?i)(?:^|[\s.;,(])verdict(?:\s+is)?\s*[:：=
 
 /// `… . Verdict: clean.` in the middle of a line; what is quoted does not count.
 pub(super) fn verdict_inside(line: &str) -> Option<&str> {
+    if !line.to_ascii_lowercase().contains("verdict") {
+        return None;
+    }
     let (start, end) = at(&INSIDE, line)?;
     let quoted = line[..start].matches('`').count() % 2 == 1
         || line[..start].matches('"').count() % 2 == 1
@@ -288,13 +333,6 @@ static APPROVES: Pattern = pattern!(
     r"(?xi)\b(?:i|we)\s+(?:hereby\s+|can\s+|do\s+|happily\s+)?(?:approve|accept)\b | \bapproving\s+(?:this|the)\b | \bapproving[.!]?$ | \blgtm\b | \blooks\s+good\s+to\s+me\b | \bgood\s+to\s+(?:go|merge)\b | \bship\s+it\b
       | \b(?:is|are|it['’]s|now)\s+(?:now\s+)?(?:ready|safe|good|clear|ok|okay)\s+(?:to|for)\s+(?:be\s+)?(?:merge[d]?|merging|ship|land|release)\b"
 );
-static FOUND_NOTHING: Pattern = pattern!(
-    r"(?xi)\b(?:(?:did|do|could)\s+not|didn['’]t|don['’]t|couldn['’]t)\s+(?:find|see|identify|discover|detect|spot|uncover)\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\b
-      | \bno\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\s+(?:were\s+|was\s+|are\s+)?(?:found|identified|detected|discovered|introduced|remain|to\s+report)\b
-      | ^\W*no\s+(?:\w+\s+){0,4}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\W*$
-      | \bfound\s+no\s+(?:\w+\s+){0,6}(?:issues?|bugs?|problems?|defects?|regressions?|concerns?|findings?)\b"
-);
-
 /// `Approved. …`, `Approve once …`, but not `Approved requests …`.
 fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
     let len = sentence
@@ -305,21 +343,33 @@ fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
     (matches!(word.as_str(), "approve" | "approved") && ends(&sentence[len..])).then_some((0, len))
 }
 
-/// What one sentence claims, if it claims anything.
-pub(super) fn says(sentence: &str) -> (Option<Claim>, Strength) {
-    let asks = sentence.ends_with('?') || at(&HEDGE, sentence).is_some();
-    if at(&REFUSES, sentence).is_some()
-        && !sentence.ends_with('?')
-        && at(&NO_CHANGES, sentence).is_none()
-    {
+/// Beginnings of the words without which no pattern of a sentence matches.
+const STEMS: [&str; 18] = [
+    "approv", "accept", "sign", "merg", "support", "ready", "safe", "fit", "land", "ship", "request",
+    "chang", "reject", "must", "lgtm", "look", "good", "clear",
+];
+
+/// What one sentence claims, if it claims anything. Patterns are slow and most sentences are of
+/// other things, so the words are looked at first.
+pub(super) fn says(text: &str) -> (Option<Claim>, Strength) {
+    let sentence = Sentence::of(text);
+    if REFUSAL_SENTENCES.is_in(&sentence) && !text.ends_with(['?', '？']) {
         return (Some(Claim::ChangesRequested), Strength::Sentence);
     }
-    if asks {
+    let mentions = sentence
+        .words
+        .iter()
+        .any(|word| STEMS.iter().any(|stem| word.starts_with(stem)));
+    if !mentions {
         return (None, Strength::Sentence);
     }
-    if let Some((start, end)) = opens_with_approval(sentence).or_else(|| at(&APPROVES, sentence)) {
-        return (after_approval(sentence, start, end), Strength::Sentence);
+    if at(&REFUSES, text).is_some() && at(&NO_CHANGES, text).is_none() && !text.ends_with('?') {
+        return (Some(Claim::ChangesRequested), Strength::Sentence);
     }
-    let nothing = at(&FOUND_NOTHING, sentence).is_some();
-    (nothing.then_some(Claim::Approved), Strength::Clean)
+    if text.ends_with('?') || at(&HEDGE, text).is_some() {
+        return (None, Strength::Sentence);
+    }
+    let approval = opens_with_approval(text).or_else(|| at(&APPROVES, text));
+    let claim = approval.and_then(|(start, end)| after_approval(text, start, end));
+    (claim, Strength::Sentence)
 }

@@ -1,0 +1,109 @@
+//! Signs in the text itself that an approval in it may not be one: hidden or struck-out
+//! characters, a diff, an end that was cut.
+
+use super::markup::Line;
+
+/// Characters that nobody sees, or that change what is seen.
+pub(super) fn of_characters(text: &str) -> Option<&'static str> {
+    let mut before = ' ';
+    let mut hidden = false;
+    let body = text.trim_start_matches('\u{feff}');
+    for c in body.chars() {
+        match c {
+            '\n' | '\t' | '\r' => {}
+            '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                return Some("the text has characters that change its direction");
+            }
+            '\u{335}'..='\u{338}' | '\u{20d2}'..='\u{20d3}' | '\u{20e5}' => {
+                return Some("the text is struck through");
+            }
+            c if c.is_control() => return Some("the text has control characters"),
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => {
+                hidden = true;
+                continue;
+            }
+            _ => {}
+        }
+        if hidden && (c.is_alphanumeric() || before.is_alphanumeric()) {
+            return Some("the text has characters that nobody sees inside words");
+        }
+        hidden = false;
+        before = c;
+    }
+    (hidden && before.is_alphanumeric())
+        .then_some("the text has characters that nobody sees inside words")
+}
+
+/// What the lines of a document show.
+pub(super) fn of_text(text: &str, lines: &[Line]) -> Option<&'static str> {
+    of_characters(text)
+        .or_else(|| {
+            lines.iter().find_map(|line| match line {
+                Line::Text { text, .. } => of_line(text),
+                Line::Code(_) | Line::Open(_) | Line::Close => None,
+            })
+        })
+        .or_else(|| of_end(text))
+}
+
+/// Why JSON at this place of a text is not the answer itself: something stands before it on its
+/// line, it is indented like code, or the text has comments.
+pub(super) fn of_place(text: &str, start: usize) -> Option<&'static str> {
+    let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    // A fence begins with its line, whatever stands before its marks.
+    let rest = &text[start..];
+    let fence = rest.len() - rest.trim_start_matches([' ', '\t', '>', '+', '|']).len();
+    let before = &text[line..start + fence];
+    let marked = before
+        .chars()
+        .any(|c| !c.is_alphanumeric() && !matches!(c, ' ' | ',' | '.' | ':' | '\u{feff}'));
+    let indented = before.trim().is_empty() && (before.contains('\t') || before.len() >= 4);
+    (marked || indented || text.contains("<!--"))
+        .then_some("the JSON is quoted, commented out or set apart")
+}
+
+fn of_line(line: &str) -> Option<&'static str> {
+    if line.contains("~~") {
+        return Some("part of the text is struck through");
+    }
+    ["diff --git ", "@@ -", "+++ ", "--- a/"]
+        .iter()
+        .any(|mark| line.starts_with(mark))
+        .then_some("the text is a diff")
+}
+
+/// A fence that is never closed, or dots at the end, are signs of a cut.
+fn of_end(text: &str) -> Option<&'static str> {
+    let mut open: Option<(char, usize)> = None;
+    for line in text.lines() {
+        let bare = line.trim_start_matches([' ', '\t', '>']).trim_end();
+        let mark = bare.chars().next().filter(|&c| c == '`' || c == '~');
+        let width = mark.map_or(0, |mark| bare.chars().take_while(|&c| c == mark).count());
+        match open {
+            None if width >= 3 && !bare[width..].contains('`') => {
+                open = mark.map(|mark| (mark, width));
+            }
+            Some((kind, wide)) if mark == Some(kind) && width >= wide && bare.len() == width => {
+                open = None;
+            }
+            _ => {}
+        }
+    }
+    if open.is_some() {
+        return Some("a code block is never closed; the text may be cut");
+    }
+    let end = text.trim_end();
+    let cut = ["…", "...", "[...]", "[…]", "(...)", "truncated]", "truncated)", "[cut]", "<snip>", "[snip]"]
+        .iter()
+        .any(|mark| ends_in(end, mark));
+    cut.then_some("the text ends in dots or a mark of a cut")
+}
+
+/// Whether the text ends in the mark, whatever the case of ASCII letters.
+fn ends_in(text: &str, mark: &str) -> bool {
+    text.len()
+        .checked_sub(mark.len())
+        .and_then(|at| text.get(at..))
+        .is_some_and(|tail| tail.eq_ignore_ascii_case(mark))
+}

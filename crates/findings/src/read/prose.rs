@@ -1,0 +1,125 @@
+//! A document of prose, taken apart: its verdict, its findings and what speaks against both.
+
+use crate::clean::{FINDINGS_MAX, clean, one_line, shorten};
+use crate::finding::{Disposition, Way};
+
+use super::draft::Draft;
+use super::verdict::{self, Strength, Verdict};
+use super::{blocks, doubts, markdown, markup, sections};
+
+#[derive(Debug, Default)]
+pub(super) struct Prose {
+    pub cleaned: String,
+    pub verdict: Option<Verdict>,
+    /// Why an approval in the prose does not count.
+    pub doubt: Option<&'static str>,
+    /// Why an approval in JSON inside the prose does not count.
+    pub around: Option<&'static str>,
+    pub drafts: Vec<Draft>,
+    pub earlier: Vec<Disposition>,
+    pub too_long: bool,
+    headed: bool,
+}
+
+impl Prose {
+    pub fn read(text: &str) -> Self {
+        let cleaned = clean(text);
+        if is_prompt(&cleaned) {
+            return Self {
+                cleaned,
+                around: Some("the text repeats a prompt"),
+                ..Self::default()
+            };
+        }
+        let lines = markup::lines(&cleaned);
+        let blocks = blocks::blocks(&lines);
+        let stated = verdict::of_blocks(&blocks);
+        let hidden = doubts::of_text(text, &lines);
+        let around = if cleaned.contains(['{', '[']) {
+            hidden.or_else(|| verdict::doubt_around(&blocks))
+        } else {
+            hidden
+        };
+        let too_long = blocks.len() > sections::BLOCKS_MAX;
+        let root = sections::sections(blocks);
+        let found = markdown::findings(&root);
+        let earlier = found
+            .earlier
+            .into_iter()
+            .take(1000)
+            .map(|(subject, fixed)| Disposition {
+                subject: shorten(&one_line(&subject), 240),
+                fixed,
+                evidence: None,
+            })
+            .collect();
+        Self {
+            cleaned,
+            verdict: stated.verdict,
+            doubt: stated.doubt.or(hidden),
+            around,
+            too_long: too_long || found.drafts.len() >= FINDINGS_MAX,
+            drafts: found.drafts,
+            earlier,
+            headed: !root.children.is_empty(),
+        }
+    }
+
+    /// Adds a reason why an approval does not count.
+    pub fn doubt(&mut self, why: Option<&'static str>) {
+        self.doubt = self.doubt.or(why);
+        self.around = self.around.or(why);
+    }
+
+    /// Whether this is a review in prose and not the output of a tool: it has headings or a
+    /// verdict behind a label.
+    pub fn is_document(&self) -> bool {
+        let labelled = self
+            .verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.strength == Strength::Label);
+        let titled = self.cleaned.lines().any(|line| {
+            let bare = line.trim_start_matches('#');
+            bare.len() < line.len() && bare.starts_with(' ') && bare.len() > 2
+        });
+        let fenced = self
+            .cleaned
+            .lines()
+            .any(|line| line.trim_start().starts_with("```"));
+        labelled || titled || fenced
+    }
+
+    pub fn sureness(&self) -> u8 {
+        match self.verdict.as_ref().map(|verdict| verdict.strength) {
+            Some(Strength::Label) => 90,
+            Some(Strength::Mark) => 80,
+            Some(Strength::Sentence) => 65,
+            None if self.drafts.is_empty() => 0,
+            None => 70,
+        }
+    }
+
+    pub fn way(&self, sureness: u8) -> Way {
+        if sureness == 0 {
+            Way::Nothing
+        } else if !self.headed && self.drafts.is_empty() {
+            Way::Text
+        } else {
+            Way::Markdown
+        }
+    }
+}
+
+/// A reviewer that only repeats what it was told has not reviewed.
+fn is_prompt(text: &str) -> bool {
+    let head: String = text
+        .trim_start()
+        .trim_start_matches(['#', '*', '>', ' '])
+        .chars()
+        .take(12)
+        .collect::<String>()
+        .to_lowercase();
+    head.starts_with("you are a ")
+        || head.starts_with("you are an ")
+        || head.starts_with("you are the ")
+}

@@ -1,0 +1,283 @@
+//! Judges the words around an approval: whether they take it back, and whether they speak for it.
+
+use std::sync::LazyLock;
+
+use super::cue_lists as lists;
+use super::phrases::{Phrases, Sentence, sentences};
+
+type Cues = LazyLock<Phrases>;
+
+static OBJECTS: Cues = LazyLock::new(|| {
+    Phrases::of(&[
+        lists::RESERVES,
+        lists::DEMANDS,
+        lists::REFUSES,
+        lists::DOUBTS,
+        lists::QUOTES,
+        lists::UNFINISHED,
+    ])
+});
+static DEFECTS: Cues = LazyLock::new(|| Phrases::of(&[lists::DEFECTS]));
+static SETTLES: Cues = LazyLock::new(|| Phrases::of(&[lists::SETTLES]));
+static PRAISES: Cues = LazyLock::new(|| Phrases::of(&[lists::PRAISES]));
+static HARD: Cues = LazyLock::new(|| Phrases::of(&[lists::HARD]));
+static TURNS: Cues = LazyLock::new(|| Phrases::of(&[lists::TURNS]));
+
+/// Nouns of which "no" speaks for the change: no issues, no objections.
+static NOTHING_OF: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+issue*, problem, problems, concern*, finding*, bug, bugs, blocker*, defect*, regression*, objection*, comment*, change*, reservation*, error, errors, warning*, failure*, vulnerabilit*, remark*, nit, nits, note, notes, complaint*, question*, feedback, blocking, longer, surprises, doubt, doubts, caveat*, condition, conditions, vulnerabilities, fix, fixes,
+probleme, befund*, fehler*, einwänd*, anmerkung*, änderung*, beanstandung*, bedenken, mängel,
+problème*, remarque*, erreur*, défaut*, réserve*, objection*, modification*,
+problema*, hallazgo*, error*, observacion*, objeci*, reserva*, cambio*, comentario*,
+achado*, erro*, observaç*, ressalva*, objeç*, mudança*, alteraç*, comentário*,
+problemi, rilievi, errori, obiezioni, modifiche, riserve,
+замечан*, проблем*, ошибок, вопросов, возражений, изменений, правок"])
+});
+/// Words that may stand between "no" and its noun.
+static BETWEEN: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+new, further, other, additional, remaining, open, outstanding, critical*, major, minor, high, medium, low, important, blocking, significant, security, serious, must, fix, severity, performance, correctness, discrete, actionable, unresolved, known, or, and, any, real, obvious, functional, code, such, more, big, severe, of, the, behavioral, logic, test, style, integrity, contract, coverage, combination,
+weiteren, neuen, offenen, kritischen, größeren, autre, nouveau, nouveaux, nouvelle, nouvelles, majeur*, bloquant*, nuevos, otros, más, crític*, outros, novos, mais, altri, nuovi, critici, новых, других, критических, больше, bloqueante*, alguna, alguno"])
+});
+static NO: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+no, zero, 0, none, nothing, without, kein, keine, keinen, keinerlei, ohne, aucun, aucune, sans, sin, ningún, ninguna, ningun, sem, nenhum, nenhuma, não há, no hay, pas de, nessun, nessuna, senza, нет, никаких, без"])
+});
+static SEES_NOTHING: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+not find, not found, not see, not spot, not identify, not have, not detect, not uncover, n't find, didn't find, didn't see, don't see, don't have, couldn't find, can't find, cannot find, could not find, did not find, do not see, do not have, see no, found no"])
+});
+/// Negations that take nothing back.
+static HARMLESS: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+not block*, non block*, nothing blocks, doesn't block, does not block, do not block, don't block, but do not block, but does not block, no longer, not only, as expected, no need, nothing else, nothing to add, nothing to fix, nothing to change, nothing blocking, nothing more, fixed before, if any, not affect*, not change*, not break*, does not break, doesn't break, does not change, doesn't change, does not affect, doesn't affect, not introduce*, does not introduce, doesn't introduce"])
+});
+
+/// Phrases of scripts without blanks that speak for the change and hold a negation.
+const HARMLESS_UNSPACED: [&str; 22] = [
+    "没有发现任何问题",
+    "没有发现问题",
+    "未发现任何问题",
+    "未发现问题",
+    "没有任何问题",
+    "没有问题",
+    "无问题",
+    "无需修改",
+    "不需要修改",
+    "無需修改",
+    "没有其他意见",
+    "没有意见",
+    "問題は見つかりませんでした",
+    "問題はありませんでした",
+    "問題はありません",
+    "問題ありません",
+    "問題なし",
+    "指摘事項はありません",
+    "指摘なし",
+    "修正不要",
+    "修正の必要はありません",
+    "문제 없습니다",
+];
+
+/// Whether something near an approval takes it back or makes it somebody else's.
+pub(super) fn objects(text: &str) -> bool {
+    sentences(text).into_iter().any(|sentence| {
+        let asks = sentence.text.trim_end().ends_with(['?', '？']);
+        asks || is_objection(&without_harmless(sentence))
+    })
+}
+
+/// Whether every sentence of an explanation speaks for the change.
+pub(super) fn vouches(text: &str) -> bool {
+    if text.contains(['?', '？', '"', '“', '«', '「', '„', '~', '|', '<', '…', '{']) || text.contains("...") {
+        return false;
+    }
+    sentences(text).into_iter().all(|sentence| {
+        let rest = without_harmless(sentence);
+        !is_objection(&rest) && (rest.denies || rest.harmless || PRAISES.is_in(&rest.sentence))
+    })
+}
+
+/// Whether the text takes an approval back however far from it the words stand.
+pub(super) fn forbids(text: &str) -> bool {
+    sentences(text).into_iter().any(|sentence| {
+        let rest = without_harmless(sentence);
+        HARD.is_in(&rest.sentence)
+    })
+}
+
+static BLOCKING: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+required change*, required fix*, required action*, must fix, must be fixed, must change, blocking, blocker*, changes requested, changes required, requested changes, before merg*, action required, to fix, needs fix*, notwendige änderungen, erforderliche änderungen, changements requis, modifications requises, cambios requeridos, alterações necessárias, modifiche richieste, требуемые изменения, 必须修复, 必须修改, 要修正, 必須"])
+});
+
+/// Whether a heading announces what has to change before an approval.
+pub(super) fn demands(heading: &str) -> bool {
+    let rest = without_harmless(Sentence::of(heading));
+    BLOCKING.is_in(&rest.sentence) && !rest.harmless
+}
+
+/// Whether a sentence of the text begins with a reservation.
+pub(super) fn turns(text: &str) -> bool {
+    sentences(text).into_iter().any(|sentence| {
+        let rest = without_harmless(sentence);
+        TURNS.starts(&rest.sentence.words)
+    })
+}
+
+/// A sentence without what sounds like an objection and is none.
+struct Rest {
+    sentence: Sentence,
+    /// It said "no issues" or the like.
+    denies: bool,
+    /// It said "does not block" or the like.
+    harmless: bool,
+}
+
+fn is_objection(rest: &Rest) -> bool {
+    let sentence = &rest.sentence;
+    let opens_with_trouble = sentence.words.first().is_some_and(|word| {
+        matches!(word.as_str(), "error" | "errors" | "exception" | "warning" | "traceback" | "if" | "when" | "once" | "after")
+    });
+    let last_first = sentence.words.last().is_some_and(|word| {
+        matches!(word.as_str(), "first" | "not" | "zuerst" | "primero" | "primeiro" | "d'abord" | "сначала")
+    });
+    opens_with_trouble
+        || (last_first && (sentence.words.len() > 1 || sentence.words[0] == "not"))
+        || is_condition(sentence)
+        || counts_short(sentence)
+        || OBJECTS.is_in(sentence)
+        || (DEFECTS.is_in(sentence) && !SETTLES.is_in(sentence) && !rest.harmless)
+}
+
+/// "2 of 14 files", "9/12 tests": not all.
+fn counts_short(sentence: &Sentence) -> bool {
+    const COUNTED: [&str; 8] = [
+        "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
+    ];
+    let number = |word: &String| word.parse::<u64>().ok();
+    let short = |few: &String, all: &String| {
+        matches!((number(few), number(all)), (Some(few), Some(all)) if few < all)
+    };
+    let of = sentence.words.windows(3).any(|words| {
+        matches!(words[1].as_str(), "of" | "von" | "sur" | "de" | "из" | "di") && short(&words[0], &words[2])
+    });
+    of || sentence.words.windows(3).any(|words| {
+        short(&words[0], &words[1])
+            && COUNTED.iter().any(|stem| words[2].starts_with(stem))
+            && sentence.text.contains(&format!("{}/{}", words[0], words[1]))
+    })
+}
+
+/// `if` and its kin with a word of approval, repair or tests in the same sentence.
+fn is_condition(sentence: &Sentence) -> bool {
+    let conditional = sentence
+        .words
+        .iter()
+        .any(|word| matches!(word.as_str(), "if" | "when" | "once" | "after" | "whenever"));
+    conditional
+        && sentence.words.iter().any(|word| {
+            ["approv", "merg", "land", "ship", "lgtm", "accept", "verdict", "sign", "fix", "address", "resolv", "correct", "rework", "rebase", "ci", "green", "test", "pass", "review", "you", "happy", "ok", "okay", "good", "done", "clean"]
+                .iter()
+                .any(|stem| word.starts_with(stem))
+        })
+}
+
+/// Takes "no issues found" and the like out of a sentence.
+fn without_harmless(mut sentence: Sentence) -> Rest {
+    let (mut denies, mut harmless) = (false, false);
+    if sentence.unspaced {
+        for phrase in HARMLESS_UNSPACED {
+            if sentence.text.contains(phrase) {
+                sentence.text = sentence.text.replace(phrase, " ");
+                denies = true;
+            }
+        }
+    }
+    let words = std::mem::take(&mut sentence.words);
+    let mut at = 0;
+    while at < words.len() {
+        if let Some(end) = denial(&words[at..]) {
+            denies = true;
+            at += end;
+        } else if let Some(taken) = HARMLESS.longest(&words[at..]) {
+            harmless = true;
+            at += taken;
+        } else {
+            sentence.words.push(words[at].clone());
+            at += 1;
+        }
+    }
+    Rest {
+        sentence,
+        denies,
+        harmless,
+    }
+}
+
+/// How many words a denial such as "no new issues" takes, if one begins here.
+fn denial(words: &[String]) -> Option<usize> {
+    let mut at = SEES_NOTHING
+        .longest(words)
+        .or_else(|| NO.longest(words))?;
+    let most = words.len().min(at + 9);
+    while at < most {
+        if NOTHING_OF.starts(&words[at..]) && !matches!(words[at].as_str(), "fix" | "blocking") {
+            // A list of nouns is denied as a whole: "no issues or concerns".
+            at += 1;
+            while at + 1 < words.len()
+                && matches!(words[at].as_str(), "or" | "and" | "nor" | "oder" | "ni" | "ou" | "o" | "и" | "или")
+                && NOTHING_OF.starts(&words[at + 1..])
+            {
+                at += 2;
+            }
+            return Some(at);
+        }
+        if !BETWEEN.starts(&words[at..]) {
+            return None;
+        }
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_an_approval_back_is_seen_in_every_language() {
+        for text in [
+            "but the password is logged",
+            "once the race is fixed",
+            "The author claims so.",
+            "sobald der Fehler behoben ist",
+            "sous réserve des tests",
+            "cuando pasen las pruebas",
+            "desde que os testes passem",
+            "修复后再合并",
+            "ただし修正が必要です",
+            "если тесты пройдут",
+            "Fix the SQL injection first.",
+            "No one has addressed the critical issues.",
+        ] {
+            assert!(objects(text), "{text}");
+        }
+        for text in [
+            "All tests pass and I found no issues.",
+            "The leak is fixed.",
+            "I did not find any discrete correctness issues.",
+            "No HIGH or CRITICAL issues.",
+            "Die Tests laufen durch, keine Befunde.",
+            "没有发现问题。",
+            "問題ありません。",
+            "Works as expected.",
+        ] {
+            assert!(!objects(text), "{text}");
+        }
+        assert!(vouches("All findings are verified as fixed. Tests pass."));
+        assert!(!vouches("The password is logged."));
+        assert!(!vouches("See the ticket."));
+    }
+}
