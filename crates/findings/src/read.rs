@@ -26,12 +26,15 @@ mod table;
 mod topic;
 mod unit;
 mod verdict;
+mod xml;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten, without_roots};
 use crate::finding::{Claim, Disposition, Review, Way};
 use verdict::Strength;
+
+pub(crate) use xml::OWN_SOURCE;
 
 /// Reads a review. Text that is not one gives [`Claim::Unknown`] and no findings.
 pub fn read(text: &str) -> Review {
@@ -103,14 +106,17 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
     (json::said(value), None)
 }
 
-/// [`read`], with the paths of one checkout made relative to it.
-pub fn read_in(root: &str, text: &str) -> Review {
-    let mut review = read(text);
+/// [`read`], with the paths of a reviewer's directories made relative to the repository. `roots`
+/// are the places at which the repository stands: the checkout, a copy of it, a worktree.
+pub fn read_in(roots: &[&str], text: &str) -> Review {
+    let mut review = read(&without_roots(roots, text));
     for finding in &mut review.findings {
-        finding.file = finding
-            .file
-            .as_deref()
-            .and_then(|file| confine_to(root, file));
+        for root in roots {
+            finding.file = finding
+                .file
+                .as_deref()
+                .and_then(|file| confine_to(root, file));
+        }
     }
     review
 }

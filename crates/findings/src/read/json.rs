@@ -137,6 +137,9 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
         said.comments.push(body);
         return;
     }
+    if context.listed && item::is_rated_as_nothing(object) {
+        return;
+    }
     if let Some(mut draft) = item::of_object(object, context.listed) {
         draft.severity = draft.severity.or_else(|| context.severity.clone());
         draft.file = draft.file.or_else(|| context.file.clone());
