@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::coverage::{Coverage, Share};
-use crate::process::{self, Allotment, Exit, Host, Limits, RunId, Spec, Stop};
+use crate::process::{self, Allotment, Exit, Host, Limits, Line, RunId, Spec, Stop, Stream};
 use crate::sandbox::Confinement;
 
 /// How much of the end of the output is in the result.
@@ -44,6 +44,8 @@ pub struct Ground<'a> {
     pub output: &'a Path,
     /// How much of it is kept.
     pub output_bytes_max: u64,
+    /// How much of the standard output alone is handed back; none for a mere check.
+    pub stdout_bytes_max: usize,
     /// What it may put on the disk.
     pub allotment: Option<Allotment>,
     /// What it may see and touch; without one, all that we may.
@@ -73,6 +75,10 @@ pub struct Checked {
     /// The file has less than the command wrote.
     pub cut: bool,
     pub tail: String,
+    /// None where it did not start.
+    pub exit: Option<Exit>,
+    /// The beginning of its standard output.
+    pub stdout: String,
 }
 
 /// Runs one check to its end. An error is ours: a full disk, say.
@@ -103,13 +109,20 @@ pub async fn run(
     };
     let mut tail = Tail::default();
     let mut coverage = Coverage::default();
-    let mut hear = |text: String| {
+    let mut stdout = String::new();
+    let mut hear = |line: Line| {
         if check.coverage_min.is_some() {
-            coverage.read(&text);
+            coverage.read(&line.text);
         }
-        tail.push(text);
+        if line.stream == Stream::Out && stdout.len() + line.text.len() < ground.stdout_bytes_max {
+            stdout.push_str(&line.text);
+            if line.whole {
+                stdout.push('\n');
+            }
+        }
+        tail.push(line.text);
     };
-    let ended = match host.run(spec, |line| hear(line.text), stop).await {
+    let ended = match host.run(spec, &mut hear, stop).await {
         Ok(ended) => ended,
         Err(error @ (process::Error::NotInstalled { .. } | process::Error::NoDirectory { .. })) => {
             return Ok(not_started(check, ground.output, &error));
@@ -132,6 +145,8 @@ pub async fn run(
         output: ground.output.to_owned(),
         cut: ended.cut,
         tail: tail.text(),
+        exit: Some(ended.exit),
+        stdout,
     })
 }
 
@@ -175,6 +190,8 @@ fn not_started(check: &Check, output: &Path, error: &process::Error) -> Checked 
         output: output.to_owned(),
         cut: false,
         tail: String::new(),
+        exit: None,
+        stdout: String::new(),
     }
 }
 
@@ -237,6 +254,7 @@ mod tests {
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
             output: &dir.path().join("output"),
             output_bytes_max: 1 << 20,
+            stdout_bytes_max: 0,
             allotment: None,
             confinement: None,
         };

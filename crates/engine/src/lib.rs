@@ -9,6 +9,7 @@ pub mod desk;
 pub mod git;
 pub mod guest;
 pub mod hash;
+pub mod linter;
 pub mod manifest;
 pub mod news;
 pub mod own_home;

@@ -113,7 +113,7 @@ fn machine(review: &Review, entries: &[Entry<'_>]) -> Vec<(&'static str, String)
             "review.json",
             write::github_review(
                 event,
-                "0",
+                None,
                 "Review",
                 "countersign:1",
                 entries,

@@ -34,10 +34,11 @@ mod topic;
 mod twice;
 mod unit;
 mod verdict;
+mod xml;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten, without_roots};
 use crate::finding::{Claim, Review, Way};
 use draft::Draft;
 use prose::Prose;
@@ -46,6 +47,8 @@ use prose::Prose;
 pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The longest JSON document that is read whole, in bytes: reports of linters are long.
 pub const JSON_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+pub(crate) use xml::OWN_SOURCE;
 
 /// Reads a review. Text that is not one gives [`Claim::Unknown`] and no findings.
 pub fn read(text: &str) -> Review {
@@ -156,14 +159,17 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
     (json::said(value), None)
 }
 
-/// [`read`], with the paths of one checkout made relative to it.
-pub fn read_in(root: &str, text: &str) -> Review {
-    let mut review = read(text);
+/// [`read`], with the paths of a reviewer's directories made relative to the repository. `roots`
+/// are the places at which the repository stands: the checkout, a copy of it, a worktree.
+pub fn read_in(roots: &[&str], text: &str) -> Review {
+    let mut review = read(&without_roots(roots, text));
     for finding in &mut review.findings {
-        finding.file = finding
-            .file
-            .as_deref()
-            .and_then(|file| confine_to(root, file));
+        for root in roots {
+            finding.file = finding
+                .file
+                .as_deref()
+                .and_then(|file| confine_to(root, file));
+        }
     }
     review
 }
@@ -268,7 +274,11 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     let mut earlier = std::mem::take(&mut said.earlier);
     let mut refused = None;
     let comments = std::mem::take(&mut said.comments);
-    for comment in comments.iter().chain(&std::mem::take(&mut said.listed_texts)).take(200) {
+    for comment in comments
+        .iter()
+        .chain(&std::mem::take(&mut said.listed_texts))
+        .take(200)
+    {
         let mut prose = Prose::read(comment);
         if let Some(verdict) = prose.verdict.take() {
             if verdict.claim == Claim::ChangesRequested {
@@ -353,9 +363,8 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         .count()
         + review.blocking_issues.len();
     if approves && must_fix > 0 {
-        let why = format!(
-            "approves, yet lists {must_fix} must-fix findings; not counted as an approval"
-        );
+        let why =
+            format!("approves, yet lists {must_fix} must-fix findings; not counted as an approval");
         withhold(review, &why);
     }
     let unrated = review

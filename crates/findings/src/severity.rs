@@ -1,6 +1,13 @@
 //! The one severity scale. Every reviewer's own word is kept beside it.
 
+mod languages;
+
 use serde::{Deserialize, Serialize};
+
+use languages::UNSPACED;
+pub(crate) use languages::{
+    Plainness, foreign, is_no_severity, is_unspaced_filler, unspaced_degree,
+};
 
 /// How much a finding matters, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -166,51 +173,23 @@ const PHRASES: [(&str, Severity); 23] = [
 
 fn known_word(word: &str) -> Option<Severity> {
     let severity = match word {
-        "critical"
-        | "crit"
-        | "blocker"
-        | "blockers"
-        | "blocking"
-        | "block"
-        | "fatal"
-        | "catastrophic"
-        | "severe"
-        | "showstopper"
-        | "emergency"
-        | "urgent"
-        | "p0"
-        | "s0"
-        | "sev0"
-        | "critico"
-        | "crítico"
-        | "crítica"
-        | "críticos"
-        | "críticas"
-        | "critica"
-        | "kritisch"
-        | "critique"
-        | "critiques"
-        | "критический"
-        | "критично" => Severity::Critical,
+        "critical" | "crit" | "blocker" | "blockers" | "blocking" | "block" | "fatal"
+        | "catastrophic" | "severe" | "showstopper" | "emergency" | "urgent" | "p0" | "s0"
+        | "sev0" => Severity::Critical,
         "high" | "major" | "important" | "error" | "errors" | "serious" | "significant"
-        | "must" | "required" | "bug" | "danger" | "p1" | "s1" | "sev1" | "alto" | "alta"
-        | "altos" | "altas" | "hoch" | "élevé" | "élevée" | "haute" | "mayor" | "majeur"
-        | "wichtig" | "importante" | "высокий" | "cao" => Severity::High,
+        | "must" | "required" | "bug" | "danger" | "p1" | "s1" | "sev1" => Severity::High,
         "medium" | "med" | "moderate" | "warning" | "warnings" | "warn" | "normal" | "average"
-        | "should" | "caution" | "p2" | "s2" | "sev2" | "medio" | "media" | "médio" | "média"
-        | "medios" | "medias" | "mittel" | "moyen" | "moyenne" | "средний" | "concern"
-        | "concerns" | "risk" => Severity::Medium,
-        "low" | "minor" | "note" | "notice" | "convention" | "refactor" | "weak" | "could"
-        | "p3" | "s3" | "sev3" | "bajo" | "baja" | "baixo" | "baixa" | "niedrig" | "gering"
-        | "faible" | "mineur" | "menor" | "низкий" | "observation" | "advisory" | "p4" | "thấp" => {
-            Severity::Low
+        | "should" | "caution" | "p2" | "s2" | "sev2" | "concern" | "concerns" | "risk" => {
+            Severity::Medium
         }
+        "low" | "minor" | "note" | "notice" | "convention" | "refactor" | "weak" | "could"
+        | "p3" | "s3" | "sev3" | "observation" | "advisory" | "p4" => Severity::Low,
         "suggestion" | "suggestions" | "suggest" | "info" | "informational" | "information"
         | "nit" | "nits" | "nitpick" | "nitpicks" | "trivial" | "style" | "cosmetic"
         | "optional" | "hint" | "help" | "question" | "improvement" | "improvements"
-        | "enhancement" | "nice" | "consider" | "idea" | "polish" | "praise" | "sugerencia"
-        | "sugestão" | "none" | "p5" | "minimal" | "negligible" | "fyi" => Severity::Suggestion,
-        _ => return None,
+        | "enhancement" | "nice" | "consider" | "idea" | "polish" | "praise" | "none" | "p5"
+        | "minimal" | "negligible" | "fyi" => Severity::Suggestion,
+        _ => return foreign(word).map(|(severity, _)| severity),
     };
     Some(severity)
 }
@@ -227,26 +206,6 @@ fn known_sign(sign: char) -> Option<Severity> {
     };
     Some(severity)
 }
-
-/// Scales of languages that do not put spaces between words.
-const UNSPACED: [(&str, Severity); 16] = [
-    ("致命", Severity::Critical),
-    ("严重", Severity::Critical),
-    ("嚴重", Severity::Critical),
-    ("阻塞", Severity::Critical),
-    ("阻断", Severity::Critical),
-    ("緊急", Severity::Critical),
-    ("重大", Severity::Critical),
-    ("重要", Severity::High),
-    ("高", Severity::High),
-    ("中", Severity::Medium),
-    ("警告", Severity::Medium),
-    ("低", Severity::Low),
-    ("轻微", Severity::Low),
-    ("軽微", Severity::Low),
-    ("建议", Severity::Suggestion),
-    ("提案", Severity::Suggestion),
-];
 
 #[cfg(test)]
 mod tests;

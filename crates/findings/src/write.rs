@@ -7,20 +7,29 @@ mod context;
 mod document;
 mod github;
 mod machine;
+mod outcome;
 mod report;
 mod sarif;
 mod summary;
+mod xml;
 
 pub use checklist::checklist;
 pub use context::{feedback, revision_instructions, rework_context};
 pub use document::{Document, document};
-pub use github::{DiffLines, Event, github_review};
+pub use github::{DiffLines, Event, github_review, is_commit_id};
 pub use machine::{gitlab, qa_findings, rdjson, rdjsonl, workflow_commands};
+pub use outcome::{reported, verdict};
 pub use report::{Report, review_report};
 pub use sarif::sarif;
 pub use summary::{summary, update};
+pub use xml::{checkstyle, junit};
 
 use crate::finding::Finding;
+
+/// What our own reports write in front of the finer severity where a format has a field for text.
+pub(crate) const OWN_SEVERITY: &str = "severity: ";
+/// The key or attribute of the finer severity where a format lets other keys pass.
+pub(crate) const OWN_SEVERITY_KEY: &str = "rating";
 
 /// One finding to be written.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ pub enum Verb {
     },
     /// Write what was read in another form.
     #[command(
-        after_help = "Example: countersign findings convert --to sarif review.md > review.sarif"
+        after_help = "A refusal is in every form: blocking issues and a refusal without findings are written as\nfindings that must be fixed.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
     )]
     Convert {
         #[arg(long)]
@@ -32,6 +32,13 @@ pub enum Verb {
         /// The pull request's diff, for comments on its lines (github-review).
         #[arg(long, value_name = "FILE")]
         diff: Option<PathBuf>,
+        /// The commit that was reviewed, for a review of it (github-review): a full id, or a name
+        /// that the repository knows. Without it the review names no commit.
+        #[arg(long, value_name = "COMMIT")]
+        commit: Option<String>,
+        /// Where the commit is looked up; without it, here.
+        #[arg(long, value_name = "DIR", requires = "commit")]
+        repo: Option<PathBuf>,
     },
     /// Which finding of the new review is which of the old one.
     Track {
@@ -60,7 +67,13 @@ pub enum Verb {
 pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     match verb {
         Verb::Parse { files } => parse(&files, desktop),
-        Verb::Convert { to, files, diff } => convert(&files, to, diff, desktop),
+        Verb::Convert {
+            to,
+            files,
+            diff,
+            commit,
+            repo,
+        } => convert(&files, to, (diff, commit, repo), desktop).await,
         Verb::Track {
             old,
             new,
@@ -131,10 +144,10 @@ fn describe(parsed: &Parsed) -> Vec<String> {
     lines
 }
 
-fn convert(
+async fn convert(
     files: &[String],
     form: Form,
-    diff: Option<PathBuf>,
+    (diff, commit, repo): (Option<PathBuf>, Option<String>, Option<PathBuf>),
     desktop: &Desktop,
 ) -> Result<Exit, Failure> {
     let parsed = operation::parse(&desktop.directory, files)?;
@@ -146,7 +159,18 @@ fn convert(
             Some(String::from_utf8_lossy(&bytes).into_owned())
         }
     };
-    let text = operation::convert(&parsed, form, diff.as_deref(), &engine::clock::now().iso());
+    let commit = match commit {
+        None => None,
+        Some(name) => {
+            let repository = desktop.directory.join(repo.unwrap_or_default());
+            Some(operation::commit_id(&desktop.surroundings, &repository, &name).await?)
+        }
+    };
+    let wanted = operation::Wanted {
+        diff: diff.as_deref(),
+        commit: commit.as_deref(),
+    };
+    let text = operation::convert(&parsed, form, wanted, &engine::clock::now().iso());
     raw(&text);
     Ok(Exit::Done)
 }

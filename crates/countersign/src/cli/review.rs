@@ -96,6 +96,10 @@ pub enum Format {
     Gitlab,
     /// reviewdog's JSON.
     Rdjson,
+    /// Checkstyle XML.
+    Checkstyle,
+    /// JUnit XML: what must be fixed fails, the rest is skipped.
+    Junit,
 }
 
 const EXAMPLES: &str = "\

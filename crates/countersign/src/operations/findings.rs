@@ -25,6 +25,9 @@ pub struct Parsed {
 
 /// Reads files; `-` is the standard input.
 pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<Parsed>, Failure> {
+    let real = directory.canonicalize().unwrap_or_default();
+    let roots = [directory.to_string_lossy(), real.to_string_lossy()];
+    let roots: Vec<&str> = roots.iter().map(|root| &**root).collect();
     names
         .iter()
         .map(|name| {
@@ -35,7 +38,7 @@ pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<Parsed>, Failure>
             let text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(Parsed {
                 name: name.clone(),
-                review: findings::read(&text),
+                review: findings::read_in(&roots, &text),
                 text,
             })
         })
@@ -100,6 +103,10 @@ pub enum Form {
     Rdjsonl,
     /// GitLab code quality.
     Gitlab,
+    /// Checkstyle XML.
+    Checkstyle,
+    /// JUnit XML: what must be fixed fails, the rest is skipped.
+    Junit,
     /// GitHub workflow commands.
     GithubAnnotations,
     /// A GitHub review; comments only on lines that the diff has (--diff).
@@ -108,22 +115,32 @@ pub enum Form {
     Summary,
 }
 
-/// All reviews' actionable findings in one form.
-pub fn convert(parsed: &[Parsed], form: Form, diff: Option<&str>, now: &str) -> String {
-    let found: Vec<&Finding> = parsed
+/// What a form needs that the reviews do not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The pull request's diff, for comments on its lines.
+    pub diff: Option<&'a str>,
+    /// The full id of the commit that was reviewed.
+    pub commit: Option<&'a str>,
+}
+
+/// All that the reviews ask for in one form: findings, blocking issues and bare refusals, so that
+/// a refusal is never an empty report.
+pub fn convert(parsed: &[Parsed], form: Form, wanted: Wanted<'_>, now: &str) -> String {
+    let reviews: Vec<&Review> = parsed.iter().map(|one| &one.review).collect();
+    let found: Vec<Finding> = reviews
         .iter()
-        .flat_map(|one| &one.review.findings)
-        .filter(|finding| finding.actionable)
+        .flat_map(|review| write::reported(review))
         .collect();
-    let entries: Vec<Entry<'_>> = found.iter().map(|finding| Entry::from(*finding)).collect();
-    let claim = claim_of(parsed);
+    let entries: Vec<Entry<'_>> = found.iter().map(Entry::from).collect();
+    let verdict = write::verdict(&reviews);
     let pretty = |value: Value| format!("{value:#}\n");
     match form {
         Form::Json => pretty(json!(parsed.iter().map(as_json).collect::<Vec<_>>())),
-        Form::Document => write::document(&head(parsed, claim, now), &entries),
+        Form::Document => write::document(&head(parsed, verdict, now), &entries),
         Form::Checklist => write::checklist(&entries),
         Form::Qa => pretty(write::qa_findings(&entries)),
-        Form::Report => pretty(report(parsed, claim, now)),
+        Form::Report => pretty(report(parsed, &found, verdict, now)),
         Form::Rework => write::rework_context(&write::feedback(&entries)),
         Form::Sarif => pretty(write::sarif(
             "countersign",
@@ -133,37 +150,36 @@ pub fn convert(parsed: &[Parsed], form: Form, diff: Option<&str>, now: &str) -> 
         Form::Rdjson => pretty(write::rdjson("countersign", &entries)),
         Form::Rdjsonl => write::rdjsonl(&entries),
         Form::Gitlab => pretty(write::gitlab(&entries)),
+        Form::Checkstyle => write::checkstyle(&entries),
+        Form::Junit => write::junit("countersign", &entries),
         Form::GithubAnnotations => write::workflow_commands(&entries),
         Form::GithubReview => {
-            let event = match claim {
-                Claim::Approved => Event::Approve,
-                Claim::ChangesRequested => Event::RequestChanges,
-                Claim::Unknown => Event::Comment,
-            };
-            let lines = diff.map(DiffLines::parse).unwrap_or_default();
+            let lines = wanted.diff.map(DiffLines::parse).unwrap_or_default();
             pretty(write::github_review(
-                event,
-                "HEAD",
-                headline(claim),
+                Event::from(verdict),
+                wanted.commit,
+                headline(verdict),
                 "countersign",
                 &entries,
                 &lines,
             ))
         }
-        Form::Summary => write::summary("countersign", headline(claim), 1, &entries),
+        Form::Summary => write::summary("countersign", headline(verdict), 1, &entries),
     }
 }
 
-/// Several reviews together approve only if each does.
-fn claim_of(parsed: &[Parsed]) -> Claim {
-    let claims: Vec<Claim> = parsed.iter().map(|one| one.review.claim).collect();
-    if claims.contains(&Claim::ChangesRequested) {
-        Claim::ChangesRequested
-    } else if !claims.is_empty() && claims.iter().all(|claim| *claim == Claim::Approved) {
-        Claim::Approved
-    } else {
-        Claim::Unknown
+/// The full id of a commit: given as one, or looked up in the repository.
+pub async fn commit_id(
+    surroundings: &Surroundings,
+    repository: &Path,
+    name: &str,
+) -> Result<String, Failure> {
+    if write::is_commit_id(name) {
+        return Ok(name.to_owned());
     }
+    let git = open(surroundings, repository).await?;
+    let found = git.resolve(name).await.map_err(Failure::usage)?;
+    Ok(found.to_string())
 }
 
 fn headline(claim: Claim) -> &'static str {
@@ -185,8 +201,17 @@ fn head<'a>(parsed: &'a [Parsed], claim: Claim, now: &'a str) -> write::Document
     }
 }
 
-fn report(parsed: &[Parsed], claim: Claim, now: &str) -> Value {
-    let found: Vec<&Finding> = parsed.iter().flat_map(|one| &one.review.findings).collect();
+fn report(parsed: &[Parsed], reported: &[Finding], verdict: Claim, now: &str) -> Value {
+    // Blocking issues have a list of their own in this form.
+    let blocking_titles: Vec<&str> = parsed
+        .iter()
+        .flat_map(|one| &one.review.blocking_issues)
+        .map(|issue| issue.message.as_str())
+        .collect();
+    let found: Vec<&Finding> = reported
+        .iter()
+        .filter(|finding| !blocking_titles.contains(&finding.title.as_str()))
+        .collect();
     let scores: Vec<_> = parsed
         .iter()
         .flat_map(|one| one.review.scores.clone())
@@ -214,7 +239,7 @@ fn report(parsed: &[Parsed], claim: Claim, now: &str) -> Value {
         ticket_id: parsed.first().map_or("", |one| one.name.as_str()),
         reviewed_at: now,
         reviewer: "unknown",
-        approved: claim == Claim::Approved,
+        approved: verdict == Claim::Approved,
         overall_score: overall,
         revision_count: 0,
         scores: &scores,

@@ -11,6 +11,7 @@ mod bad_input;
 mod bad_place;
 mod bad_store;
 mod config;
+mod convert;
 mod hook;
 mod init;
 mod new_ticket;

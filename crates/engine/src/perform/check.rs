@@ -14,7 +14,7 @@ use super::agents::artefact;
 use super::{Brought, Held, Trouble, millis, room, supply};
 use crate::check::{Check, Ground, Outcome};
 use crate::git::{Context, Oid, Purpose, remove_tree, scan_added_lines};
-use crate::process::RunId;
+use crate::process::{Exit, RunId};
 
 pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let head =
@@ -276,11 +276,14 @@ impl Site {
 pub struct Ran {
     pub result: CheckResult,
     pub green: bool,
-    /// The shell found what it should run.
-    pub started: bool,
     /// It took more than there is, and nothing is left of where it ran.
     pub overran: bool,
     pub output: PathBuf,
+    pub exit: Option<Exit>,
+    /// Some of the output was not kept.
+    pub cut: bool,
+    /// The standard output alone, for who asked for it.
+    pub stdout: String,
 }
 
 pub async fn run_one(
@@ -288,6 +291,17 @@ pub async fn run_one(
     check: &Check,
     site: &Site,
     attempt: &str,
+) -> Result<Ran, Trouble> {
+    run_with_stdout(held, check, site, attempt, 0).await
+}
+
+/// [`run_one`], with so many bytes of the standard output handed back.
+pub async fn run_with_stdout(
+    held: &Held<'_>,
+    check: &Check,
+    site: &Site,
+    attempt: &str,
+    stdout_bytes_max: usize,
 ) -> Result<Ran, Trouble> {
     let shop = held.shop;
     let run = format!(
@@ -304,6 +318,7 @@ pub async fn run_one(
         env: &env,
         output: &output,
         output_bytes_max: shop.project.policy.limits.output_bytes_max,
+        stdout_bytes_max,
         allotment: Some(held.allotment(vec![
             site.root.clone(),
             site.dir.clone(),
@@ -339,7 +354,6 @@ pub async fn run_one(
     };
     Ok(Ran {
         green: outcome.is_green(),
-        started: ran.outcome != Outcome::CouldNotStart,
         overran: ran.outcome == Outcome::Overran,
         result: CheckResult {
             name: check.name.clone(),
@@ -348,6 +362,9 @@ pub async fn run_one(
             wall_ms: millis(ran.duration),
         },
         output: ran.output,
+        exit: ran.exit,
+        cut: ran.cut,
+        stdout: ran.stdout,
     })
 }
 

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use flow::bound::bounded;
-use flow::ticket::CheckOutcome;
 use flow::{Ticket, Usage, What};
 
 use super::agents::{self, Run};
-use super::check::{Site, run_one};
+use super::check::{Site, run_with_stdout};
 use super::{Brought, Held, Trouble, supply};
 use crate::agent::{Role, answer};
 use crate::check::Check;
 use crate::git::{Oid, Purpose};
+use crate::linter::{self, LinterRun};
 use crate::manifest::{self, Manifest};
 use crate::workshop::Member;
 
@@ -33,7 +33,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         Ok(text) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(findings::read(text), &shop.project.policy)),
+            review: Box::new(bounded(read_in_checkouts(held, text), &shop.project.policy)),
             isolation: isolation(watched.run.isolation),
             usage,
         },
@@ -63,7 +63,29 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
     }
 }
 
-/// A linter in the seat: what it prints is the review, whatever it exits with.
+/// Reads a judge's words; paths in its checkout or its copy are those of the repository.
+fn read_in_checkouts(held: &Held<'_>, text: &str) -> findings::Review {
+    let own = held.dir();
+    let checkouts = [own.join("checkout"), own.join("scratch/copy/checkout")];
+    let roots = roots(held, &checkouts);
+    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+    findings::read_in(&roots, text)
+}
+
+/// The places at which the repository stands for whoever judges it: these directories and the
+/// builder's worktree, as we name them and as they are called behind symbolic links.
+fn roots(held: &Held<'_>, dirs: &[PathBuf]) -> Vec<String> {
+    let worktree = held.shop.files(&held.ticket.id).worktree();
+    let mut roots = Vec::new();
+    for dir in dirs.iter().chain([&worktree]) {
+        let real = dir.canonicalize().ok();
+        roots.extend(real.map(|real| real.to_string_lossy().into_owned()));
+        roots.push(dir.to_string_lossy().into_owned());
+    }
+    roots
+}
+
+/// A linter as a reviewer: what it prints is the review, if it ran to its end.
 async fn lint(
     held: &Held<'_>,
     commit: &str,
@@ -83,7 +105,9 @@ async fn lint(
         parallel: false,
         coverage_min: None,
     };
-    let ran = run_one(held, &check, &site, "1").await?;
+    // Behind a symbolic link a linter may print either name of the checkout.
+    let roots = roots(held, std::slice::from_ref(&site.dir));
+    let ran = run_with_stdout(held, &check, &site, "1", LINT_BYTES_MAX).await?;
     let usage = Usage {
         wall_ms: ran.result.wall_ms,
         ..Usage::default()
@@ -92,25 +116,33 @@ async fn lint(
         held.lease,
         vec![agents::artefact(held, "lint", seat, &ran.output)],
     );
-    let ended = ran.result.outcome != CheckOutcome::TimedOut && ran.started;
-    let what = if ended {
-        let text = std::fs::read(&ran.output)?;
-        What::Reviewed {
+    let output = std::fs::read(&ran.output).unwrap_or_default();
+    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+    let read = linter::findings_of(&LinterRun {
+        name: seat,
+        command,
+        exit: ran.exit,
+        stdout: &ran.stdout,
+        output: &String::from_utf8_lossy(&output),
+        cut: ran.cut || output.len() >= LINT_BYTES_MAX,
+        tail: &ran.result.tail,
+        roots: &roots,
+    });
+    let what = match read {
+        Ok(review) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(
-                findings::read(&String::from_utf8_lossy(&text)),
-                &held.shop.project.policy,
-            )),
+            review: Box::new(bounded(review, &held.shop.project.policy)),
             isolation: "a linter, in the room of a check".to_owned(),
             usage,
-        }
-    } else {
-        let why = format!("the linter did not run to its end:\n{}", ran.result.tail);
-        What::ReviewUnusable { lease, why, usage }
+        },
+        Err(why) => What::ReviewUnusable { lease, why, usage },
     };
     Ok(Brought { what, artefacts })
 }
+
+/// More output than this is read by nobody.
+const LINT_BYTES_MAX: usize = 64 << 20;
 
 fn isolation(enforced: Option<String>) -> String {
     match enforced {

@@ -1,5 +1,7 @@
 //! The words of severity scales, and headings that are such a word alone.
 
+use crate::severity::{Plainness, foreign, is_unspaced_filler, unspaced_degree};
+
 /// How plainly a word is a degree of severity and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Plain {
@@ -14,58 +16,130 @@ pub(super) fn scale_word(word: &str) -> Option<Plain> {
         | "moderate" | "low" | "major" | "minor" | "severe" | "nit" | "nits" | "nitpick"
         | "nitpicks" | "trivial" | "p0" | "p1" | "p2" | "p3" | "p4" | "s0" | "s1" | "s2" | "s3"
         | "sev0" | "sev1" | "sev2" | "sev3" | "sev4" | "must-fix" | "should-fix"
-        | "nice-to-have" | "non-blocking" | "suggestion" | "suggestions" | "crítico"
-        | "crítica" | "críticos" | "críticas" | "alto" | "alta" | "medio" | "média" | "médio"
-        | "media" | "bajo" | "baja" | "baixo" | "baixa" | "严重" | "高危" | "中危" | "低危"
-        | "高" | "中" | "低" | "chặn" | "kritisch" | "hoch" | "mittel" | "niedrig" | "致命"
-        | "重大" => Some(Plain::Strong),
+        | "nice-to-have" | "non-blocking" | "suggestion" | "suggestions" => Some(Plain::Strong),
         "important" | "warning" | "warnings" | "info" | "informational" | "note" | "notes"
         | "error" | "errors" | "bug" | "bugs" | "optional" | "improvement" | "improvements"
         | "enhancement" | "question" | "cosmetic" | "advisory" | "significant" | "serious"
-        | "建议" | "警告" | "sugerencia" | "observation" | "polish" => Some(Plain::Weak),
-        _ => None,
+        | "observation" | "polish" => Some(Plain::Weak),
+        lower => match foreign(lower) {
+            Some((_, Plainness::Scale)) => Some(Plain::Strong),
+            Some((_, Plainness::Everyday)) => Some(Plain::Weak),
+            None => unspaced_degree(lower).map(|_| Plain::Strong),
+        },
     }
 }
 
 /// The degree that a heading gives to everything under it, if it is a degree alone:
-/// `Critical Issues (Must Fix)`, `🟠 High Priority`, `Nitpick comments (16)`.
+/// `Critical Issues (Must Fix)`, `🟠 High Priority`, `Nitpick comments (16)`, `重大な問題（2件）`.
 pub(super) fn degree_heading(heading: &str) -> Option<String> {
     if let Some(phrase) = must_fix(heading).filter(|_| heading.split_whitespace().count() <= 3) {
         return Some(phrase);
     }
+    let outer = without_brackets(heading);
+    // Behind a dash, a bar or a slash stands a remark: `Critical — 2 issues`, `High / to discuss`.
+    let mut parts = outer
+        .split(['—', '–', '|', '·', '•'])
+        .flat_map(|part| part.split(" / "))
+        .flat_map(|part| part.split(" - "));
+    let first = parts.next().unwrap_or_default();
+    match degree_words(first) {
+        Words::Degree(degree) => Some(degree),
+        // `Findings — High`: the degree stands behind the noun, and nothing else does.
+        Words::Generic => match parts.next().map(degree_words) {
+            Some(Words::Degree(degree)) => Some(degree),
+            _ => must_fix(heading),
+        },
+        Words::Other => None,
+    }
+}
+
+/// What the words of a heading amount to.
+enum Words {
+    /// A degree, and words that say nothing by themselves.
+    Degree(String),
+    /// Only words that say nothing by themselves.
+    Generic,
+    Other,
+}
+
+fn degree_words(text: &str) -> Words {
     let mut degree: Option<String> = None;
-    let bare = heading.split(['—', '–']).next().unwrap_or(heading);
-    let mut words = bare
+    let mut after_noun = false;
+    let mut words = text
         .split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '\''))
         .map(|word| word.trim_matches('-'))
         .filter(|word| !word.is_empty())
         .peekable();
     while let Some(word) = words.next() {
-        let known = scale_word(word).is_some();
-        if degree.is_none()
-            && known
-            && !matches!(
-                word.to_lowercase().as_str(),
-                "bug" | "bugs" | "error" | "errors"
-            )
-        {
+        let lower = word.to_lowercase();
+        let is_degree = scale_word(word).is_some()
+            && !matches!(lower.as_str(), "bug" | "bugs" | "error" | "errors");
+        if degree.is_none() && is_degree {
             let priority = words
-                .peek()
-                .is_some_and(|next| next.eq_ignore_ascii_case("priority"));
-            let tail = if priority {
-                words
-                    .next()
-                    .map(|next| format!(" {next}"))
-                    .unwrap_or_default()
-            } else {
-                String::new()
-            };
-            degree = Some(format!("{}{tail}", singular(word)));
-        } else if !known && !is_generic(word) {
-            return None;
+                .next_if(|next| next.eq_ignore_ascii_case("priority"))
+                .map(|next| format!(" {next}"))
+                .unwrap_or_default();
+            degree = Some(format!("{}{priority}", singular(word)));
+        } else if let Some(named) = hyphenated(word).filter(|_| degree.is_none()) {
+            degree = Some(singular(named));
+        } else if degree.is_some() && after_noun && opens_a_clause(&lower) {
+            // `Critical issues that block the merge`: what follows describes all of them.
+            break;
+        } else if scale_word(word).is_none() && !is_generic(&lower) {
+            return Words::Other;
+        }
+        after_noun = is_plural_noun(&lower);
+    }
+    degree.map_or(Words::Generic, Words::Degree)
+}
+
+/// The degree in `high-severity`, `medium-priority`, `low-risk`.
+fn hyphenated(word: &str) -> Option<&str> {
+    let (degree, noun) = word.split_once('-')?;
+    let noun = noun.to_lowercase();
+    let is_scale = matches!(
+        noun.as_str(),
+        "severity" | "priority" | "risk" | "impact" | "level"
+    );
+    (is_scale && scale_word(degree).is_some()).then_some(degree)
+}
+
+fn is_plural_noun(word: &str) -> bool {
+    matches!(
+        word,
+        "issues"
+            | "findings"
+            | "problems"
+            | "bugs"
+            | "defects"
+            | "concerns"
+            | "vulnerabilities"
+            | "comments"
+            | "items"
+    )
+}
+
+fn opens_a_clause(word: &str) -> bool {
+    matches!(
+        word,
+        "that" | "which" | "to" | "requiring" | "needing" | "in" | "with" | "from" | "we" | "i"
+    )
+}
+
+/// A heading without what stands in brackets behind its first word: counts, remarks.
+fn without_brackets(heading: &str) -> String {
+    let mut out = String::with_capacity(heading.len());
+    let mut depth = 0_usize;
+    for c in heading.chars() {
+        let has_words = out.chars().any(char::is_alphanumeric);
+        match c {
+            '(' | '（' | '[' | '{' if has_words => depth += 1,
+            ')' | '）' | ']' | '}' if depth > 0 => depth -= 1,
+            c if depth == 0 => out.push(c),
+            _ => {}
         }
     }
-    degree.or_else(|| must_fix(heading))
+    out
 }
 
 fn must_fix(heading: &str) -> Option<String> {
@@ -101,14 +175,19 @@ pub(super) fn singular(word: &str) -> String {
     if plural {
         word[..word.len() - 1].to_owned()
     } else {
-        word.to_owned()
+        unspaced_degree(word).unwrap_or(word).to_owned()
     }
 }
 
+/// Whether a lower-case word of a heading says nothing by itself.
 fn is_generic(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_digit())
+        || is_unspaced_filler(word)
+        || FOREIGN_GENERIC
+            .split_ascii_whitespace()
+            .any(|generic| generic == word)
         || matches!(
-            word.to_lowercase().as_str(),
+            word,
             "issue"
                 | "issues"
                 | "finding"
@@ -197,6 +276,18 @@ fn is_generic(word: &str) -> bool {
                 | "scope"
         )
 }
+
+/// The nouns, prepositions and names of scales that headings of other languages are made of.
+const FOREIGN_GENERIC: &str = "problem probleme befund befunde mängel punkte punkt priorität schweregrad stufe schwere \
+    problème problèmes remarque remarques constat constats point points priorité gravité sévérité criticité niveau \
+    problema problemas hallazgo hallazgos asunto asuntos prioridad severidad gravedad criticidad nivel \
+    achado achados prioridade severidade gravidade criticidade nível problemi rilievi rilievo priorità gravità severità \
+    probleem problemen bevinding bevindingen prioriteit ernst problemy uwagi priorytet waga poziom \
+    проблема проблемы проблем замечание замечания замечаний ошибка ошибки ошибок приоритет уровень серьёзность \
+    серьезность критичность важность проблеми зауваження пріоритет серйозність sorun sorunlar bulgu bulgular öncelik \
+    problem fynd prioritet prioritas masalah vấn đề mức độ ưu tiên \
+    de des du la le les los las el von mit der die das do da dos das di del della per pour para zu à a y e et und и \
+    corriger beheben corregir corrigir gefunden trouvés encontrados encontradas trovati найдено в по";
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use crate::fingerprint::folded;
 use crate::severity::{Rating, Severity};
 
 use super::fields::Fields;
+use super::place;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
@@ -59,7 +60,7 @@ impl Draft {
             .trim()
             .split_once("\n\n")
             .unwrap_or((self.title.trim(), ""));
-        let title = one_line(head);
+        let title = one_line(&place::without_citations(head));
         let short = shorten(&title, TITLE_CHARS_MAX);
         // A title that had to be cut is kept whole in the problem.
         let cut = if short == title && !head.contains('\n') {

@@ -28,6 +28,30 @@ pub(super) fn is_label(text: &str) -> bool {
 /// A longer text before a colon is a sentence.
 const LABEL_BYTES_MAX: usize = 60;
 
+/// Whether a label, in lower case, names the severity.
+pub(super) fn is_severity_label(label: &str) -> bool {
+    field_of(label) == Some(Field::Severity)
+}
+
+/// The parts of a line that puts several labels side by side, `Severity: high | File: a.rs:3`;
+/// the whole line where one of its parts has no label.
+fn labelled_parts(line: &str) -> Vec<&str> {
+    for bar in [" | ", " · ", " • "] {
+        let parts: Vec<&str> = line.split(bar).take(LABELS_MAX + 1).collect();
+        if (2..=LABELS_MAX).contains(&parts.len())
+            && parts
+                .iter()
+                .all(|part| labelled(part.trim_start_matches(['-', '|', ' '])).is_some())
+        {
+            return parts;
+        }
+    }
+    vec![line]
+}
+
+/// More labels than this stand on no line.
+const LABELS_MAX: usize = 8;
+
 /// `Label: value` in its many dresses. The label has at most five words.
 pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
     let bare = line.trim().trim_start_matches(['*', '_', '`', ' ']);
@@ -64,9 +88,9 @@ fn one_label(label: &str) -> Option<Field> {
             | "file path" => Field::File,
             "line" | "lines" | "line(s)" | "line number" | "line numbers" | "行号" | "行"
             | "línea" | "linha" | "zeile" => Field::Line,
-            "severity" | "priority" | "level" | "risk level" | "severity level" | "严重程度"
-            | "严重性" | "优先级" | "severidad" | "severidade" | "prioridad" | "schweregrad"
-            | "importance" => Field::Severity,
+            "severity" | "priority" | "level" | "risk level" | "severity level" | "importance"
+            | "criticality" | "severity rating" | "sev" => Field::Severity,
+            label if SEVERITY_LABELS.contains(&label) => Field::Severity,
             "problem"
             | "issue"
             | "description"
@@ -127,6 +151,104 @@ fn one_label(label: &str) -> Option<Field> {
     Some(field)
 }
 
+/// How other languages name the severity of a finding.
+const SEVERITY_LABELS: [&str; 94] = [
+    "严重程度",
+    "严重性",
+    "严重级别",
+    "严重等级",
+    "严重度",
+    "优先级",
+    "级别",
+    "等级",
+    "风险等级",
+    "风险级别",
+    "嚴重程度",
+    "嚴重性",
+    "嚴重度",
+    "嚴重等級",
+    "優先級",
+    "優先順序",
+    "等級",
+    "風險等級",
+    "重大度",
+    "深刻度",
+    "重要度",
+    "優先度",
+    "緊急度",
+    "影響度",
+    "レベル",
+    "深刻さ",
+    "優先順位",
+    "심각도",
+    "중요도",
+    "우선순위",
+    "심각성",
+    "등급",
+    "위험도",
+    "긴급도",
+    "schweregrad",
+    "schwere",
+    "priorität",
+    "wichtigkeit",
+    "stufe",
+    "kritikalität",
+    "gravité",
+    "sévérité",
+    "priorité",
+    "criticité",
+    "niveau",
+    "niveau de gravité",
+    "niveau de sévérité",
+    "importance relative",
+    "severidad",
+    "gravedad",
+    "prioridad",
+    "criticidad",
+    "nivel",
+    "nivel de severidad",
+    "nivel de gravedad",
+    "severidade",
+    "gravidade",
+    "prioridade",
+    "criticidade",
+    "nível",
+    "nível de severidade",
+    "gravità",
+    "severità",
+    "priorità",
+    "livello",
+    "criticità",
+    "ernst",
+    "prioriteit",
+    "ważność",
+    "priorytet",
+    "poziom",
+    "waga",
+    "závažnost",
+    "priorita",
+    "серьёзность",
+    "серьезность",
+    "критичность",
+    "приоритет",
+    "уровень",
+    "важность",
+    "уровень серьёзности",
+    "уровень критичности",
+    "серйозність",
+    "критичність",
+    "пріоритет",
+    "önem",
+    "önem derecesi",
+    "öncelik",
+    "ciddiyet",
+    "allvarlighetsgrad",
+    "mức độ",
+    "mức độ nghiêm trọng",
+    "गंभीरता",
+    "الخطورة",
+];
+
 /// The labelled parts of a finding's text; what carries no label is the problem.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
@@ -147,7 +269,7 @@ impl Fields {
     /// Adds one block of the finding's text: labels at the start of its lines count.
     pub fn add(&mut self, text: &str) {
         let mut current = Field::Problem;
-        for line in text.lines() {
+        for line in text.lines().flat_map(labelled_parts) {
             match labelled(line.trim_start_matches(['-', '*', '•', ' ']).trim_start())
                 .or_else(|| labelled(line))
             {

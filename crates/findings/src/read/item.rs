@@ -6,7 +6,7 @@ pub(super) use location::place_of;
 
 use serde_json::{Map, Value};
 
-use crate::severity::Severity;
+use crate::severity::{Severity, is_no_severity};
 
 use super::draft::Draft;
 use super::keys;
@@ -38,7 +38,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
                     | "spans"
             )
     });
-    if holds_list || !(telling || listed) || is_envelope(object) {
+    if holds_list || !(telling || listed) || is_envelope(object) || is_rated_as_nothing(object) {
         return None;
     }
     let rest: Map<String, Value> = object
@@ -80,6 +80,13 @@ fn without_label(title: &str) -> (String, Option<String>) {
         }
         _ => (title.to_owned(), None),
     }
+}
+
+/// Whether its severity field says that there is nothing: `"severity": "clean"`.
+pub(super) fn is_rated_as_nothing(object: &Map<String, Value>) -> bool {
+    keys::get(object, &["severity", "issueseverity", "severitylevel"])
+        .and_then(Value::as_str)
+        .is_some_and(is_no_severity)
 }
 
 /// A report or a message that carries a verdict is not itself a finding.
@@ -179,7 +186,10 @@ fn severity_word(name: &str, value: &Value) -> Option<String> {
         Value::String(text) if name == "severity" || name == "issueseverity" => {
             Some(text.trim().to_owned())
         }
-        Value::String(text) if Severity::of(text).is_some() => Some(text.trim().to_owned()),
+        // A priority that nobody set rates nothing.
+        Value::String(text) if Severity::of(text).is_some() && !is_no_severity(text) => {
+            Some(text.trim().to_owned())
+        }
         Value::Number(number)
             if name == "priority" && number.as_u64().is_some_and(|priority| priority <= 3) =>
         {

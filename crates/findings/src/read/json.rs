@@ -106,7 +106,10 @@ impl Said {
             self.doubt(Some("the report has more text than is judged"));
             return;
         }
-        let short = texts.iter().map(|text| verdict::weight(text)).sum::<usize>()
+        let short = texts
+            .iter()
+            .map(|text| verdict::weight(text))
+            .sum::<usize>()
             <= verdict::SHORT_WORDS;
         for text in texts {
             let cleaned = crate::clean::clean(&text);
@@ -204,7 +207,9 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
 /// says nothing.
 fn take_text(text: &str, said: &mut Said) {
     let trimmed = text.trim();
-    let word = trimmed.chars().all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
+    let word = trimmed
+        .chars()
+        .all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
     if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {
         said.texts.push(trimmed.to_owned());
     }
@@ -220,6 +225,9 @@ fn deeper(context: &Context) -> Context {
 fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) {
     if let Some(body) = comment_body(object) {
         said.comments.push(body);
+        return;
+    }
+    if context.listed && item::is_rated_as_nothing(object) {
         return;
     }
     if let Some(mut draft) = item::of_object(object, context.listed) {
@@ -330,7 +338,15 @@ fn says_none(text: &str) -> bool {
     let bare = fold(text);
     matches!(
         bare.as_str(),
-        "" | "none" | "no" | "nofindings" | "noissues" | "noissuesfound" | "na" | "nothing" | "null" | "0"
+        "" | "none"
+            | "no"
+            | "nofindings"
+            | "noissues"
+            | "noissuesfound"
+            | "na"
+            | "nothing"
+            | "null"
+            | "0"
     )
 }
 

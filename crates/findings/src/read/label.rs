@@ -19,7 +19,7 @@ pub(super) struct Label<'a> {
 
 /// `1.`, `F3 --`, `R12:`, `Finding 2:`, `#4`, `[SEC-01]` in front of a title.
 static ORDINAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^(?:(?i:finding|issue|bug|problem|item|comment|fix)\s*#?\d{1,3}\s*(?:[:：.)]|--|[-–—])\s*|#?\d{1,3}(?:\.\d{1,2})*(?:[.):]|\s+[-–—])\s*|\[?[A-Z]{1,6}-?[A-Z]{0,6}-?\d{1,4}(?:\.\d{1,2})*\]?\s*(?:[:：.)]|--|[-–—])+\s*)").ok()
+    Regex::new(r"^(?:(?i:finding|issue|bug|problem|item|comment|fix)\s*#?[0-9]{1,3}\s*(?:[:：.)]|--|[-–—])\s*|#?[0-9]{1,3}(?:\.[0-9]{1,2})*(?:[.):]|\s+[-–—])\s*|\[?[A-Z]{1,6}-?[A-Z]{0,6}-?[0-9]{1,4}(?:\.[0-9]{1,2})*\]?\s*(?:[:：.)]|--|[-–—])+\s*)").ok()
 });
 
 /// Splits off what merely counts or names a finding; gives it and the rest.

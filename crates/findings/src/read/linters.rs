@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
+use crate::finding::Category;
 use crate::severity::Severity;
+use crate::write::{OWN_SEVERITY, OWN_SEVERITY_KEY};
 
 use super::draft::Draft;
 use super::item;
@@ -14,7 +16,8 @@ pub(super) fn drafts(value: &Value) -> Option<Vec<Draft>> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
         Value::Object(object) if object.get("diagnostics").is_some_and(Value::is_array) => {
-            return Some(list(&value["diagnostics"]).filter_map(rdjson).collect());
+            let all = list(&value["diagnostics"]);
+            return Some(all.filter_map(|one| rdjson(one, value)).collect());
         }
         Value::Object(_) => std::slice::from_ref(value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
@@ -38,8 +41,12 @@ pub(super) fn drafts(value: &Value) -> Option<Vec<Draft>> {
     if first.get("spans").is_some_and(Value::is_array) && first.get("level").is_some() {
         return Some(items.iter().filter_map(clippy).collect());
     }
-    if value.is_array() && first["location"].get("range").is_some() {
-        return Some(items.iter().filter_map(rdjson).collect());
+    if items.iter().any(is_rdjson) && items.iter().all(|item| item["location"].is_object()) {
+        let none = Value::Null;
+        return Some(items.iter().filter_map(|one| rdjson(one, &none)).collect());
+    }
+    if value.is_array() && items.iter().all(is_code_quality) {
+        return Some(items.iter().filter_map(code_quality).collect());
     }
     None
 }
@@ -106,39 +113,119 @@ fn clippy(message: &Value) -> Option<Draft> {
     })
 }
 
-/// rdjson's severity may be the number of its enum: 1 error, 2 warning, 3 info.
-fn rdjson(diagnostic: &Value) -> Option<Draft> {
+/// Whether an object is a diagnostic of rdjsonl: a range in a file, or one that we wrote.
+fn is_rdjson(item: &Value) -> bool {
+    let is_own = item["original_output"]
+        .as_str()
+        .is_some_and(|text| text.starts_with(OWN_SEVERITY));
+    item["message"].is_string() && (item["location"].get("range").is_some() || is_own)
+}
+
+/// One diagnostic of rdjson. What it does not say itself, severity and source, the document says
+/// for all of them.
+fn rdjson(diagnostic: &Value, document: &Value) -> Option<Draft> {
     let object = diagnostic.as_object()?;
     let message = Draft::of_message(diagnostic["message"].as_str()?);
     let place = item::place_of(object, 0);
-    let (raw, degree) = match &diagnostic["severity"] {
-        Value::Number(number) => (
-            Some(number.to_string()),
-            match number.as_u64() {
-                Some(1) => Some(Severity::High),
-                Some(2) => Some(Severity::Medium),
-                Some(3) => Some(Severity::Suggestion),
-                _ => None,
-            },
-        ),
-        Value::String(word) if !word.starts_with("UNKNOWN") => (Some(word.clone()), None),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            (None, None)
-        }
-    };
+    let (raw, degree) = rdjson_severity(&diagnostic["severity"])
+        .or_else(|| rdjson_severity(&document["severity"]))
+        .unwrap_or_default();
+    let source = [diagnostic, document]
+        .iter()
+        .find_map(|level| level["source"]["name"].as_str())
+        .filter(|name| !name.is_empty() && *name != OWN_NAME);
+    // Our own diagnostics carry the finer word.
+    let own = diagnostic["original_output"]
+        .as_str()
+        .and_then(|text| text.strip_prefix(OWN_SEVERITY))
+        .map(str::to_owned);
     Some(Draft {
         file: place.file,
         line: place.line,
         end_line: place.end_line,
-        severity: raw,
-        degree,
-        rule: diagnostic["code"]["value"].as_str().map(str::to_owned),
+        degree: degree.filter(|_| own.is_none()),
+        severity: own.or(raw),
+        rule: diagnostic["code"]["value"]
+            .as_str()
+            .filter(|code| !code.is_empty())
+            .or(source)
+            .map(str::to_owned),
         fix: message
             .fix
             .clone()
             .or_else(|| keys::as_text(&diagnostic["suggestions"][0]["text"])),
         ..message
     })
+}
+
+/// The name that our own reports give as their source.
+const OWN_NAME: &str = "countersign";
+
+/// rdjson's severity is a word or the number of its enum: 1 error, 2 warning, 3 info.
+fn rdjson_severity(value: &Value) -> Option<(Option<String>, Option<Severity>)> {
+    match value {
+        Value::Number(number) => {
+            let degree = match number.as_u64()? {
+                0 => return None,
+                1 => Some(Severity::High),
+                2 => Some(Severity::Medium),
+                3 => Some(Severity::Suggestion),
+                _ => None,
+            };
+            Some((Some(number.to_string()), degree))
+        }
+        Value::String(word) if !word.is_empty() && !word.starts_with("UNKNOWN") => {
+            Some((Some(word.clone()), None))
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+/// An issue of a code quality report as Code Climate and GitLab define it.
+fn is_code_quality(issue: &Value) -> bool {
+    let location = &issue["location"];
+    issue["description"].is_string()
+        && location["path"].is_string()
+        && (location["lines"].is_object() || location["positions"].is_object())
+        && (issue.get("check_name").is_some() || issue.get("fingerprint").is_some())
+}
+
+/// The description is the title; the body repeats it and goes on with problem, impact and fix.
+fn code_quality(issue: &Value) -> Option<Draft> {
+    let place = item::place_of(issue.as_object()?, 0);
+    let description = issue["description"].as_str()?;
+    let body = issue["content"]["body"].as_str().unwrap_or_default();
+    let whole = match body.strip_prefix(description) {
+        Some(rest) if rest.is_empty() || rest.starts_with("\n\n") => body.to_owned(),
+        _ if body.is_empty() => description.to_owned(),
+        _ => format!("{description}\n\n{body}"),
+    };
+    let word = |name: &str| issue[name].as_str().map(str::to_owned);
+    // Our own report says where there was no line, which the format cannot.
+    let own = &issue[OWN_SEVERITY_KEY];
+    let has_line = place
+        .line
+        .filter(|_| own["line"] != Value::Null || !own.is_object());
+    let categories = keys::as_text(&issue["categories"]);
+    Some(Draft {
+        file: place.file.filter(|file| file != "."),
+        line: has_line,
+        end_line: place.end_line,
+        severity: own["severity"]
+            .as_str()
+            .map(str::to_owned)
+            .or_else(|| word("severity")),
+        category: categories.or_else(|| word("check_name")),
+        rule: word("check_name").filter(|name| !is_own_check(name)),
+        ..Draft::of_message(&whole)
+    })
+}
+
+/// The names that our own reports give to findings without a rule.
+fn is_own_check(name: &str) -> bool {
+    name == "review" || Category::ALL.iter().any(|category| category.word() == name)
 }
 
 #[cfg(test)]

@@ -55,8 +55,35 @@ fn walk(section: &Section, context: &Context, found: &mut Found) {
         return;
     }
     own_blocks(section, context, found);
+    // A degree with nothing under it rates what follows on its own level: `### High`, `### 1. …`.
+    let mut carried: Option<Context> = None;
     for child in &section.children {
-        enter(child, context, found);
+        let topic = topic_of(child);
+        let announces = matches!(topic, Topic::Degree(_) | Topic::Findings);
+        if announces || matches!(topic, Topic::Aside | Topic::Earlier) {
+            carried = None;
+        }
+        if announces && is_empty(child) && child.level > 1 {
+            let degree = match topic {
+                Topic::Degree(degree) => Some(degree),
+                _ => None,
+            };
+            carried = Some(inner(child, context, degree, true));
+        } else {
+            enter(child, carried.as_ref().unwrap_or(context), found);
+        }
+    }
+}
+
+fn is_empty(section: &Section) -> bool {
+    section.blocks.is_empty() && section.children.is_empty()
+}
+
+fn topic_of(section: &Section) -> Topic {
+    if section.is_lead() {
+        topic::lead(&section.heading).unwrap_or(Topic::Open)
+    } else {
+        topic::topic(&section.heading)
     }
 }
 
@@ -64,11 +91,7 @@ fn enter(child: &Section, context: &Context, found: &mut Found) {
     if found.drafts.len() >= FINDINGS_MAX {
         return;
     }
-    let topic = if child.is_lead() {
-        topic::lead(&child.heading).unwrap_or(Topic::Open)
-    } else {
-        topic::topic(&child.heading)
-    };
+    let topic = topic_of(child);
     let numbered = label::ordinal(&child.heading).0.is_some();
     let is_title = child.level == 1
         && !(child.children.is_empty() && matches!(topic, Topic::Degree(_) | Topic::Findings));
@@ -128,13 +151,17 @@ fn open(child: &Section, context: &Context, found: &mut Found) {
             found,
         );
     }
-    let one_word = child.heading.split_whitespace().count() < 2 && child.heading.is_ascii();
-    if topic::is_nothing(&child.heading) || (one_word && !child.is_headed()) {
+    let one_word = child.heading.split_whitespace().count() < 2
+        && child.heading.is_ascii()
+        && !is_file_alone(child);
+    let unit = Unit::of_section(child);
+    if topic::is_nothing(&child.heading)
+        || (one_word && !child.is_headed())
+        || unit.is_rated_as_nothing()
+    {
         return;
     }
-    found
-        .drafts
-        .extend(compose::draft(&Unit::of_section(child), context));
+    found.drafts.extend(compose::draft(&unit, context));
 }
 
 fn inner(child: &Section, context: &Context, severity: Option<String>, expected: bool) -> Context {
@@ -199,7 +226,14 @@ fn is_group(section: &Section, context: &Context) -> bool {
         .clone()
         .any(|item| stands_by_itself(item, context, numbered));
     let has_table = section.blocks.iter().any(|block| matches!(&block.kind, Kind::Table(rows) if table::is_findings(rows, context.expected)));
-    has_own || has_table || (is_file_alone(section) && !section.children.is_empty())
+    let lists_by_file = context.expected
+        && is_file_alone(section)
+        && place::place(&section.heading).line.is_none()
+        && base.is_some();
+    has_own
+        || has_table
+        || lists_by_file
+        || (is_file_alone(section) && !section.children.is_empty())
 }
 
 /// A heading that is nothing but a file's name, perhaps with a count behind it.
@@ -246,14 +280,16 @@ fn is_finding(unit: &Unit, context: &Context) -> bool {
     let one_word = unit.title.is_ascii()
         && unit.title.split_whitespace().count() < 2
         && !unit.fields.is_telling()
-        && !unit.fields.names_problem;
+        && !unit.fields.names_problem
+        && !(unit.fields.problem.contains(' ') && place::place(&unit.title).file.is_some());
     if one_word
+        || unit.is_rated_as_nothing()
         || topic::is_nothing(&unit.title)
         || (topic::is_praise(&unit.title) && !context.expected)
     {
         return false;
     }
-    if unit.is_remark() {
+    if unit.is_remark(context.expected) {
         return false;
     }
     let label = compose::label_of(&unit.title);

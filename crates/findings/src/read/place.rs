@@ -1,5 +1,6 @@
 //! Where a finding points: paths and lines as people and tools write them.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -22,26 +23,67 @@ static LOCATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
           | \b(?:Makefile|Dockerfile|Containerfile|Jenkinsfile|Justfile|justfile|Gemfile|Rakefile|Procfile|LICENSE|CODEOWNERS|Vagrantfile|Brewfile|BUILD|WORKSPACE)\b
         )
         (?:
-            [`*]{0,3}(?::|\#|@)L?(?P<l1>\d{1,7})(?::\d+)?(?:[-–—]L?(?P<e1>\d{1,7})(?::\d+)?)?
-          | [`*]{0,3}\#L(?P<l2>\d{1,7})(?:C\d+)?(?:-L?(?P<e2>\d{1,7}))?
-          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e3>\d{1,7}))?
-          | \s?[(\[](?P<l4>\d{1,7})(?:[-–](?P<e4>\d{1,7})|,\d{1,7})?[)\]]
+            [`*]{0,3}(?::|\#|@)L?(?P<l1>[0-9]{1,7})(?::[0-9]+)?(?:[-–—]L?(?P<e1>[0-9]{1,7})(?::[0-9]+)?)?
+          | [`*]{0,3}\#L(?P<l2>[0-9]{1,7})(?:C[0-9]+)?(?:-L?(?P<e2>[0-9]{1,7}))?
+          | [`*)\]]{0,3}[\s,:]{0,3}[(\[`]?(?:(?:at|on|around|near|~)\s)?(?:lines?|Lines?|LINES?|ln|L|líneas?|linhas?|Zeilen?|lignes?)[\s.:~\#]{0,3}[`*]{0,2}L?~?(?P<l3>[0-9]{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e3>[0-9]{1,7}))?
+          | \s?[(\[](?P<l4>[0-9]{1,7})(?:[-–](?P<e4>[0-9]{1,7})|,[0-9]{1,7})?[)\]]
         )?",
     )
     .ok()
 });
 
+/// Files that are known by a name without an ending, as [`LOCATION`] has them.
+const BARE_NAMES: [&str; 5] = ["file", "LICENSE", "CODEOWNERS", "BUILD", "WORKSPACE"];
+
 /// Lines without a path: `line 12`, `lines 3-9`, `L12`, `12行`.
 static LINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
-        (?i:\b(?:lines?|ln|líneas?|linhas?|zeilen?|lignes?|строк[аи])[\s.:~\#]{0,3}[`*]{0,2}~?L?)(?P<l1>\d{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e1>\d{1,7}))?
-      | (?:[(\[`]|\bat\s|\baround\s|\bsee\s)L(?P<l2>\d{1,7})(?:\s?[-–—]\s?L?(?P<e2>\d{1,7}))?\b
-      | (?P<l3>\d{1,7})(?:[-–—](?P<e3>\d{1,7}))?\s?行
-      | (?:^|[\s(\[`])[:](?P<l4>\d{1,7})(?:[-–—](?P<e4>\d{1,7}))?\b",
+        (?i:\b(?:lines?|ln|líneas?|linhas?|zeilen?|lignes?|строк[аи])[\s.:~\#]{0,3}[`*]{0,2}~?L?)(?P<l1>[0-9]{1,7})(?:\s{0,2}(?:[-–—]|to)\s{0,2}L?(?P<e1>[0-9]{1,7}))?
+      | (?:[(\[`]|\bat\s|\baround\s|\bsee\s)L(?P<l2>[0-9]{1,7})(?:\s?[-–—]\s?L?(?P<e2>[0-9]{1,7}))?\b
+      | (?P<l3>[0-9]{1,7})(?:[-–—](?P<e3>[0-9]{1,7}))?\s?行
+      | (?:^|[\s(\[`])[:](?P<l4>[0-9]{1,7})(?:[-–—](?P<e4>[0-9]{1,7}))?\b",
     )
     .ok()
 });
+
+/// Codex's citation of lines of a file: `【F:src/a.rs†L220-L258】`.
+static CITATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"【F:(?P<path>[^†】\n]{1,300})†L?(?P<line>[0-9]{1,7})(?:[-–—]L?(?P<end>[0-9]{1,7}))?[^】\n]{0,40}】").ok()
+});
+
+/// Text in which citations are ordinary places: `` `src/a.rs:220-258` ``.
+fn plain_citations(text: &str) -> Cow<'_, str> {
+    if !text.contains("【F:") {
+        return Cow::Borrowed(text);
+    }
+    let Some(pattern) = CITATION.as_ref() else {
+        return Cow::Borrowed(text);
+    };
+    pattern.replace_all(text, |citation: &Captures<'_>| {
+        let end = citation
+            .name("end")
+            .map(|end| format!("-{}", end.as_str()))
+            .unwrap_or_default();
+        format!(" `{}:{}{end}` ", citation["path"].trim(), &citation["line"])
+    })
+}
+
+/// A title without its citations: they say where, not what.
+pub(super) fn without_citations(title: &str) -> Cow<'_, str> {
+    if !title.contains("【F:") {
+        return Cow::Borrowed(title);
+    }
+    let Some(pattern) = CITATION.as_ref() else {
+        return Cow::Borrowed(title);
+    };
+    let bare = pattern.replace_all(title, "");
+    if bare.chars().any(char::is_alphanumeric) {
+        bare
+    } else {
+        Cow::Borrowed(title)
+    }
+}
 
 const EXTENSIONS: &str = " rs ts tsx js jsx mjs cjs mts cts py pyi ipynb go java kt kts scala clj cljs ex exs erl hs ml mli fs fsx cs vb c h cc cpp cxx hh hpp hxx m mm swift rb erb php pl pm lua r jl dart zig nim v sv vhd sol move cairo sh bash zsh fish ps1 psm1 bat cmd sql psql prisma graphql gql proto thrift avsc html htm css scss sass less vue svelte astro hbs ejs pug j2 jinja tmpl tpl md mdx rst adoc txt tex json jsonc json5 jsonl ndjson yaml yml toml ini cfg conf config env properties xml xsd xsl plist gradle cmake mk bazel bzl nix tf tfvars hcl dockerfile lock sum mod work csv tsv snap svg wasm wat asm s diff patch log service socket timer desktop csproj sln vcxproj xcodeproj pbxproj gemspec podspec cabal editorconfig gitignore gitattributes dockerignore npmrc nvmrc eslintrc prettierrc babelrc example sample template lst storyboard xib strings resx razor cshtml lean coq agda el lisp scm rkt groovy pro qml ui f90 f pas d cr elm res resi re rei http rest mdc sarif bicep cue rego feature spec robot ";
 
@@ -99,6 +141,12 @@ fn is_path(path: &str, has_line: bool) -> bool {
 
 /// Every place that the text names, in order, as byte offset and place.
 pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
+    // Most texts name no place at all, and the pattern is dear to compile.
+    let may_name_one =
+        text.contains(['.', '/', '\\']) || BARE_NAMES.iter().any(|name| text.contains(name));
+    if !may_name_one {
+        return Vec::new();
+    }
     let Some(pattern) = LOCATION.as_ref() else {
         return Vec::new();
     };
@@ -128,6 +176,7 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
 /// The place that a text is about: the first path with a line, else the first path, with a line
 /// named elsewhere in the text where the path has none of its own.
 pub(super) fn place(text: &str) -> Place {
+    let text = &*plain_citations(text);
     if let Some(spaced) = spaced(text) {
         return spaced;
     }
@@ -176,6 +225,7 @@ fn spaced(text: &str) -> Option<Place> {
 
 /// A field that holds nothing but locations: the first counts, and any name is a path.
 pub(super) fn place_field(text: &str) -> Place {
+    let text = &*plain_citations(text);
     if let Some(spaced) = spaced(text) {
         return spaced;
     }
@@ -226,6 +276,9 @@ pub(super) fn place_field(text: &str) -> Place {
 
 /// Lines that the text names without a path.
 pub(super) fn lines(text: &str) -> (Option<u32>, Option<u32>) {
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return (None, None);
+    }
     let Some(captures) = LINES.as_ref().and_then(|pattern| pattern.captures(text)) else {
         return (None, None);
     };

@@ -1,6 +1,6 @@
 //! Text that tools print: one finding a line, or a few lines each.
 //!
-//! `path:line:col: level: message`, GitHub workflow commands, rustc's arrows, Checkstyle's XML and
+//! `path:line:col: level: message`, GitHub workflow commands, rustc's arrows, XML reports and
 //! blocks of `File:`, `Line:`, `Type:`.
 
 use std::sync::LazyLock;
@@ -9,29 +9,27 @@ use regex::{Captures, Regex};
 
 use super::draft::Draft;
 use super::place;
+use super::xml;
 use crate::clean::FINDINGS_MAX;
+use crate::write::OWN_SEVERITY_KEY;
 
 type Pattern = LazyLock<Option<Regex>>;
 
 static GCC: Pattern = LazyLock::new(|| {
     Regex::new(
         r"(?x)^\s*(?P<file>(?:[A-Za-z]:)?[^\s:()][^:()\n]{0,300}?)
-        (?: :(?P<line>\d{1,7})(?:[:.]\d{1,7})?(?:-\d{1,7}(?::\d{1,7})?)? | \((?P<line2>\d{1,7})(?:,\d{1,7})*\) )
+        (?: :(?P<line>[0-9]{1,7})(?:[:.][0-9]{1,7})?(?:-[0-9]{1,7}(?::[0-9]{1,7})?)? | \((?P<line2>[0-9]{1,7})(?:,[0-9]{1,7})*\) )
         \s?:?\s+(?P<rest>\S.*)$",
     )
     .ok()
 });
 
 static LEVEL: Pattern = LazyLock::new(|| {
-    Regex::new(r"(?xi)^(?:\[?(?P<level>fatal\s+error|error|warning|warn|note|info|information|style|hint|refactor|convention|fatal|critical|high|medium|low|major|minor|help)\]?(?:\[(?P<code>[\w-]+)\])?\s*(?::|\s-)?\s+)?(?:(?P<rule>[A-Z]{1,5}\d{2,6})(?:\([\w-]+\))?:?\s+)?(?:\[\*\]\s+)?(?P<message>\S.*)$").ok()
+    Regex::new(r"(?xi)^(?:\[?(?P<level>fatal\s+error|error|warning|warn|note|info|information|style|hint|refactor|convention|fatal|critical|high|medium|low|major|minor|help)\]?(?:\[(?P<code>[\w-]+)\])?\s*(?::|\s-)?\s+)?(?:(?P<rule>[A-Z]{1,5}[0-9]{2,6})(?:\([\w-]+\))?:?\s+)?(?:\[\*\]\s+)?(?P<message>\S.*)$").ok()
 });
 
 static TAIL: Pattern =
     LazyLock::new(|| Regex::new(r"\s*[\[(](?P<rule>[A-Za-z][\w/.@:-]{1,60})[\])]\s*$").ok());
-
-static COMMAND: Pattern = LazyLock::new(|| {
-    Regex::new(r"^\s*(?:##\[|::)(?P<level>error|warning|notice|debug)(?:\s(?P<keys>[^:\]]*(?::[^:\]]+)*?))?(?:::|\])(?P<message>.*)$").ok()
-});
 
 fn capture<'a>(pattern: &Pattern, text: &'a str) -> Option<Captures<'a>> {
     pattern.as_ref()?.captures(text)
@@ -46,7 +44,7 @@ fn text(captures: &Captures<'_>, name: &str) -> Option<String> {
 
 /// Reads a tool's text. Prose that quotes a line or two of it is not taken for one.
 pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
-    if let Some(drafts) = checkstyle(input) {
+    if let Some(drafts) = xml::drafts(input) {
         return Some(drafts);
     }
     if let Some(drafts) = labelled_blocks(input) {
@@ -97,6 +95,9 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// `a.c:3:5: warning: message [rule]`
 fn gcc(line: &str) -> Option<Draft> {
+    if !line.contains([':', '(']) || !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let captures = capture(&GCC, line)?;
     let file = text(&captures, "file")?;
     let rest = text(&captures, "rest")?;
@@ -128,23 +129,31 @@ fn gcc(line: &str) -> Option<Draft> {
 
 /// `::error file=a.js,line=3,endLine=4,title=Lint::message`
 fn command(line: &str) -> Option<Draft> {
-    let captures = capture(&COMMAND, line)?;
-    let keys = text(&captures, "keys").unwrap_or_default();
+    let line = line.trim_start();
+    let (head, message) = match line.strip_prefix("::") {
+        Some(rest) => rest.split_once("::")?,
+        None => line.strip_prefix("##[")?.split_once(']')?,
+    };
+    let (level, keys) = head.split_once(' ').unwrap_or((head, ""));
+    if !matches!(level, "error" | "warning" | "notice" | "debug") || message.trim().is_empty() {
+        return None;
+    }
     let value = |name: &str| {
         keys.split(',')
             .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
             .map(unescaped)
     };
-    let message = unescaped(&text(&captures, "message")?);
-    let title = value("title");
+    let message = unescaped(message.trim());
+    let whole = match value("title") {
+        Some(title) if title != message => Draft::of_message(&format!("{title}\n\n{message}")),
+        Some(_) | None => Draft::of_message(&message),
+    };
     Some(Draft {
-        title: title.clone().unwrap_or_else(|| message.clone()),
-        problem: title.map(|_| message),
         file: value("file"),
         line: value("line").and_then(|line| line.parse().ok()),
         end_line: value("endLine").and_then(|line| line.parse().ok()),
-        severity: text(&captures, "level"),
-        ..Draft::default()
+        severity: value(OWN_SEVERITY_KEY).or_else(|| Some(level.to_owned())),
+        ..whole
     })
 }
 
@@ -254,51 +263,6 @@ fn labelled_block(lines: &[&str]) -> Option<Draft> {
             .map(str::to_owned),
         ..Draft::default()
     })
-}
-
-/// Checkstyle's XML: `<file name="…"><error line="…" severity="…" message="…" source="…"/>`.
-fn checkstyle(input: &str) -> Option<Vec<Draft>> {
-    let start = input.find("<checkstyle")?;
-    if input[..start].trim_start().len() > 400 {
-        return None;
-    }
-    let mut drafts = Vec::new();
-    let mut file: Option<String> = None;
-    for tag in input[start..].split('<').skip(2) {
-        let body = tag.split_once('>').map_or(tag, |(body, _)| body);
-        if body.starts_with("file ") {
-            file = attribute(body, "name");
-        } else if body.starts_with("error ") {
-            drafts.extend(attribute(body, "message").map(|title| Draft {
-                title,
-                file: file.clone(),
-                line: attribute(body, "line").and_then(|line| line.parse().ok()),
-                severity: attribute(body, "severity"),
-                rule: attribute(body, "source"),
-                ..Draft::default()
-            }));
-        }
-    }
-    Some(drafts)
-}
-
-fn attribute(tag: &str, name: &str) -> Option<String> {
-    let at = tag.find(&format!(" {name}="))? + name.len() + 2;
-    let quote = tag[at..]
-        .chars()
-        .next()
-        .filter(|c| *c == '"' || *c == '\'')?;
-    let inner = &tag[at + 1..];
-    let value = &inner[..inner.find(quote)?];
-    Some(
-        value
-            .replace("&quot;", "\"")
-            .replace("&apos;", "'")
-            .replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&#10;", "\n")
-            .replace("&amp;", "&"),
-    )
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn paragraph(stack: &mut Vec<Section>, block: Block, before_list: bool) {
         .text
         .split_once('\n')
         .unwrap_or((block.text.as_str(), ""));
-    let head = bold_line(first).filter(|head| !fields::is_label(head));
+    let head = bold_line(first).filter(|head| !fields::is_label(head) && !is_part(stack, head));
     let tag = tag_line(first);
     let is_tag = tag.is_some();
     let Some(head) = tag.or(head) else {
@@ -130,6 +130,18 @@ fn paragraph(stack: &mut Vec<Section>, block: Block, before_list: bool) {
             },
         );
     }
+}
+
+/// `**Severity: low**` right under the title of a finding is a part of it and heads nothing.
+fn is_part(stack: &[Section], head: &str) -> bool {
+    let is_labelled = fields::labelled(head).is_some_and(|(_, value)| !value.is_empty());
+    is_labelled
+        && stack.last().is_some_and(|section| {
+            section.level > 1
+                && section.is_headed()
+                && section.blocks.is_empty()
+                && topic::topic(&section.heading) == topic::Topic::Open
+        })
 }
 
 /// A list that was announced ends with the next paragraph of its own.
@@ -182,7 +194,8 @@ fn bold_line(line: &str) -> Option<String> {
         .strip_suffix("**")
         .or_else(|| inner.strip_suffix("__"))?;
     let whole = !inner.contains("**") || label::ordinal(inner).0.is_some();
-    (whole && inner.chars().count() > 2).then(|| format!("{range}{}", inner.trim()))
+    (whole && (inner.chars().count() > 2 || !inner.is_ascii()))
+        .then(|| format!("{range}{}", inner.trim()))
 }
 
 /// A line range in back-ticks in front of a line, as `(L3-L9) `, and the rest.

@@ -8,6 +8,7 @@ use super::markdown::Context;
 use super::place;
 use super::topic;
 use crate::clean::FINDINGS_MAX;
+use crate::severity::is_no_severity;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -40,6 +41,7 @@ fn column(head: &str) -> Column {
         }
         "status" | "state" | "disposition" | "状态" | "fixed?" | "estado" => Column::Status,
         "category" | "type" | "area" | "dimension" | "kind" => Column::Category,
+        _ if fields::is_severity_label(name) => Column::Severity,
         _ if name.contains("file")
             || name.contains("location")
             || name.contains("where")
@@ -96,7 +98,8 @@ fn draft(row: &[String], columns: &[Column], context: &Context) -> Option<Draft>
             .filter(|cell| !cell.is_empty() && *cell != "-" && *cell != "—")
     };
     let issue = cell(Column::Issue)?;
-    if topic::is_nothing(issue) || fields::is_label(issue) {
+    let rated_as_nothing = cell(Column::Severity).is_some_and(is_no_severity);
+    if rated_as_nothing || topic::is_nothing(issue) || fields::is_label(issue) {
         return None;
     }
     let mut place = cell(Column::File)

@@ -24,7 +24,7 @@ static EARLIER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?xi)
         \b(?:prior|previous|earlier|past|last)[\s-]+(?:code[\s-]+)?(?:reviews?|rounds?|findings?|issues?|feedback|fix(?:es)?|concerns?|blockers?|comments?)\b
-      | \b(?:round|r|pass|iteration|review)[\s-]*\#?\d+\b.*\b(?:fix(?:es|ed)?|verif\w*|disposition\w*|resol\w*|status|issues?|findings?|follow[\s-]?ups?|items?|blockers?|address\w*|check)\b
+      | \b(?:round|r|pass|iteration|review)[\s-]*\#?[0-9]+\b.*\b(?:fix(?:es|ed)?|verif\w*|disposition\w*|resol\w*|status|issues?|findings?|follow[\s-]?ups?|items?|blockers?|address\w*|check)\b
       | \b(?:verif\w*|status|disposition\w*|re-?check|review|resolution)\s+(?:of|for)\b.*\b(?:fix(?:es)?|findings?|round|prior|previous|issues?)\b
       | \b(?:fix(?:es)?|findings?|issues?)\s+(?:verification|disposition\w*|status|resolution|follow[\s-]?up|recheck|closure)\b
       | \bdispositions?\b | \bpreviously\b | \b(?:resolved|fixed|closed|addressed)\b.*\b(?:round|previous|prior|earlier)\b | \bcarry[\s-]?over\b | \bcarried\s+(?:over|forward)\b | \balready\s+(?:fixed|resolved|addressed)\b | \bsince\s+(?:the\s+)?last\s+round\b",
@@ -41,14 +41,15 @@ static ASIDE: LazyLock<Option<Regex>> = LazyLock::new(|| {
           | prompt\s+for | strengths?\b | strong\s+points | positive | praise | highlights?\b | good\b | pros\b | well\s+done | commendation | what's\s+good | verified\b | passed\b | results?\s*$ | tests?\s*$ | test\s+(?:results|plan|coverage\s+summary)
           | suggested\s+(?:fixes|next|order|action) | action\s+(?:items|plan) | implementation\s+(?:plan|order|approach) | rationale\s*$ | invocation | success\s+criteria | committable | before\s*$ | after\s*$ | examples?\s*$ | solution\s+walkthrough
           | suggestion\s+importance | requirements?\s+(?:analysis|check|coverage|traceability) | traceability | assumptions | limitations | confidence | no\s+issues | story\s+status | learnings | additional\s+context | tools?\s+used | commands?\s+run | evidence\s*$ | review\s+(?:details|info|profile|metadata)
-          | 总结 | 摘要 | 结论 | 概述 | 优点 | 执行摘要 | resumen | conclusi | veredicto | resumo | zusammenfassung | fazit )",
+          | 总结 | 總結 | 摘要 | 结论 | 結論 | 概述 | 概要 | 优点 | 優點 | 执行摘要 | まとめ | 総評 | 良い点 | 要約 | 요약 | 결론 | 총평 | 잘된 | 장점
+          | resumen | conclusi | veredicto | resumo | zusammenfassung | fazit | résumé | synthèse | points\s+forts | stärken | puntos\s+fuertes | pontos\s+fortes | riepilogo | sommario | samenvatting | podsumowanie | итог | резюме | вывод | сводка | сильные\s+стороны | підсумок | özet )",
     )
     .ok()
 });
 
 static FINDINGS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)\b(?:findings?|issues?|problems?|bugs?|concerns?|defects?|violations?|vulnerabilit\w+|blockers?|code\s+suggestions|actionable\s+comments?|review\s+comments?|inline\s+comments?|hallazgos|problemas|achados|probleme|befunde|phát\s+hiện)\b | 发现 | 问题 | 指摘 | 缺陷",
+        r"(?xi)\b(?:findings?|issues?|problems?|bugs?|concerns?|defects?|violations?|vulnerabilit\w+|blockers?|code\s+suggestions|actionable\s+comments?|review\s+comments?|inline\s+comments?|hallazgos|problemas|achados|probleme|befunde|mängel|phát\s+hiện|problèmes|constats|remarques|problemi|rilievi|problemen|bevindingen|problemy|uwagi|проблем\w*|замечани\w*|ошибк\w*|зауваження|sorunlar|bulgular)\b | 发现 | 發現 | 问题 | 問題 | 指摘 | 缺陷 | 欠陥 | 문제 | 이슈 | 지적 | 결함",
     )
     .ok()
 });
@@ -74,7 +75,7 @@ pub(super) fn topic(heading: &str) -> Topic {
     let new = bare
         .split_whitespace()
         .any(|word| word.eq_ignore_ascii_case("new"));
-    if says(&EARLIER, bare) && !new {
+    if (says(&EARLIER, bare) || is_all_fixed(bare)) && !new {
         return Topic::Earlier;
     }
     if rest.contains('✅') && number.is_none() && !says(&FINDINGS, bare) {
@@ -110,13 +111,41 @@ pub(super) fn lead(sentence: &str) -> Option<Topic> {
         return None;
     }
     let findings = says(&FINDINGS, sentence) || says(&TO_FIX, sentence);
-    if (findings && is_settled(sentence)) || says(&EARLIER, sentence) {
+    if (findings && is_settled(sentence)) || is_all_fixed(sentence) || says(&EARLIER, sentence) {
         return Some(Topic::Earlier);
     }
     degree::degree_heading(sentence)
         .map(Topic::Degree)
         .or_else(|| findings.then_some(Topic::Findings))
 }
+
+static ALL_FIXED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)\b(?:all|both|each|every\w*|these|those|they|following|two|three|four|five|six|seven|eight|nine|ten|[0-9]{1,3})\b
+          [^.!?]{0,60}\b(?:is|are|was|were|been|now|as|look\w*|confirmed|verified)\b[^.!?]{0,24}\b(?:fixed|resolved|addressed|closed|corrected|done)\b
+        | ^(?:now\s+)?(?:fixed|resolved|addressed|verified\s+fix(?:ed|es))(?:\s+(?:issues?|findings?|items?|since\b.*|in\s+this\s+round|\(?[0-9]{1,3}\)?))*$",
+    )
+    .ok()
+});
+
+/// `All five are fixed`: what such a sentence or heading announces is dealt with.
+fn is_all_fixed(text: &str) -> bool {
+    says(&ALL_FIXED, text) && !says(&UNSETTLED, text) && !says(&EXCEPTION, text)
+}
+
+static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:but|except|unless|until|if|once|when|before|not|n't|still|however)\b")
+        .ok()
+});
+
+/// Labels that close a list of findings and are none themselves, even where findings are expected.
+pub(super) fn is_closing_word(label: &str) -> bool {
+    says(&CLOSING, label)
+}
+
+static CLOSING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?xi)^[^\w]*(?:overall|final)?\s*(?:summary|overview|verdict|decision|recommendation\w*|recommended\s+action|conclusion\w*|outcome|approval|sign[\s-]?off|next\s+steps?|follow[\s-]?ups?|notes?|references?|legend|strengths?|positives?|praise|highlights?|good|pros|confidence|results?|tests?|context|scope|background|总结|摘要|结论|まとめ|結論|요약|결론|resumen|conclusi\S*|resumo|zusammenfassung|fazit|résumé)\W*$").ok()
+});
 
 /// `List all findings as`: that is what a reviewer is told, not what it says.
 fn is_order(sentence: &str) -> bool {
@@ -210,10 +239,16 @@ static UNSETTLED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:not|partially|partly|in\s*complete\w*|never|must\s+be|should\s+be|to\s+be|needs?\s+to\s+be|un)\s*(?:yet\s+)?(?:fixed|resolved|addressed|done|closed|implemented)").ok()
 });
 
+/// `Fixed, but …`, `All resolved except …`: something is left.
+static SETTLED_BUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:fixed|resolved|addressed|done|closed|implemented)\b.{0,80}?(?:\b(?:but|except|unless|until|still|however|not)\b|n't\b)").ok()
+});
+
 /// Whether a short mark says that the finding is dealt with.
 pub(super) fn is_settled(mark: &str) -> bool {
-    (says(&SETTLED, mark) && !says(&UNSETTLED, mark))
-        || (mark.contains('✅') && !says(&UNSETTLED, mark))
+    (says(&SETTLED, mark) || mark.contains('✅'))
+        && !says(&UNSETTLED, mark)
+        && !says(&SETTLED_BUT, mark)
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use super::blocks::{Block, Kind, Marker};
 use super::compose;
 use super::fields::{self, Fields};
 use super::label;
+use super::place;
 use super::sections::Section;
 use super::topic;
 use super::verdict;
+use crate::severity::is_no_severity;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unit {
@@ -100,8 +102,15 @@ impl Unit {
         label::leading(rest).map_or(rest, |label| label.rest)
     }
 
-    /// `**Verdict:** …`, `**Overall:** …` and the like among findings are none.
-    pub fn is_remark(&self) -> bool {
+    /// Whether its severity field says that there is nothing: `Severity: none`.
+    pub fn is_rated_as_nothing(&self) -> bool {
+        let said = self.fields.severity.as_deref();
+        said.is_some_and(|field| is_no_severity(field.lines().next().unwrap_or_default()))
+    }
+
+    /// `**Verdict:** …`, `**Overall:** …` and the like among findings are none. Where findings are
+    /// expected, `**Validation missing** …` is one although a heading of these words would not be.
+    pub fn is_remark(&self, expected: bool) -> bool {
         let line = self.title.lines().next().unwrap_or_default();
         let label = fields::split_label(line).map(|(label, _)| label);
         let bold = line
@@ -112,6 +121,7 @@ impl Unit {
             verdict::is_label(label)
                 || label.split_whitespace().count() <= 3
                     && topic::topic(label) == topic::Topic::Aside
+                    && (!expected || topic::is_closing_word(label))
         };
         !self.fields.is_telling() && (label.is_some_and(is_remark) || bold.is_some_and(is_remark))
     }
@@ -149,10 +159,23 @@ pub(super) fn units(blocks: &[Block]) -> Vec<Unit> {
     let counted = blocks
         .iter()
         .any(|block| matches!(block.kind, Kind::Item(Marker::Number(_))) && block.indent == base);
-    for block in blocks {
+    let mut by_file: Option<(String, usize)> = None;
+    for (at, block) in blocks.iter().enumerate() {
+        if let Some((file, indent)) = by_file.take().filter(|_| block.indent > base + 1) {
+            if matches!(block.kind, Kind::Item(_)) && block.indent <= indent + 1 {
+                units.push(start_in(block, &file));
+            } else if let Some(unit) = units.last_mut() {
+                unit.take(std::slice::from_ref(block));
+            }
+            by_file = Some((file, indent));
+            continue;
+        }
         match block.kind {
             Kind::Item(marker) if starts_unit(block, marker, base, counted, units.last()) => {
-                units.push(start(block, true));
+                by_file = file_of_list(block, &blocks[at + 1..]);
+                if by_file.is_none() {
+                    units.push(start(block, true));
+                }
             }
             Kind::Paragraph
                 if block.indent <= base + 1 && !belongs_to_item(block, units.last()) =>
@@ -168,6 +191,39 @@ pub(super) fn units(blocks: &[Block]) -> Vec<Unit> {
         }
     }
     units
+}
+
+/// The file that an item names and nothing else, where every item right under it names a line of
+/// its own: then those are the findings. Gives the file and how far they are indented.
+fn file_of_list(block: &Block, rest: &[Block]) -> Option<(String, usize)> {
+    let place = place::place(&block.text);
+    let alone = block.text.split_whitespace().count() == 1 && place.line.is_none();
+    let file = place.file.filter(|_| alone)?;
+    let indent = rest
+        .first()
+        .filter(|next| matches!(next.kind, Kind::Item(_)) && next.indent > block.indent)?
+        .indent;
+    let mut under = rest
+        .iter()
+        .take_while(|next| next.indent > block.indent)
+        .filter(|next| matches!(next.kind, Kind::Item(_)) && next.indent <= indent + 1);
+    under
+        .all(|item| {
+            place::place(&item.text).line.is_some() && fields::labelled(&item.text).is_none()
+        })
+        .then_some((file, indent))
+}
+
+/// An item under the name of a file.
+fn start_in(block: &Block, file: &str) -> Unit {
+    let mut unit = start(block, true);
+    let place = place::place(&block.text);
+    unit.fields.file = Some(place.file.unwrap_or_else(|| file.to_owned()));
+    unit.fields.line = place.line.map(|line| match place.end_line {
+        Some(end) => format!("{line}-{end}"),
+        None => line.to_string(),
+    });
+    unit
 }
 
 fn starts_unit(

@@ -257,7 +257,11 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
             .or_else(|| next.map(|block| block.text.as_str()));
         verdicts.extend(of_line(line, below));
     }
-    if verdicts.len() == before || verdicts[before..].iter().all(|verdict| verdict.claim != Claim::ChangesRequested) {
+    if verdicts.len() == before
+        || verdicts[before..]
+            .iter()
+            .all(|verdict| verdict.claim != Claim::ChangesRequested)
+    {
         for sentence in sentences(text) {
             let (claim, strength) = says(sentence);
             verdicts.extend(verdict(claim, sentence, strength));

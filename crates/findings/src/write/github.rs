@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Entry, location, safe};
-use crate::finding::Finding;
+use crate::finding::{Claim, Finding};
 
 /// The lines of the new side that a diff shows, by file: only these can be commented on.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +67,17 @@ pub enum Event {
     Comment,
 }
 
+impl From<Claim> for Event {
+    /// The answer for a verdict of our own, see [`super::verdict`].
+    fn from(verdict: Claim) -> Self {
+        match verdict {
+            Claim::Approved => Self::Approve,
+            Claim::ChangesRequested => Self::RequestChanges,
+            Claim::Unknown => Self::Comment,
+        }
+    }
+}
+
 impl Event {
     fn word(self) -> &'static str {
         match self {
@@ -78,10 +89,11 @@ impl Event {
 }
 
 /// Writes the review as GitHub's API takes it. `marker` is a hidden line by which the review is
-/// found again before anything is sent a second time.
+/// found again before anything is sent a second time. What is no full commit id is left out: GitHub
+/// then takes the newest commit of the pull request, and refuses a word such as `HEAD`.
 pub fn github_review(
     event: Event,
-    commit: &str,
+    commit: Option<&str>,
     summary: &str,
     marker: &str,
     entries: &[Entry<'_>],
@@ -106,12 +118,20 @@ pub fn github_review(
         }
     }
     let _ = write!(body, "\n\n{}", hidden(marker));
-    json!({
+    let mut review = json!({
         "event": event.word(),
-        "commit_id": commit,
         "body": body,
         "comments": placed.iter().map(|entry| comment(entry, diff)).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(commit) = commit.filter(|commit| is_commit_id(commit)) {
+        review["commit_id"] = json!(commit);
+    }
+    review
+}
+
+/// Whether a word is a whole commit id, of SHA-1 or SHA-256.
+pub fn is_commit_id(word: &str) -> bool {
+    matches!(word.len(), 40 | 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_placed(finding: &Finding, diff: &DiffLines) -> bool {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Entry;
+use super::{Entry, OWN_SEVERITY, OWN_SEVERITY_KEY};
 use crate::finding::Finding;
 use crate::fingerprint::fingerprint;
 use crate::severity::Severity;
@@ -19,11 +19,7 @@ pub fn rdjsonl(entries: &[Entry<'_>]) -> String {
         .iter()
         .map(|entry| diagnostic(entry.finding).to_string())
         .collect();
-    lines.join(
-        "
-",
-    ) + "
-"
+    lines.join("\n") + "\n"
 }
 
 fn diagnostic(finding: &Finding) -> Value {
@@ -34,7 +30,13 @@ fn diagnostic(finding: &Finding) -> Value {
             location["range"]["end"] = json!({"line": end});
         }
     }
-    let mut value = json!({"message": message(finding), "location": location, "severity": rdjson_severity(finding.rating.severity)});
+    let severity = finding.rating.severity;
+    let mut value = json!({
+        "message": message(finding),
+        "location": location,
+        "severity": rdjson_severity(severity),
+        "original_output": format!("{OWN_SEVERITY}{}", severity.word()),
+    });
     if let Some(rule) = &finding.rule {
         value["code"] = json!({"value": rule});
     }
@@ -50,7 +52,7 @@ fn rdjson_severity(severity: Severity) -> &'static str {
 }
 
 /// The title, and what else there is to say, as plain text.
-fn message(finding: &Finding) -> String {
+pub(super) fn message(finding: &Finding) -> String {
     let mut text = finding.title.clone();
     let parts = [
         ("", &finding.problem),
@@ -86,6 +88,7 @@ fn quality(finding: &Finding) -> Value {
         "content": {"body": message(finding)},
         "fingerprint": fingerprint(finding),
         "severity": gitlab_severity(finding.rating.severity),
+        OWN_SEVERITY_KEY: {"severity": finding.rating.severity.word(), "line": finding.line},
         "location": {"path": finding.file.as_deref().unwrap_or("."), "lines": lines},
     })
 }
@@ -117,13 +120,19 @@ fn command(finding: &Finding) -> String {
         ("file", finding.file.as_deref()),
         ("line", line.as_deref()),
         ("endLine", end.as_deref()),
+        (OWN_SEVERITY_KEY, Some(finding.rating.severity.word())),
         ("title", Some(finding.title.as_str())),
     ];
     let keys: Vec<String> = pairs
         .iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", property((*value)?))))
         .collect();
-    let body = finding.problem.as_deref().unwrap_or(&finding.title);
+    let whole = message(finding);
+    let body = whole
+        .strip_prefix(finding.title.as_str())
+        .map(str::trim_start)
+        .filter(|body| !body.is_empty())
+        .unwrap_or(&finding.title);
     format!("::{level} {}::{}\n", keys.join(","), data(body))
 }
 

@@ -320,7 +320,7 @@ fn a_review_comments_only_on_lines_that_the_diff_has() {
     );
     let review = github_review(
         Event::RequestChanges,
-        "abc",
+        Some("abc"),
         "Two findings",
         "countersign:t-1:1",
         &written(&findings),

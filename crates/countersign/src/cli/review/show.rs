@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use findings::write::{self, Entry, location};
+use findings::{Finding, Severity};
 use flow::ledger;
 use flow::narrate::Mood;
 use flow::opinion::Outcome;
@@ -17,13 +18,20 @@ use crate::operations::review::{Change, Judged, Reviewed};
 
 pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> String {
     let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();
-    let found: Vec<Entry<'_>> = entries
+    let mut found: Vec<Entry<'_>> = entries
         .iter()
         .map(|entry| Entry {
             id: Some(&entry.id),
             finding: &entry.finding,
         })
         .collect();
+    let refused = reviewed
+        .judged
+        .as_ref()
+        .and_then(|judged| not_approved(judged, exit, &found));
+    if !matches!(format, Format::Text | Format::Markdown | Format::Json) {
+        found.extend(refused.as_ref().map(Entry::from));
+    }
     let pretty = |value: Value| format!("{value:#}\n");
     match format {
         Format::Text => text(reviewed, exit, out),
@@ -37,7 +45,20 @@ pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> St
         Format::Github => write::workflow_commands(&found),
         Format::Gitlab => pretty(write::gitlab(&found)),
         Format::Rdjson => pretty(write::rdjson("countersign", &found)),
+        Format::Checkstyle => write::checkstyle(&found),
+        Format::Junit => write::junit("countersign", &found),
     }
+}
+
+/// What a form without a verdict says where the change is not approved and no finding says why: a
+/// check is red, or a reviewer gave no usable answer. An empty report would read as a clean one.
+fn not_approved(judged: &Judged, exit: Exit, found: &[Entry<'_>]) -> Option<Finding> {
+    let says_why = |entry: &Entry<'_>| entry.finding.rating.severity.is_must_fix();
+    if exit == Exit::Done || found.iter().any(says_why) {
+        return None;
+    }
+    let title = findings::one_line(&sentence(judged, exit));
+    Some(Finding::new(&title, Severity::High.into()))
 }
 
 /// The versioned shape of `docs/json.md`.

@@ -19,7 +19,7 @@ pub struct ReviewContext {
     pub base_commit: String,
     pub final_commit: String,
     pub files_modified: Vec<String>,
-    /// passing or failing.
+    /// passing, failing, or none where no check ran.
     pub test_suite_status: String,
     pub acceptance_criteria: Vec<Claimed>,
     pub revision_count: u32,
@@ -67,16 +67,13 @@ fn context(ticket: &Ticket, commit: String) -> ReviewContext {
 }
 
 fn tests(ticket: &Ticket) -> &'static str {
-    let results = ticket
-        .checks
-        .as_ref()
-        .map(|checks| checks.results.as_slice());
+    let checks = ticket.checks.as_ref();
+    let results = checks.map(|checks| checks.results.as_slice());
+    let results = results.unwrap_or_default();
     let green = |outcome: CheckOutcome| outcome.is_green() || outcome == CheckOutcome::RedOnBase;
-    if results
-        .unwrap_or_default()
-        .iter()
-        .all(|result| green(result.outcome))
-    {
+    if results.is_empty() {
+        "none"
+    } else if results.iter().all(|result| green(result.outcome)) {
         "passing"
     } else {
         "failing"

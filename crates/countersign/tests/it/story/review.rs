@@ -143,12 +143,70 @@ fn linters_alone_need_no_agent_and_every_form_is_written() {
         ("github", "::error file=greet.sh,line=2"),
         ("gitlab", "\"fingerprint\""),
         ("rdjson", "\"diagnostics\""),
+        ("checkstyle", "<file name=\"greet.sh\">"),
+        ("junit", "failures=\"1\""),
     ] {
         let words = ["review", "--linter", linter, "--format", form];
         let ran = world.call(&words).ends_with(3).says(word);
-        if !matches!(form, "text" | "markdown" | "github") {
+        if matches!(form, "json" | "sarif" | "gitlab" | "rdjson") {
             let _: Value = serde_json::from_str(&ran.out).unwrap();
         }
+    }
+}
+
+/// Commands that end without an answer: nothing that they leave behind reads as a clean review.
+#[test]
+fn a_linter_that_dies_is_not_clean() {
+    let world = with_topic();
+    let broken = [
+        ("kill -9 $$", "signal 9"),
+        ("kill -TERM $$", "signal 15"),
+        ("false", "exit code 1"),
+        ("exit 2", "exit code 2"),
+        ("exit 137", "exit code 137"),
+        ("no-such-linter --all", "exit code 127"),
+        (
+            "printf 'Traceback (most recent call last):\\n  File \"x.py\", line 3\\nValueError: bad\\n' >&2; exit 1",
+            "ValueError: bad",
+        ),
+        ("echo '3 problems in 2 files'", "3 problems"),
+        (
+            "echo 'cannot read the configuration' >&2 || true",
+            "cannot read the configuration",
+        ),
+    ];
+    for (command, word) in broken {
+        let linter = format!("broken={command}");
+        let words = ["review", "--linters-only", "--linter", &linter];
+        world.call(&words).ends_with(4).says("broken").says(word);
+        let sarif = world
+            .call(&[&words[..], &["--format", "sarif"]].concat())
+            .ends_with(4);
+        assert!(sarif.out.contains("\"level\": \"error\""), "{}", sarif.out);
+    }
+}
+
+#[test]
+fn a_linters_absolute_paths_are_those_of_the_repository() {
+    let world = with_topic();
+    let printed = [
+        "echo \"$PWD/greet.sh:2:1: error: quote it\"; exit 1",
+        "printf '[{\"filePath\":\"%s/greet.sh\",\"messages\":[{\"severity\":2,\"message\":\"quote it\",\"line\":2}]}]' \"$PWD\"; exit 1",
+        "printf '<checkstyle><file name=\"%s/greet.sh\"><error line=\"2\" severity=\"error\" message=\"quote it\"/></file></checkstyle>' \"$(pwd -P)\"; exit 1",
+    ];
+    for command in printed {
+        let linter = format!("lint={command}");
+        world
+            .call(&[
+                "review",
+                "--linter",
+                &linter,
+                "--linters-only",
+                "--format",
+                "github",
+            ])
+            .ends_with(3)
+            .says("::error file=greet.sh,line=2");
     }
 }
 

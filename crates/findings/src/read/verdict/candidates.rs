@@ -76,7 +76,10 @@ pub(super) fn find(blocks: &[Block]) -> Found {
             Kind::Table(rows) => of_rows(&mut found, index, rows),
             Kind::Heading(_) | Kind::Code | Kind::Rule | Kind::Close(_) => {}
         }
-        let own = found.approvals.last().is_some_and(|last| last.index == index);
+        let own = found
+            .approvals
+            .last()
+            .is_some_and(|last| last.index == index);
         if own && !is_own(blocks, index, block, &path) {
             found.doubt = found.doubt.or(Some(NOT_OWN));
         }
@@ -91,7 +94,10 @@ fn is_own(blocks: &[Block], index: usize, block: &Block, path: &Path) -> bool {
         .map(|before| &blocks[before])
         .is_some_and(|before| {
             !matches!(before.kind, Kind::Heading(_) | Kind::Rule | Kind::Close(_))
-                && before.text.trim_end_matches(['*', '_', ' ']).ends_with([':', '：', ','])
+                && before
+                    .text
+                    .trim_end_matches(['*', '_', ' '])
+                    .ends_with([':', '：', ','])
         });
     !(block.quoted || block.apart || block.indent >= 4 || announced || path.is_elsewhere())
 }
@@ -154,11 +160,19 @@ round, rounds, iteration, pass #, attempt, update*, edit, edited, addendum, corr
 fn is_elsewhere(heading: &str, level: u32) -> bool {
     let sentence = Sentence::of(heading);
     (level > 1 && (ELSEWHERE.is_in(&sentence) || ROUND.is_in(&sentence)))
-        || (level == 1 && sentence.words.first().is_some_and(|word| {
-            ["example", "template", "prompt", "instruction", "sample", "expected"]
+        || (level == 1
+            && sentence.words.first().is_some_and(|word| {
+                [
+                    "example",
+                    "template",
+                    "prompt",
+                    "instruction",
+                    "sample",
+                    "expected",
+                ]
                 .iter()
                 .any(|stem| word.starts_with(stem))
-        }))
+            }))
 }
 
 fn has_refusing_box(blocks: &[Block]) -> bool {
@@ -171,7 +185,9 @@ fn has_refusing_box(blocks: &[Block]) -> bool {
 /// A ticked box approves only in a form that also offers the refusal, unticked.
 fn of_box(found: &mut Found, index: usize, block: &Block, chosen: bool) {
     match approval::alone(&block.text) {
-        Some(Answer::Whole) if chosen => push(found, index, index, &block.text, Strength::Mark, false),
+        Some(Answer::Whole) if chosen => {
+            push(found, index, index, &block.text, Strength::Mark, false)
+        }
         Some(_) => {
             push(found, index, index, &block.text, Strength::Mark, false);
             found.doubt = found.doubt.or(Some(UNTICKED));
@@ -209,7 +225,8 @@ fn of_heading(found: &mut Found, index: usize, block: &Block, next: Option<&Bloc
         Kind::Heading(level) => level,
         _ => 1,
     };
-    let titled = end < heading.len() && level <= 2 && approval::is_title(label.trim_end_matches([' ', '-']));
+    let titled =
+        end < heading.len() && level <= 2 && approval::is_title(label.trim_end_matches([' ', '-']));
     let value = if titled { value } else { heading };
     let lists = next.is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
     let may_stand = titled || (index == 0 && !lists);
@@ -268,10 +285,7 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
             continue;
         };
         let below = next.filter(|next| {
-            matches!(next.kind, Kind::Paragraph)
-                && !next.quoted
-                && !next.apart
-                && next.indent < 4
+            matches!(next.kind, Kind::Paragraph) && !next.quoted && !next.apart && next.indent < 4
         });
         let bare = value.trim_matches(['*', '_', ' ']);
         let (value, rest, end) = match (bare.is_empty(), rest.trim().is_empty(), below) {
@@ -285,7 +299,11 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
             Some(Answer::Whole) => is_explained("", rest),
             Some(Answer::Explained(behind)) => is_explained(behind, rest),
         };
-        let strength = if labelled { Strength::Label } else { Strength::Mark };
+        let strength = if labelled {
+            Strength::Label
+        } else {
+            Strength::Mark
+        };
         push(found, index, end, line, strength, !labelled);
         if !(sound && leads_up(before, labelled)) {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
@@ -308,8 +326,11 @@ fn stated(line: &str, paragraph: bool) -> Option<(&str, Judge, bool)> {
             return Some((value, affirmed_or_true, true));
         }
     }
-    (paragraph && line.len() < 4000 && approval::alone(line).is_some())
-        .then_some((line, approval::alone as Judge, false))
+    (paragraph && line.len() < 4000 && approval::alone(line).is_some()).then_some((
+        line,
+        approval::alone as Judge,
+        false,
+    ))
 }
 
 fn affirmed_or_true(value: &str) -> Option<Answer<'_>> {
@@ -381,9 +402,9 @@ pub(super) fn doubt(blocks: &[Block], approval: &Approval) -> Option<&'static st
 
 /// The same for an approval that does not stand in the prose.
 pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
-    let announced = blocks.windows(2).any(|pair| {
-        pair[1].kind == Kind::Code && is_example(&pair[0])
-    });
+    let announced = blocks
+        .windows(2)
+        .any(|pair| pair[1].kind == Kind::Code && is_example(&pair[0]));
     let set_apart = blocks.iter().any(|block| {
         let elsewhere =
             matches!(block.kind, Kind::Heading(level) if is_elsewhere(&block.text, level));
@@ -436,8 +457,8 @@ fn doubt_of(
             return Some(UNFINISHED);
         }
         // What a heading announces is judged by what stands under it.
-        let announces = matches!(block.kind, Kind::Heading(_))
-            && topic::topic(&block.text) != Topic::Open;
+        let announces =
+            matches!(block.kind, Kind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
         if is_grave(block) {
             return Some("a must-fix finding stands beside the approval");
         }
@@ -463,7 +484,9 @@ fn is_example(block: &Block) -> bool {
         "my ", "here is", "here's", "review", "verdict", "result", "final", "summary",
     ];
     let line = block.text.lines().last().unwrap_or_default();
-    let announces = line.trim_end_matches(['*', '_', ' ']).ends_with([':', '：']);
+    let announces = line
+        .trim_end_matches(['*', '_', ' '])
+        .ends_with([':', '：']);
     let lower = line.to_lowercase();
     announces
         && (ELSEWHERE.is_in(&Sentence::of(line)) || !OWN.iter().any(|word| lower.contains(word)))
@@ -487,8 +510,21 @@ fn is_reserved(block: &Block, text: &str, alone: bool) -> bool {
 fn is_metadata(label: &str) -> bool {
     matches!(
         label.to_lowercase().as_str(),
-        "reviewer" | "date" | "commit" | "branch" | "ticket" | "task" | "pr" | "files" | "scope" | "model"
-            | "tests" | "version" | "summary" | "reviewed commit" | "range"
+        "reviewer"
+            | "date"
+            | "commit"
+            | "branch"
+            | "ticket"
+            | "task"
+            | "pr"
+            | "files"
+            | "scope"
+            | "model"
+            | "tests"
+            | "version"
+            | "summary"
+            | "reviewed commit"
+            | "range"
     )
 }
 

@@ -1,0 +1,174 @@
+//! The exit codes of known linters, each as its own documentation has them.
+
+use super::command::Command;
+
+/// What an exit code says about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It ran to its end. `is_certain` where the tool would have used another code for the
+    /// slightest finding.
+    Clean { is_certain: bool },
+    /// It ran to its end and found something.
+    Findings,
+    /// It did not run, or not to its end.
+    Broken,
+}
+
+/// The codes of one tool.
+struct Codes {
+    tools: &'static [&'static str],
+    /// Codes that say "something was found".
+    findings: &'static [i32],
+    /// Code 0 says that nothing at all was found.
+    zero_is_certain: bool,
+}
+
+const fn codes(
+    tools: &'static [&'static str],
+    findings: &'static [i32],
+    zero_is_certain: bool,
+) -> Codes {
+    Codes {
+        tools,
+        findings,
+        zero_is_certain,
+    }
+}
+
+const TABLE: [Codes; 19] = [
+    // 2: bad options or configuration, or a crash.
+    codes(
+        &[
+            "ruff",
+            "mypy",
+            "dmypy",
+            "bandit",
+            "rubocop",
+            "standardrb",
+            "actionlint",
+            "sqlfluff",
+        ],
+        &[1],
+        true,
+    ),
+    // 0 with warnings only.
+    codes(
+        &[
+            "eslint",
+            "eslint_d",
+            "biome",
+            "oxlint",
+            "standard",
+            "xo",
+            "markdownlint",
+            "markdownlint-cli2",
+            "spectral",
+            "vale",
+            "htmlhint",
+            "pyright",
+            "basedpyright",
+            "ty",
+        ],
+        &[1],
+        false,
+    ),
+    codes(
+        &[
+            "flake8",
+            "pycodestyle",
+            "pydocstyle",
+            "pyflakes",
+            "phpstan",
+            "psalm",
+            "staticcheck",
+            "ktlint",
+            "revive",
+            "errcheck",
+            "ineffassign",
+        ],
+        &[1],
+        true,
+    ),
+    // 3 failed, 4 timed out, 5 no files, 6 no configuration, 7 errors were logged.
+    codes(&["golangci-lint"], &[1], true),
+    // 2 unreadable files, 3 bad syntax of the call, 4 bad options.
+    codes(&["shellcheck"], &[1], true),
+    codes(&["hadolint"], &[1], false),
+    // Findings need --error; 2 and above are failures.
+    codes(&["semgrep", "opengrep"], &[1], false),
+    // 1: diagnostics, nothing written; 2: diagnostics, output written.
+    codes(&["tsc", "vue-tsc"], &[1, 2], true),
+    // 1 fatal, 64 bad call, 78 bad configuration.
+    codes(&["stylelint"], &[2], false),
+    // 1 unexpected, 3 bad configuration.
+    codes(&["detekt"], &[2], false),
+    // The code of a panic and of a failed compilation alike.
+    codes(&["clippy", "clippy-driver", "rustc"], &[101, 1], false),
+    // Documented as 1, and 2 from the driver.
+    codes(&["go vet"], &[1, 2], true),
+    // -l and -d exit with 0; newer ones with 1 where there is a difference; 2 is a syntax error.
+    codes(&["gofmt", "gofumpt", "goimports"], &[1], false),
+    // 2 is a failure of its own.
+    codes(&["prettier"], &[1], true),
+    // 1 is an error of the tool.
+    codes(&["tflint"], &[2], false),
+    // 2: serious violations, also by --strict.
+    codes(&["swiftlint"], &[2], false),
+    // 1 errors, 2 warnings with --strict.
+    codes(&["yamllint"], &[1, 2], false),
+    // 1 warnings, 2 errors, 3 fatal.
+    codes(&["luacheck"], &[1, 2], true),
+    // 2 violations, 3 bad configuration.
+    codes(&["ansible-lint"], &[2], false),
+];
+
+/// Whether the exit codes of the command's tool are known.
+pub fn is_known(command: &Command<'_>) -> bool {
+    command
+        .tool
+        .is_some_and(|tool| matches!(tool, "pylint" | "checkstyle") || row(tool).is_some())
+}
+
+fn row(tool: &str) -> Option<&'static Codes> {
+    TABLE.iter().find(|row| row.tools.contains(&tool))
+}
+
+/// What the exit code of a command says.
+pub fn meaning(command: &Command<'_>, code: i32) -> Meaning {
+    let clean = |zero_is_certain: bool| Meaning::Clean {
+        is_certain: zero_is_certain && command.is_alone && !sets_its_codes(command),
+    };
+    match command.tool {
+        // A bit field: 1 fatal, 2 error, 4 warning, 8 refactor, 16 convention, 32 bad call.
+        Some("pylint") => match code {
+            0 => clean(true),
+            1..=31 if code & 1 == 0 => Meaning::Findings,
+            _ => Meaning::Broken,
+        },
+        // The number of errors; a bad call is negative, which the shell shows as 254 and 255.
+        Some("checkstyle") => match code {
+            0 => clean(false),
+            1..=125 => Meaning::Findings,
+            _ => Meaning::Broken,
+        },
+        tool => match (tool.and_then(row), code) {
+            (Some(row), 0) => clean(row.zero_is_certain),
+            (Some(row), code) if row.findings.contains(&code) => Meaning::Findings,
+            (Some(_), _) => Meaning::Broken,
+            (None, 0) => clean(false),
+            (None, 1) => Meaning::Findings,
+            (None, _) => Meaning::Broken,
+        },
+    }
+}
+
+/// Whether an option changes what the tool's exit codes mean: `--exit-zero`, `--fail-on`,
+/// `--issues-exit-code`, `--max-warnings`.
+fn sets_its_codes(command: &Command<'_>) -> bool {
+    command.arguments.iter().any(|word| {
+        word.starts_with('-')
+            && ["exit", "fail", "max-warnings", "no-error", "quiet"]
+                .iter()
+                .any(|part| word.contains(part))
+    })
+}
