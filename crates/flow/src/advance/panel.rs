@@ -86,6 +86,7 @@ impl Draft<'_> {
                 attempts: 0,
                 linter: seat.is_linter(),
                 answer: None,
+                refusal: None,
             });
             if !self.order_review(seat, first) {
                 return;
@@ -223,6 +224,9 @@ impl Draft<'_> {
                 serial: lease.serial,
             });
         };
+        if self.is_asked_to_countersign(&name) {
+            return self.left_follow_ups(lease, &name, why);
+        }
         self.finish(lease.serial);
         self.ask_again(&name, why);
         Ok(())
@@ -239,6 +243,7 @@ impl Draft<'_> {
             return;
         };
         seat.answer = None;
+        seat.refusal = None;
         seat.attempts += 1;
         let attempts = seat.attempts;
         if attempts > self.policy.limits.unusable_reviews_max {
