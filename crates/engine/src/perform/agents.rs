@@ -205,7 +205,11 @@ pub async fn begin(
         append(&assignment.transcript, &own.join(runs::TRANSCRIPT))?;
     }
     let session = report.session.filter(|_| adapter.resumes());
-    let (result, beside) = answer(report.result, report.beside);
+    let (result, beside) = match (report.result, report.beside) {
+        // Output around a JSON result is a part of a review: its form must stand alone.
+        (Some((_, Source::Json)), Some(whole)) if role == Role::Review => (Some(whole), None),
+        (result, beside) => (result.map(|(text, _)| text), beside),
+    };
     Ok(Run {
         result,
         beside,
@@ -217,18 +221,6 @@ pub async fn begin(
         tampered: None,
         isolation: report.proof.map(|proof| proof.describe()),
     })
-}
-
-/// The answer, and what stands beside it. Output around a JSON result is a part of the answer:
-/// a reviewer's form must stand alone.
-fn answer(
-    result: Option<(String, Source)>,
-    beside: Option<String>,
-) -> (Option<String>, Option<String>) {
-    match (result, beside) {
-        (Some((_, Source::Json)), Some(whole)) => (Some(whole), None),
-        (result, beside) => (result.map(|(text, _)| text), beside),
-    }
 }
 
 /// One transcript for both answers of a reviewer that was asked twice.

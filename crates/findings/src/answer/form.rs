@@ -58,6 +58,9 @@ pub(super) struct Form {
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let body = unfenced(text).unwrap_or(text).trim();
+    if body.is_empty() {
+        return Err("the reviewer said nothing".to_owned());
+    }
     if !body.starts_with('{') {
         return Err("the answer is not one JSON object".to_owned());
     }

@@ -55,7 +55,8 @@ fn a_reviewer_that_fails_is_tried_again_and_then_a_person_is_asked() {
 fn the_word_approved_beside_a_critical_finding_is_not_an_approval() {
     let world = World::new();
     let contradiction =
-        answers(json!({"verdict": "approved", "findings": [empty_name("critical")]}));
+        answers(json!({"verdict": "approve", "commit": "$COMMIT", "complete": true,
+            "findings": [empty_name("critical")]}));
     let script = crew(
         &always(crew::builds("greet.sh", crew::GOOD)),
         &always(contradiction),
@@ -181,7 +182,8 @@ fn a_builder_that_reaches_out_and_a_reviewer_that_writes_reach_nothing() {
 /// An answer that cannot be meant for this ticket is none, whatever it says.
 #[test]
 fn an_approval_of_another_ticket_is_no_approval() {
-    let of_another = json!({"ticket": "other-7", "verdict": "approved", "findings": []});
+    let of_another = json!({"ticket": "other-7", "verdict": "approve", "commit": "$COMMIT",
+        "complete": true, "findings": []});
     let world = ends_with_a_person(answers(of_another), "no usable review in 3 attempts");
     let log = world.call(&["log", "greet"]).ends_with(0);
     assert!(
@@ -191,7 +193,8 @@ fn an_approval_of_another_ticket_is_no_approval() {
     );
 
     let world = World::new();
-    let of_ours = json!({"ticket": "greet", "verdict": "approved", "findings": []});
+    let of_ours = json!({"ticket": "greet", "verdict": "approve", "commit": "$COMMIT",
+        "complete": true, "findings": []});
     greet(&world, &reviewed_by(&always(answers(of_ours)))).ends_with(0);
 }
 

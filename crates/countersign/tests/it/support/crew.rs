@@ -94,12 +94,13 @@ pub fn answers(result: impl Into<Value>) -> Vec<Value> {
 }
 
 pub fn approves() -> Vec<Value> {
-    answers(json!({"verdict": "approved", "findings": []}))
+    answers(json!({"verdict": "approve", "commit": "$COMMIT", "complete": true, "findings": []}))
 }
 
 pub fn rejects(findings: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let findings: Vec<Value> = findings.into_iter().collect();
-    answers(json!({"verdict": "changes_requested", "findings": findings}))
+    answers(json!({"verdict": "request_changes", "commit": "$COMMIT", "complete": true,
+        "findings": findings}))
 }
 
 pub fn verifies(outcomes: &[(&str, &str)]) -> Vec<Value> {
