@@ -93,7 +93,10 @@ mod tests {
     fn what_was_cut_or_calls_itself_harmless_is_no_approval() {
         let idle = Finding {
             actionable: false,
-            ..Finding::new("Passwords are logged, no fix needed", Severity::Critical.into())
+            ..Finding::new(
+                "Passwords are logged, no fix needed",
+                Severity::Critical.into(),
+            )
         };
         assert_eq!(weighs(approving(vec![idle])), Claim::Unknown);
         let many = (0..201).map(|n| Finding::new(&format!("Thing {n}"), Severity::Low.into()));

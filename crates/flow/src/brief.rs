@@ -361,7 +361,11 @@ pub fn in_form(commit: &str, unclear: &str) -> String {
 
 /// For a reviewer that refused over minor findings alone, in the session in which it did.
 pub fn countersign(ticket: &Ticket, seat: &str, commit: &str) -> String {
-    let mut out = format!("# Do you countersign {}?\n\n{}", ticket.id, answers::COUNTERSIGN);
+    let mut out = format!(
+        "# Do you countersign {}?\n\n{}",
+        ticket.id,
+        answers::COUNTERSIGN
+    );
     let seats = ticket.seats.iter().filter(|known| known.name == seat);
     let named = seats
         .filter_map(|seat| seat.answer.as_ref())

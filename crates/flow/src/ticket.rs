@@ -533,9 +533,7 @@ pub enum ApprovedBy {
         over_red_checks: bool,
     },
     /// The same tree on the same base was approved under the same policy before.
-    Earlier {
-        round: u32,
-    },
+    Earlier { round: u32 },
     /// The policy asks for no review.
     NobodyAsPolicySays,
 }

@@ -73,10 +73,7 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
     set("TMPDIR", assignment.scratch.join("tmp").into());
     set("COUNTERSIGN_CONTRACT", CONTRACT.into());
     set("COUNTERSIGN_ROLE", assignment.role.as_str().into());
-    set(
-        "COUNTERSIGN_QUESTION",
-        facts.question.as_str().into(),
-    );
+    set("COUNTERSIGN_QUESTION", facts.question.as_str().into());
     set("COUNTERSIGN_TICKET", assignment.ticket.clone().into());
     set("COUNTERSIGN_ROUND", assignment.round.to_string().into());
     set("COUNTERSIGN_SLOT", assignment.slot.to_string().into());

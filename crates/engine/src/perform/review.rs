@@ -112,7 +112,12 @@ fn hear(
             let mut known = review.findings.iter();
             !known.any(|one| one.title == finding.title)
         };
-        let missed: Vec<_> = before.findings.iter().filter(|one| new(one)).cloned().collect();
+        let missed: Vec<_> = before
+            .findings
+            .iter()
+            .filter(|one| new(one))
+            .cloned()
+            .collect();
         review.findings.extend(missed);
         review
             .remarks

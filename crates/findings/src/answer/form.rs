@@ -261,8 +261,9 @@ impl Form {
     }
 
     fn scores(&mut self, value: &Value) {
-        let is_score =
-            |score: &Value| score.is_null() || score.as_f64().is_some_and(|n| (0.0..=100.0).contains(&n));
+        let is_score = |score: &Value| {
+            score.is_null() || score.as_f64().is_some_and(|n| (0.0..=100.0).contains(&n))
+        };
         let sound = |value: &Value| match value {
             Value::Object(fields) => fields.iter().all(|(name, value)| match name.as_str() {
                 "score" => is_score(value),

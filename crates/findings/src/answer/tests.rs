@@ -56,11 +56,20 @@ fn what_misses_the_form_is_unknown_and_says_why() {
         (with("verdict", json!("approve ")), "verdict"),
         (with("verdict", json!(true)), "verdict"),
         (with("verdict", json!(["approve"])), "verdict"),
-        (with("verdict", json!("approve | request_changes")), "verdict"),
+        (
+            with("verdict", json!("approve | request_changes")),
+            "verdict",
+        ),
         (with("commit", json!(other)), "names the commit"),
         (with("commit", json!(COMMIT[..10])), "names the commit"),
-        (with("commit", json!(COMMIT.to_uppercase())), "names the commit"),
-        (with("commit", json!(format!("{COMMIT} "))), "names the commit"),
+        (
+            with("commit", json!(COMMIT.to_uppercase())),
+            "names the commit",
+        ),
+        (
+            with("commit", json!(format!("{COMMIT} "))),
+            "names the commit",
+        ),
         (with("commit", json!("HEAD")), "names the commit"),
         (with("commit", json!("")), "names no commit"),
         (with("commit", Value::Null), "names no commit"),
@@ -72,18 +81,39 @@ fn what_misses_the_form_is_unknown_and_says_why() {
         (with("findings", json!("none")), "no list"),
         (with("findings", json!([["nested"]])), "no object"),
         (with("findings", json!(["a text"])), "no object"),
-        (with("findings", json!([{"severity": "low"}])), "says nothing"),
-        (with("findings", json!([{"title": "x", "more": {"deep": 1}}])), "cannot be read"),
-        (with("findings", json!([{"title": "x", "blocking": true}])), "cannot be read"),
-        (with("findings", json!([{"title": "x", "severity": "low, no: critical"}])), "severity"),
+        (
+            with("findings", json!([{"severity": "low"}])),
+            "says nothing",
+        ),
+        (
+            with("findings", json!([{"title": "x", "more": {"deep": 1}}])),
+            "cannot be read",
+        ),
+        (
+            with("findings", json!([{"title": "x", "blocking": true}])),
+            "cannot be read",
+        ),
+        (
+            with(
+                "findings",
+                json!([{"title": "x", "severity": "low, no: critical"}]),
+            ),
+            "severity",
+        ),
         (with("criteria", json!([{"criterion": "1"}])), "met"),
-        (with("criteria", json!([{"criterion": "1", "met": "true"}])), "met"),
+        (
+            with("criteria", json!([{"criterion": "1", "met": "true"}])),
+            "met",
+        ),
         (with("criteria", json!("all met")), "no list"),
         (with("blocking_issues", json!("one")), "no list"),
         (with("blocking_issues", json!([{}])), "message"),
         (with("dimension_scores", json!([1])), "dimension_scores"),
         (with("overall_score", json!("high")), "overall_score"),
-        (with("error", json!("context window exceeded")), "does not know: `error`"),
+        (
+            with("error", json!("context window exceeded")),
+            "does not know: `error`",
+        ),
         (with("incomplete", json!(true)), "does not know"),
         (with("truncated", json!(1)), "does not know"),
         (with("review", form()), "does not know"),
@@ -94,7 +124,10 @@ fn what_misses_the_form_is_unknown_and_says_why() {
         ("LGTM".to_owned(), "one JSON object"),
         ("Verdict: approve".to_owned(), "one JSON object"),
         ("approve".to_owned(), "one JSON object"),
-        (json!({"approved": true, "commit": COMMIT, "complete": true}).to_string(), "verdict"),
+        (
+            json!({"approved": true, "commit": COMMIT, "complete": true}).to_string(),
+            "verdict",
+        ),
     ];
     let text = form().to_string();
     for (before, after) in [
@@ -116,11 +149,11 @@ fn what_misses_the_form_is_unknown_and_says_why() {
     rows.push((format!("{text}\n{text}"), "JSON object"));
     rows.push((text.replace("true", "True"), "JSON object"));
     rows.push((text.replacen('"', "'", 2), "JSON object"));
-    rows.push((text.replacen("{\"", "{\"verdict\":\"approve\",\"", 1), "twice"));
     rows.push((
-        text.replacen("{\"", "{\"complete\":false,\"", 1),
+        text.replacen("{\"", "{\"verdict\":\"approve\",\"", 1),
         "twice",
     ));
+    rows.push((text.replacen("{\"", "{\"complete\":false,\"", 1), "twice"));
     rows.push((
         text.replacen("\"title\"", "\"severity\":\"critical\",\"title\"", 1),
         "twice",
@@ -148,7 +181,11 @@ fn a_refusal_is_heard_in_any_form() {
         with("feedback", json!("I cannot approve this.")),
     ] {
         let read = read_answer(&text, COMMIT);
-        assert_eq!(read.review.claim, Claim::ChangesRequested, "{text}\n{read:?}");
+        assert_eq!(
+            read.review.claim,
+            Claim::ChangesRequested,
+            "{text}\n{read:?}"
+        );
         assert_eq!(read.unclear, None);
     }
 }
@@ -171,7 +208,9 @@ fn a_reviewer_that_echoes_its_brief_approves_nothing() {
          {{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}\n```\n"
     );
     assert_ne!(claim(&brief), Claim::Approved);
-    let inside = format!("{{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}");
+    let inside = format!(
+        "{{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}"
+    );
     assert_ne!(claim(&inside), Claim::Approved);
 }
 
@@ -204,7 +243,11 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
         json!({"approved": true, "feedback": "Verdict: request changes"}),
         json!({"approved": false, "feedback": "fine"}),
     ] {
-        assert_eq!(call(no.clone()).review.claim, Claim::ChangesRequested, "{no}");
+        assert_eq!(
+            call(no.clone()).review.claim,
+            Claim::ChangesRequested,
+            "{no}"
+        );
     }
     for unclear in [
         json!({"approved": true, "commit": "HEAD"}),
@@ -212,7 +255,11 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
         json!({"approved": "true"}),
         json!({"feedback": "fine"}),
     ] {
-        assert_eq!(call(unclear.clone()).review.claim, Claim::Unknown, "{unclear}");
+        assert_eq!(
+            call(unclear.clone()).review.claim,
+            Claim::Unknown,
+            "{unclear}"
+        );
     }
 }
 

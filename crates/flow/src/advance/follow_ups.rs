@@ -33,7 +33,10 @@ pub fn minor_findings<'a>(
     let Some(answer) = &seat.answer else {
         return Vec::new();
     };
-    let named = answer.reported.iter().filter_map(|id| ticket.ledger.get(id));
+    let named = answer
+        .reported
+        .iter()
+        .filter_map(|id| ticket.ledger.get(id));
     let open: Vec<&Entry> = named.filter(|entry| entry.status.is_open()).collect();
     if open.iter().any(|entry| entry.is_must_fix(policy)) {
         return Vec::new();

@@ -95,14 +95,20 @@ fn nobody_answers_for_the_reviewer() {
     };
     let other = Actor::new("rolf", Role::Reviewer);
     let refused = story.refused(&other, What::Started { lease });
-    assert!(matches!(refused, Refused::NotTheReviewer { .. }), "{refused}");
+    assert!(
+        matches!(refused, Refused::NotTheReviewer { .. }),
+        "{refused}"
+    );
     assert!(refused.is_about_the_judge());
     // Not even who stands in for it.
     story.policy.fallback = Fallback {
         review: Some("rolf".to_owned()),
         ..Fallback::default()
     };
-    assert_eq!(flow::stand_in(&story.ticket, &story.policy, job.serial), None);
+    assert_eq!(
+        flow::stand_in(&story.ticket, &story.policy, job.serial),
+        None
+    );
     let lease = story.start("review", &reviewer());
     let failed = What::JobFailed {
         lease,
@@ -167,7 +173,11 @@ fn of_a_panel_each_that_refused_is_asked_and_only_who_approved_is_named() {
     assert_eq!(story.stage(), Stage::Reviewing);
     story.reviewed(minor());
     assert_eq!(story.stage(), Stage::Approved);
-    assert!(approved_by(&story.ticket).unwrap().starts_with("countersigned by ann, ben;"));
+    assert!(
+        approved_by(&story.ticket)
+            .unwrap()
+            .starts_with("countersigned by ann, ben;")
+    );
 }
 
 /// Where the policy approves, and where a verifier refuted all that a refusal rests on, nobody who
@@ -228,7 +238,10 @@ fn a_stored_policy_keeps_its_value() {
     let text = serde_json::to_string(&policy).unwrap();
     assert!(text.contains(r#""minor_only":"approve""#));
     let read: Policy = serde_json::from_str(&text).unwrap();
-    assert_eq!((read.id(), read.minor_only), (policy.id(), MinorOnly::Approve));
+    assert_eq!(
+        (read.id(), read.minor_only),
+        (policy.id(), MinorOnly::Approve)
+    );
     let without: Policy = serde_json::from_str("{}").unwrap();
     assert_eq!(without.minor_only, MinorOnly::Ask);
 }

@@ -30,7 +30,9 @@ pub async fn play(
         played.number("COUNTERSIGN_ROUND")?,
     );
     let slot = played.number("COUNTERSIGN_SLOT").unwrap_or(1);
-    let question = env.get("COUNTERSIGN_QUESTION").map_or("work", String::as_str);
+    let question = env
+        .get("COUNTERSIGN_QUESTION")
+        .map_or("work", String::as_str);
     let steps = script.steps((role, question), round, slot);
     let steps = steps.ok_or_else(|| Error::NothingToPlay {
         role: role.to_owned(),

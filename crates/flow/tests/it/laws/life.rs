@@ -164,7 +164,9 @@ impl Life {
             }
             let all = staff(role);
             // Whoever refused is asked itself; now and then somebody else comes all the same.
-            let asked = all.iter().find(|one| job.agent.as_ref() == Some(&one.agent));
+            let asked = all
+                .iter()
+                .find(|one| job.agent.as_ref() == Some(&one.agent));
             let by = match asked {
                 Some(asked) if !dice.percent(10) => asked.clone(),
                 Some(_) | None => dice.pick(&all),

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use findings::Claim;
 use flow::event::{Choice, Lease};
 use flow::ledger::Status;
-use findings::Claim;
 use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
 use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Ticket};
 use flow::usage::Caps;
@@ -184,7 +184,10 @@ impl Watch {
         else {
             return;
         };
-        assert!(!names.is_empty() || !refused.is_empty(), "approved by nobody");
+        assert!(
+            !names.is_empty() || !refused.is_empty(),
+            "approved by nobody"
+        );
         assert!(self.judges.is_disjoint(&after.authors), "a self-review");
         assert!(
             after.seats.iter().all(|seat| seat.answer.is_some()),
@@ -234,7 +237,10 @@ impl Watch {
         for name in names {
             let claims = said(name);
             let yes = claims.iter().all(|claim| *claim == Claim::Approved);
-            assert!(yes && !claims.is_empty(), "{name} is named and said {claims:?}");
+            assert!(
+                yes && !claims.is_empty(),
+                "{name} is named and said {claims:?}"
+            );
         }
         for name in refused {
             assert!(self.refusers.contains(name), "{name} refused nothing");
