@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{greet, greet_with, merges};
 use crate::support::World;
 use crate::support::crew::{
-    self, always, answers, approves, crew, empty_name, rejects, reviewed_by, rounds, runs, says,
-    verifies,
+    self, always, answers, approves, crew, empty_name, reviewed_by, rounds, runs, says, verifies,
 };
 
 /// Runs the ticket before a reviewer that always does the same; it must end with a person.

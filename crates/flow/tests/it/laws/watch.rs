@@ -7,7 +7,7 @@ use findings::Claim;
 use flow::event::{Choice, Lease};
 use flow::ledger::Status;
 use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
-use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Ticket};
+use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Seat, Ticket};
 use flow::usage::Caps;
 use flow::{Effect, Event, Refused, Stage, Task, Usage, What, advance};
 
@@ -25,8 +25,8 @@ pub struct Watch {
     spent: u64,
     /// Principals whose reviews of the current submission were taken.
     judges: BTreeSet<String>,
-    /// Who spoke last in each seat, and what it claimed.
-    claims: BTreeMap<String, (String, Claim)>,
+    /// Who spoke last of a tree in each seat, and what it claimed.
+    claims: BTreeMap<(String, String), (String, Claim)>,
     refusers: BTreeSet<String>,
 }
 
@@ -216,7 +216,7 @@ impl Watch {
             if review.claim == Claim::ChangesRequested {
                 self.refusers.insert(event.by.agent.clone());
             }
-            self.claims.insert(seat, said);
+            self.claims.insert((tree(before), seat), said);
         }
         let now = after
             .approval
@@ -227,8 +227,9 @@ impl Watch {
             return;
         };
         let seats: Vec<_> = after.seats.iter().filter(|seat| !seat.linter).collect();
+        let last_in = |seat: &&Seat| self.claims.get(&(tree(after), seat.name.clone()));
         let said = |name: &String| {
-            let of_seats = seats.iter().filter_map(|seat| self.claims.get(&seat.name));
+            let of_seats = seats.iter().filter_map(last_in);
             of_seats
                 .filter(|(who, _)| who == name)
                 .map(|(_, claim)| *claim)
@@ -249,7 +250,7 @@ impl Watch {
             return;
         }
         for seat in seats.iter().filter(|_| policy.gates.reviewer_approves) {
-            let last = self.claims.get(&seat.name).map(|(_, claim)| *claim);
+            let last = last_in(seat).map(|(_, claim)| *claim);
             let reported = seat.answer.iter().flat_map(|answer| &answer.reported);
             let mut named = reported.filter_map(|id| after.ledger.get(id));
             let stands = named.any(|entry| entry.status.is_open());
@@ -285,6 +286,11 @@ impl Watch {
             assert!(!retried, "paid work is tried again");
         }
     }
+}
+
+fn tree(ticket: &Ticket) -> String {
+    let put = ticket.submission.as_ref();
+    put.map(|put| put.tree.clone()).unwrap_or_default()
 }
 
 /// A ticket that is not terminal has a job, a dependency or a person it waits for.
