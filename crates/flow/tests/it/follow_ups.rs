@@ -1,14 +1,13 @@
 //! `minor_only = "ask"`: a refusal over minor findings is put to the same reviewer once.
 
 use findings::{Claim, Review, Severity};
-use flow::event::AnswerOutcome;
-use flow::event::Failure;
+use flow::event::{AnswerOutcome, Choice, Failure};
 use flow::narrate::approved_by;
 use flow::policy::{Fallback, MinorOnly, SeatSpec, Verify, Votes};
 use flow::ticket::ApprovedBy;
 use flow::{Actor, Policy, Refused, Role, Stage, Usage, What};
 
-use crate::story::{Story, approves, finding, review, reviewer};
+use crate::story::{Story, approves, builder, finding, human, review, reviewer, settled};
 
 fn minor() -> Review {
     let low = finding("A comment is missing", Severity::Low);
@@ -206,6 +205,50 @@ fn an_approval_over_a_refusal_says_so() {
     assert_eq!(approved_by(&story.ticket).unwrap(), said);
     let report = flow::export::report(&story.ticket, None).unwrap();
     assert_eq!(report["reviewer"], "policy, reviewer refused: rita");
+}
+
+/// An interrupted look took the approval back; the same tree does not get it again from the record.
+#[test]
+fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
+    let policy = Policy {
+        reviewers: ["one", "two"].map(seat).to_vec(),
+        ..Policy::default()
+    };
+    let (rolf, human) = (Actor::new("rolf", Role::Reviewer), human());
+    let refuses = |title: &str| {
+        let grave = finding(title, Severity::High);
+        review(Claim::ChangesRequested, &[grave])
+    };
+    let help = || What::HelpRequested {
+        why: "stuck".to_owned(),
+    };
+    let waived = |id: &str| What::Waived {
+        finding: id.to_owned(),
+        why: "not so bad".to_owned(),
+    };
+    let mut story = reviewing(policy);
+    story.reviewed_by(&rolf, approves());
+    story.reviewed(refuses("Names are not escaped"));
+    story.start("build", &builder());
+    story.tell(&builder(), help()).tell(&human, waived("F1"));
+    let reviewer_again = settled(Choice::Reassign {
+        builder: None,
+        reviewer: Some("rolf".to_owned()),
+    });
+    story.tell(&human, reviewer_again);
+    story.reviewed_by(&rolf, refuses("The end is cut"));
+    story.start("review", &reviewer());
+    story.tell(&reviewer(), help()).tell(&human, waived("F2"));
+    story.tell(&human, settled(Choice::TakeOver));
+    let submission = Box::new(story.ticket.submission.clone().unwrap());
+    story.tell(&human, What::Resubmitted { submission }).green();
+    assert_eq!(
+        story.stage(),
+        Stage::Reviewing,
+        "{:?}",
+        story.ticket.approval
+    );
+    assert_eq!(story.jobs("review"), 2);
 }
 
 /// Tickets that were approved before this version named whoever reviewed.
