@@ -281,7 +281,7 @@ def tampering(project):
     ]
 
 
-def reviewing(project, results):
+def reviewing(project, commit, results):
     fixed = any(first_line(project.mended) in result for result in results)
     finding = {"severity": "high", "category": "correctness", "file": project.place, "line": 2,
                "title": "The mean of nothing divides by zero",
@@ -291,7 +291,8 @@ def reviewing(project, results):
     score = 96 if fixed else 60
     names = ("requirement_adherence", "coordination_compliance", "code_quality", "pattern_consistency",
              "test_quality", "security_performance")
-    answer = {"verdict": "approved" if fixed else "changes_requested", "findings": [] if fixed else [finding],
+    answer = {"verdict": "approve" if fixed else "request_changes", "commit": commit, "complete": True,
+              "findings": [] if fixed else [finding],
               "dimension_scores": {name: {"score": score} for name in names},
               "criteria": [{"criterion": "the mean of nothing is 0", "met": fixed, "evidence": project.place}],
               "notes": "The defect is gone." if fixed else "One defect."}
@@ -425,7 +426,8 @@ def play(role, brief, results):
     if role == "rework":
         return mending(project, ids)
     if role == "review":
-        return reviewing(project, results)
+        commit = re.search(r"Commit under review: `([0-9a-f]+)`", brief)
+        return reviewing(project, commit.group(1) if commit else "", results)
     return verifying(project, ids, results)
 
 

@@ -203,6 +203,7 @@ fn crew() -> Value {
             {"write": {"path": "greet.sh", "text": "echo Hello\n"}},
             {"result": {"summary": "Done."}},
         ]},
-        "review": {"always": [{"result": {"verdict": "approved", "findings": []}}]},
+        "review": {"always": [{"result": {"verdict": "approve", "commit": "$COMMIT",
+            "complete": true, "findings": []}}]},
     })
 }

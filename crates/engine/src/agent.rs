@@ -93,6 +93,29 @@ pub struct Facts {
     pub commit: Option<String>,
     pub base: Option<String>,
     pub branch: Option<String>,
+    pub question: Question,
+}
+
+/// What a reviewer is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Question {
+    /// The work of its role.
+    #[default]
+    Work,
+    /// The same answer once more, in the contract's form.
+    Form,
+    /// Whether it countersigns with its minor findings as follow-ups.
+    Countersign,
+}
+
+impl Question {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Form => "form",
+            Self::Countersign => "countersign",
+        }
+    }
 }
 
 /// One piece of work for one agent.
@@ -229,6 +252,9 @@ pub struct Report {
     pub exit: Exit,
     /// None if it answered nothing at all.
     pub result: Option<(String, Source)>,
+    /// What it said beside the result: its last message beside a file, or the output around a JSON
+    /// result.
+    pub beside: Option<String>,
     pub events: Vec<AgentEvent>,
     /// Of this run.
     pub usage: Usage,
@@ -299,11 +325,12 @@ pub async fn run(
     if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
         heard.keep(event);
     }
-    let result = heard.result(contract::read_bounded(&assignment.result_file));
+    let (result, beside) = heard.result(contract::read_bounded(&assignment.result_file));
     let told = told(adapter, assignment, &heard, result.as_ref());
     Ok(Report {
         exit: ended.exit,
         result,
+        beside,
         events: heard.events,
         usage: told.usage,
         wall: ended.wall,

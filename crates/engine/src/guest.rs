@@ -466,7 +466,7 @@ pub async fn judge(
     let what = What::Reviewed {
         lease: errand.lease,
         commit: commit.clone(),
-        review: Box::new(review),
+        review: Box::new(flow::answer::weighed(review, policy)),
         isolation: "a guest, on its own copy; it can write nothing of ours".to_owned(),
         usage: Usage::default(),
     };

@@ -68,6 +68,11 @@ pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
     fs::write(dir.join(RECORD), serde_json::to_vec_pretty(run)?)
 }
 
+/// The record in this directory, where there is one.
+pub fn read(dir: &Path) -> Option<Run> {
+    serde_json::from_slice(&fs::read(dir.join(RECORD)).ok()?).ok()
+}
+
 /// A record that came from another machine, as it may be kept and shown; none where it is no record.
 pub fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
     let mut run: Run = serde_json::from_slice(text).ok()?;

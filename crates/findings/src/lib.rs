@@ -4,6 +4,7 @@
 //! text out. There is no file, no clock, no process. What cannot be understood is
 //! [`Claim::Unknown`], never an approval.
 
+mod answer;
 mod clean;
 mod finding;
 mod fingerprint;
@@ -13,7 +14,8 @@ mod severity;
 mod track;
 pub mod write;
 
-pub use clean::{clean, confine, confine_to, one_line, shorten};
+pub use answer::{CommissionedReview, hear_beside, read_answer, read_call};
+pub use clean::{clean, confine, confine_to, one_line, shorten, without_roots};
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,

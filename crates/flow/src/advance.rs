@@ -4,11 +4,12 @@
 mod build;
 mod dependency;
 mod draft;
+mod follow_ups;
 mod job;
 mod land;
 mod panel;
 mod person;
-mod review;
+pub(crate) mod review;
 mod stand_in;
 mod table;
 mod verify;
@@ -78,6 +79,10 @@ pub enum Refused {
     #[error("{principal} built part of this change and cannot judge it")]
     OwnWork { principal: String },
     #[error(
+        "{reviewer} refused, and is asked whether it countersigns; {given} cannot answer for it"
+    )]
+    NotTheReviewer { reviewer: String, given: String },
+    #[error(
         "{agent} is of the family {family}, as whoever built this; the policy wants another (other_family)"
     )]
     SameFamily { agent: String, family: String },
@@ -132,7 +137,10 @@ impl Refused {
     pub fn is_about_the_judge(&self) -> bool {
         matches!(
             self,
-            Self::OwnWork { .. } | Self::SameFamily { .. } | Self::UnknownFamily { .. }
+            Self::OwnWork { .. }
+                | Self::SameFamily { .. }
+                | Self::UnknownFamily { .. }
+                | Self::NotTheReviewer { .. }
         )
     }
 }

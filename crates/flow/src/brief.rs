@@ -214,7 +214,16 @@ fn findings_to_answer(ticket: &Ticket, policy: &Policy) -> String {
         "Fixed before: do not let them come back",
         &fixed,
     ));
-    out.push_str(&one_liners("Not asked of you in this round", &rest));
+    let refused = ticket.rounds.last().is_some_and(|round| {
+        let mut claims = round.verdict.claims.values();
+        claims.any(|claim| *claim == findings::Claim::ChangesRequested)
+    });
+    let title = if must.is_empty() && refused {
+        "The reviewer asks for these"
+    } else {
+        "Not asked of you in this round"
+    };
+    out.push_str(&one_liners(title, &rest));
     out
 }
 
@@ -306,8 +315,9 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         out.push_str(&section(
             "What to review",
             &format!(
-                "The change from `{}` to `{}`, checked out here: `git diff {}`.",
-                put.base, "HEAD", put.base
+                "The change from `{}` to `{}`, checked out here: `git diff {}`.\n\n\
+                 Commit under review: `{}`. Name this id in your answer.",
+                put.base, "HEAD", put.base, put.commit
             ),
         ));
         out.push_str(&bullets("Files changed", &put.files));
@@ -338,6 +348,60 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         out.push_str(answers::CRITERIA_ANSWER);
     }
     out
+}
+
+/// For a reviewer whose answer was not in form: what was missing, and the form again.
+pub fn in_form(commit: &str, unclear: &str) -> String {
+    let mut out = format!("# Your answer, in form\n\n{}", answers::IN_FORM);
+    out.push_str(&section("What was missing", &line(unclear)));
+    out.push_str(&under_review(commit));
+    out.push_str(answers::REVIEWER_ANSWER);
+    out
+}
+
+/// For a reviewer that refused over minor findings alone, in the session in which it did.
+pub fn countersign(ticket: &Ticket, seat: &str, commit: &str) -> String {
+    let mut out = format!(
+        "# Do you countersign {}?\n\n{}",
+        ticket.id,
+        answers::COUNTERSIGN
+    );
+    let seats = ticket.seats.iter().filter(|known| known.name == seat);
+    let named = seats
+        .filter_map(|seat| seat.answer.as_ref())
+        .flat_map(|answer| &answer.reported);
+    let open: Vec<&Entry> = named
+        .filter_map(|id| ticket.ledger.get(id))
+        .filter(|entry| entry.status.is_open())
+        .collect();
+    out.push_str(&one_liners("Recorded as follow-ups", &open));
+    out.push_str(&under_review(commit));
+    out.push_str(answers::REVIEWER_ANSWER);
+    out
+}
+
+fn under_review(commit: &str) -> String {
+    section(
+        "Commit under review",
+        &format!("`{}`. Name this id in your answer.", line(commit)),
+    )
+}
+
+/// Whatever the reviewer in this seat is asked now: to review, or whether it countersigns.
+pub fn for_reviewer(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> String {
+    let brief = review(ticket, seat, policy, house);
+    match asked_to_countersign(ticket, seat) {
+        Some(commit) => format!("{}\n---\n\n{brief}", countersign(ticket, seat, &commit)),
+        None => brief,
+    }
+}
+
+/// The commit that the reviewer in this seat is asked to countersign, where it is asked that.
+pub fn asked_to_countersign(ticket: &Ticket, seat: &str) -> Option<String> {
+    let mut seats = ticket.seats.iter();
+    let asked = seats.any(|known| known.name == seat && known.is_asked_to_countersign());
+    let put = ticket.submission.as_ref().filter(|_| asked)?;
+    Some(put.commit.clone())
 }
 
 /// A reviewer's standing instructions, for an agent that has no ticket at hand.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::{Dialect, word};
 use crate::ledger::Entry;
-use crate::ticket::{Round, Ticket, TicketId, Time};
+use crate::ticket::{ApprovedBy, Round, Ticket, TicketId, Time};
 
 /// There is no such round, or none yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +156,7 @@ fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a Entry> {
 pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, Missing> {
     let round = pick(ticket, round)?;
     let entries = reported_in(ticket, round);
-    let reviewers: Vec<String> = round.verdict.claims.keys().cloned().collect();
+    let reviewers = reviewers(round);
     let recommendation = if round.verdict.approved {
         "Review clean: proceed.".to_owned()
     } else {
@@ -168,7 +168,7 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
     let head = Document {
         story: ticket.id.as_str(),
         round: round.number,
-        reviewer: &reviewers.join(", "),
+        reviewer: &reviewers,
         date: &minutes(round.decided_at),
         branch: ticket
             .submission
@@ -190,6 +190,18 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
         text.push_str(&crate::ledger::evolution_table(&lines));
     }
     Ok(text)
+}
+
+/// Who stands behind a round's verdict. An approval is never put to a reviewer's name who refused.
+fn reviewers(round: &Round) -> String {
+    let all = || round.verdict.claims.keys().cloned().collect::<Vec<_>>();
+    if !round.verdict.approved {
+        return all().join(", ");
+    }
+    match round.verdict.approved_by() {
+        ApprovedBy::Reviewers { names, .. } if !names.is_empty() => names.join(", "),
+        _ => format!("policy, reviewer refused: {}", all().join(", ")),
+    }
 }
 
 /// 002's report of one round, by default the last.
@@ -228,11 +240,11 @@ pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
             .find(|gate| gate.name == name)
             .is_none_or(|gate| gate.passed)
     };
-    let reviewers: Vec<String> = round.verdict.claims.keys().cloned().collect();
+    let reviewers = reviewers(round);
     Ok(review_report(&Report {
         ticket_id: ticket.id.as_str(),
         reviewed_at: &round.decided_at.iso(),
-        reviewer: &reviewers.join(", "),
+        reviewer: &reviewers,
         approved: round.verdict.approved,
         overall_score: round.verdict.overall_score,
         revision_count: round.number - 1,

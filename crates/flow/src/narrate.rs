@@ -313,8 +313,12 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
         good(
             "verdict",
             format!(
-                "[REVIEW-APPROVED] {attempt}: {} is countersigned",
-                short(&round.commit)
+                "[REVIEW-APPROVED] {attempt}: {} is {}",
+                short(&round.commit),
+                match round.verdict.approved_by() {
+                    ApprovedBy::Reviewers { names, .. } if !names.is_empty() => "countersigned",
+                    _ => "approved by policy",
+                }
             ),
         )
     } else {
@@ -359,34 +363,59 @@ fn escalation(after: &Ticket) -> Option<Sentence> {
 }
 
 fn done(after: &Ticket) -> Sentence {
-    let by = after
-        .approval
-        .as_ref()
-        .map(|approval| approved_by(&approval.by))
-        .unwrap_or_default();
+    let by = approved_by(after).unwrap_or_default();
     good(
         "done",
         format!("done: {by}, {}", dollars(after.spent.ticket.usd_micros)),
     )
 }
 
-pub fn approved_by(by: &ApprovedBy) -> String {
-    match by {
-        ApprovedBy::Reviewers { names } => format!("countersigned by {}", names.join(", ")),
+/// Who approved what stands, in words; nothing where nobody has.
+pub fn approved_by(ticket: &Ticket) -> Option<String> {
+    let approval = ticket.approval.as_ref()?;
+    Some(match ticket.approver(approval) {
+        ApprovedBy::Reviewers { names, refused } => countersigned(&names, &refused),
         ApprovedBy::Person {
             name,
             why,
             over_red_checks,
         } => {
-            let over = if *over_red_checks {
+            let over = if over_red_checks {
                 ", over red checks"
             } else {
                 ""
             };
             format!("accepted by {name}{over} ({why})")
         }
-        ApprovedBy::Earlier { round } => format!("countersigned in round {round}, the same tree"),
+        ApprovedBy::Earlier { round } => earlier(ticket, round),
         ApprovedBy::NobodyAsPolicySays => "without a review, as the policy says".to_owned(),
+    })
+}
+
+/// Whoever refused is never named as countersigner.
+fn countersigned(names: &[String], refused: &[String]) -> String {
+    let signed = format!("countersigned by {}", names.join(", "));
+    let overruled = format!(
+        "approved by policy, reviewer refused: {}",
+        refused.join(", ")
+    );
+    match (names.is_empty(), refused.is_empty()) {
+        (false, true) => signed,
+        (false, false) => format!("{signed}; {overruled}"),
+        (true, false) => overruled,
+        (true, true) => "approved by policy".to_owned(),
+    }
+}
+
+fn earlier(ticket: &Ticket, round: u32) -> String {
+    let mut voided = ticket.approvals_voided.iter().rev();
+    let by = voided.find(|approval| approval.round == round);
+    match by.map(|approval| ticket.approver(approval)) {
+        Some(ApprovedBy::Reviewers { names, refused }) if names.is_empty() => {
+            let how = countersigned(&names, &refused);
+            format!("{how}, in round {round}, the same tree")
+        }
+        _ => format!("countersigned in round {round}, the same tree"),
     }
 }
 

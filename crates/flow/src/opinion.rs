@@ -7,7 +7,7 @@ use findings::Severity;
 
 use crate::advance::{Refused, advance, open};
 use crate::event::{Actor, Event, Lease, Role, What};
-use crate::policy::{Fallback, Land, OnExhausted, Policy, SeatSpec, Verify};
+use crate::policy::{Fallback, Land, MinorOnly, OnExhausted, Policy, SeatSpec, Verify};
 use crate::ticket::{Setback, Spec, Stage, Submission, Ticket, TicketId, Time};
 use crate::usage::Usage;
 
@@ -37,6 +37,8 @@ pub fn policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>)
     if let Some(least) = fail_on {
         let all = Severity::ALL.into_iter();
         policy.must_fix = all.filter(|severity| *severity <= least).collect();
+        // Whoever asks has said what fails; a refusal over less is overruled, and shown as such.
+        policy.minor_only = MinorOnly::Approve;
     }
     // Where only linters look nobody has a vote, and nobody is there to verify.
     if seats.iter().all(SeatSpec::is_linter) {

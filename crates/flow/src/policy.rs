@@ -67,7 +67,7 @@ impl Default for Policy {
             max_rounds: 3,
             on_exhausted: OnExhausted::Escalate,
             must_fix: vec![Severity::Critical, Severity::High],
-            minor_only: MinorOnly::Approve,
+            minor_only: MinorOnly::Ask,
             review: ReviewMode::Agents,
             reviewers: vec![SeatSpec::default()],
             votes: Votes::All,
@@ -148,6 +148,9 @@ pub enum OnExhausted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MinorOnly {
+    /// The reviewer is asked once whether it countersigns with the findings as follow-ups.
+    Ask,
+    /// The policy approves over the reviewer's refusal, and the record says so.
     Approve,
     Rework,
 }

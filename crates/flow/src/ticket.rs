@@ -1,5 +1,7 @@
 //! The ticket: a wanted change and all that has been decided about it so far.
 
+mod refusal;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -14,6 +16,7 @@ use crate::policy::{DependantsStart, Policy};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
+pub use refusal::Refusal;
 
 /// A ticket's name: the user's own where given, always fit to be part of a git ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -436,13 +439,20 @@ pub struct Seat {
     #[serde(default)]
     pub linter: bool,
     pub answer: Option<SeatAnswer>,
+    /// A refusal that can be put to its reviewer once more (`minor_only = "ask"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
 }
 
 /// A usable review, without its findings: those are in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatAnswer {
     pub reviewer: String,
+    /// What it claimed last.
     pub claim: Claim,
+    /// What it claimed first, where it countersigned when it was asked once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_claim: Option<Claim>,
     /// Ledger ids of what it reported.
     pub reported: BTreeSet<String>,
     pub scores: BTreeMap<String, findings::Score>,
@@ -511,7 +521,11 @@ pub struct Approval {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ApprovedBy {
     Reviewers {
+        /// Those who approved, and nobody else.
         names: Vec<String>,
+        /// Those whose refusal the policy overruled.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
     },
     Person {
         name: String,
@@ -519,9 +533,7 @@ pub enum ApprovedBy {
         over_red_checks: bool,
     },
     /// The same tree on the same base was approved under the same policy before.
-    Earlier {
-        round: u32,
-    },
+    Earlier { round: u32 },
     /// The policy asks for no review.
     NobodyAsPolicySays,
 }

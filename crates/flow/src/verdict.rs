@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Entry;
 use crate::policy::{MinorOnly, Policy, Votes};
-use crate::ticket::{Seat, SeatAnswer, Ticket};
+use crate::ticket::{ApprovedBy, Seat, SeatAnswer, Ticket};
 
 /// Of the findings that hold a verdict up, in its own words.
 const IDS_SHOWN_MAX: usize = 12;
@@ -100,14 +100,30 @@ fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, Claim> {
     claims
 }
 
-/// Whether one seat's answer counts as a yes. A rejection is one as long as something that it
-/// named stands.
+impl Verdict {
+    /// Who approved, and whose refusal the policy overruled.
+    pub fn approved_by(&self) -> ApprovedBy {
+        let who = |said: Claim| {
+            let named = self.claims.iter().filter(|(_, claim)| **claim == said);
+            named.map(|(name, _)| name.clone()).collect()
+        };
+        ApprovedBy::Reviewers {
+            names: who(Claim::Approved),
+            refused: who(Claim::ChangesRequested),
+        }
+    }
+}
+
+/// Whether one seat's answer counts as a yes. A rejection counts as a no as long as something
+/// that it named stands.
 fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     match answer.claim {
         Claim::Approved => true,
         Claim::Unknown => false,
         Claim::ChangesRequested => {
             let stands = |entry: &Entry| match policy.minor_only {
+                // Whoever was asked and did not countersign stands by all that it named.
+                MinorOnly::Ask => true,
                 MinorOnly::Approve => entry.is_must_fix(policy),
                 MinorOnly::Rework => entry.is_must_fix(policy) || entry.costs_a_round(),
             };

@@ -314,11 +314,7 @@ fn next(ticket: &Ticket, exit: Exit) -> Option<String> {
 
 fn headline(ticket: &Ticket) -> String {
     let spent = dollars(ticket.spent.ticket.usd_micros);
-    let by = ticket
-        .approval
-        .as_ref()
-        .map(|approval| approved_by(&approval.by));
-    match (&ticket.landed, by, &ticket.ended) {
+    match (&ticket.landed, approved_by(ticket), &ticket.ended) {
         (Some(landed), Some(by), _) => format!(
             "done on {}, {by}, after {} round(s), {spent}",
             landed.branch,

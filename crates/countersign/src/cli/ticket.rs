@@ -378,7 +378,7 @@ pub fn describe(stored: &Stored) -> Vec<String> {
     if let Some(approval) = &ticket.approval {
         lines.push(format!(
             "  {} (policy {})",
-            approved_by(&approval.by),
+            approved_by(ticket).unwrap_or_default(),
             approval.policy
         ));
     }

@@ -225,7 +225,7 @@ impl Counter {
     }
 
     #[tool(
-        description = "Your verdict on the exact commit: approved with feedback, or a whole report. Pass or fail is recomputed from it.",
+        description = "Your verdict on the exact commit: approved with feedback, or a whole report. Pass or fail is recomputed from it; text that refuses overrules approved: true.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -502,6 +502,7 @@ fn taken(ticket: &Ticket) -> Taken {
 fn word(judged: Judgement) -> Word {
     let mut report = Map::new();
     let fields = [
+        ("commit", judged.commit.map(Value::from)),
         ("findings", judged.findings.map(|found| json!(found))),
         (
             "dimension_scores",

@@ -23,7 +23,7 @@ const OVER_MCP: &str = "
 
 Not with a file: a builder commits on the branch that the assignment names, in its repository, and
 calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`. The fields are the same.
+`submit_review_result`: `approved` is the verdict, and the other fields are the same.
 ";
 
 /// A job in an agent's hands. The first fields are 000's.
@@ -250,7 +250,7 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
     let (policy, house) = (&rules.policy, &rules.house);
     let (brief, commit) = match &errand.task {
         Task::Review { seat, commit, .. } => (
-            flow::brief::review(ticket, seat, policy, house),
+            flow::brief::for_reviewer(ticket, seat, policy, house),
             Some(commit),
         ),
         Task::Verify {

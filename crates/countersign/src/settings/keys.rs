@@ -179,7 +179,7 @@ pub const SENTENCES: &[(&str, &str)] = &[
     ),
     (
         "config.policy.minor_only",
-        "What a rejection comes to that names only minor findings.",
+        "A rejection that names only minor findings: ask its reviewer once whether it countersigns, approve over it, or rework.",
     ),
     (
         "config.policy.review",

@@ -1,4 +1,4 @@
-//! The answers of builders and verifiers, as contract version 1 has them.
+//! The answers of builders and verifiers, as contract version 2 has them.
 //!
 //! A reviewer's answer is read by `findings`, which knows many more forms.
 

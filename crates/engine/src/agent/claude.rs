@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
-use super::{Assignment, Invocation, schema, stream_json, tools};
+use super::{Assignment, Invocation, Role, schema, stream_json, tools};
 
 pub(super) const CLI: Cli = Cli {
     name: "claude",
@@ -66,7 +66,12 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         .and(&["--setting-sources", "", "--strict-mcp-config"])
         .with("--mcp-config", ours.as_ref().map(|(path, _)| path))
         .and(&["--permission-mode", mode])
-        .when(judges, &["--no-session-persistence", "--tools", tools])
+        // A reviewer may be asked again in its session; a verifier never is.
+        .when(
+            assignment.role == Role::Verify,
+            &["--no-session-persistence"],
+        )
+        .when(judges, &["--tools", tools])
         .with("--model", assignment.model.as_ref())
         .with(
             "--resume",

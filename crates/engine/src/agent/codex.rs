@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cli::{Cli, Native, Probe, Words, confined, judges};
 use super::stream_json::{number, object, text, used};
 use super::tools::{SERVER, TOKEN, Tools};
-use super::{AgentEvent, Assignment, Invocation, Usage, schema, trouble};
+use super::{AgentEvent, Assignment, Invocation, Role, Usage, schema, trouble};
 
 pub(super) const CLI: Cli = Cli {
     name: "codex",
@@ -69,10 +69,9 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
         .with("-C", Some(&assignment.dir))
         .and(SETTINGS)
         .with("-c", assignment.tools.as_ref().map(server))
-        .when(
-            judges,
-            &["--ephemeral", "--ignore-user-config", "--ignore-rules"],
-        )
+        // A reviewer may be asked again in its session; a verifier never is.
+        .when(assignment.role == Role::Verify, &["--ephemeral"])
+        .when(judges, &["--ignore-user-config", "--ignore-rules"])
         .with("--model", assignment.model.as_ref())
         .with("--output-schema", Some(&schema_file))
         .with("--output-last-message", Some(&assignment.result_file))

@@ -1,4 +1,4 @@
-//! Any command as an agent: contract version 1, see docs/agents.md.
+//! Any command as an agent: contract version 2, see docs/agents.md.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

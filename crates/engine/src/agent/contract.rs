@@ -1,4 +1,4 @@
-//! What every agent is given, whatever it is: contract version 1, see docs/agents.md.
+//! What every agent is given, whatever it is: contract version 2, see docs/agents.md.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use super::{Assignment, Error, Invocation};
 use crate::own_home;
 
 /// The version of what an agent is given and may answer.
-pub const CONTRACT: &str = "1";
+pub const CONTRACT: &str = "2";
 
 /// How much of a result file is read.
 const RESULT_MAX: usize = 16 << 20;
@@ -61,7 +61,7 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
     Ok(())
 }
 
-/// The environment of contract version 1.
+/// The environment of contract version 2.
 pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> {
     let mut env = assignment.env.clone();
     let mut set = |name: &str, value: OsString| {
@@ -73,6 +73,7 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
     set("TMPDIR", assignment.scratch.join("tmp").into());
     set("COUNTERSIGN_CONTRACT", CONTRACT.into());
     set("COUNTERSIGN_ROLE", assignment.role.as_str().into());
+    set("COUNTERSIGN_QUESTION", facts.question.as_str().into());
     set("COUNTERSIGN_TICKET", assignment.ticket.clone().into());
     set("COUNTERSIGN_ROUND", assignment.round.to_string().into());
     set("COUNTERSIGN_SLOT", assignment.slot.to_string().into());

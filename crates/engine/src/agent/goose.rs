@@ -9,7 +9,7 @@ use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
 use super::contract::brief_file;
 use super::stream_json::{list, number, object, text, used};
 use super::tools::{SERVER, TOKEN};
-use super::{AgentEvent, Assignment, Invocation, Usage, tools, trouble};
+use super::{AgentEvent, Assignment, Invocation, Role, Usage, tools, trouble};
 
 pub(super) const CLI: Cli = Cli {
     name: "goose",
@@ -61,8 +61,9 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         .with("--instructions", Some(brief_file(assignment)))
         .with("--model", assignment.model.as_ref())
         .and(&["--with-builtin", "developer"])
-        .when(judges, &["--no-session"])
-        .when(!judges, &["--name", SESSION])
+        // A reviewer may be asked again in its session; a verifier never is.
+        .when(assignment.role == Role::Verify, &["--no-session"])
+        .when(assignment.role != Role::Verify, &["--name", SESSION])
         .when(assignment.session.is_some(), &["--resume"]);
     // In `auto` it asks for nothing; where nothing of ours holds a judge it may only talk.
     let mode = match (confined(assignment), judges) {

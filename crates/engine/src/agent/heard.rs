@@ -96,23 +96,34 @@ impl Heard {
         self.trouble = None;
     }
 
-    pub fn result(&mut self, file: Option<String>) -> Option<(String, Source)> {
+    /// The result, and what was said beside it.
+    pub fn result(&mut self, file: Option<String>) -> (Option<(String, Source)>, Option<String>) {
+        let message = self
+            .answer
+            .take()
+            .or_else(|| Some(std::mem::take(&mut self.saying)).filter(|text| !is_blank(text)));
+        let said = || Some(self.said.trim().to_owned()).filter(|text| !text.is_empty());
         if let Some(text) = file {
-            return Some((text, Source::File));
+            return (Some((text, Source::File)), message.or_else(said));
         }
-        if let Some(text) = self.answer.take() {
-            return Some((text, Source::Event));
-        }
-        if !self.saying.trim().is_empty() {
-            return Some((std::mem::take(&mut self.saying), Source::Event));
+        if let Some(text) = message {
+            return (Some((text, Source::Event)), None);
         }
         if let Some(json) = last_json(&self.said) {
-            return Some((json.to_owned(), Source::Json));
+            let whole = self.said.trim();
+            let beside = (whole != json.trim()).then(|| whole.to_owned());
+            return (Some((json.to_owned(), Source::Json)), beside);
         }
-        let said = self.said.trim();
-        (!said.is_empty()).then(|| (said.to_owned(), Source::Text))
+        (said().map(|text| (text, Source::Text)), None)
     }
 }
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Stands where the beginning of a text was let go of, so that its end is never taken for the whole.
+const CUT: &str = "[the beginning was cut]\n";
 
 /// Appends, and lets go of the beginning: never more than twice `max` is held, and moving what stays
 /// is paid for by as much that came.
@@ -123,6 +134,6 @@ fn keep_end(text: &mut String, more: &str, max: usize) {
         while !text.is_char_boundary(start) {
             start += 1;
         }
-        text.drain(..start);
+        text.replace_range(..start, CUT);
     }
 }

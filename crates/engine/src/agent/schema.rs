@@ -39,7 +39,9 @@ fn reviewed() -> Value {
         })
         .collect();
     object(json!({
-        "verdict": one_of(&["approved", "changes_requested"]),
+        "verdict": one_of(&["approve", "request_changes"]),
+        "commit": text(),
+        "complete": {"type": "boolean"},
         "findings": list(object(json!({
             "severity": severity, "category": text(), "file": nullable("string"),
             "line": nullable("integer"), "title": text(), "problem": text(), "impact": text(),

@@ -66,6 +66,7 @@ impl Desk {
                 commit: Some("c0".into()),
                 base: Some("main".into()),
                 branch: None,
+                ..Facts::default()
             },
             limits: Limits::default(),
             model: Some("some-model".to_owned()),

@@ -17,7 +17,7 @@ use super::build::identity;
 use super::fault::{could_not_go_on, trouble, trouble_of};
 use super::purse::Purse;
 use super::{Held, Trouble, millis, pass, room, secs};
-use crate::agent::{self, AgentEvent, Assignment, Facts, Report, Role};
+use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
@@ -29,6 +29,12 @@ const ENDED: &str = "ended.json";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     pub result: Option<String>,
+    /// What was said beside the result.
+    #[serde(default)]
+    pub beside: Option<String>,
+    /// The first answer of a reviewer that was asked once more for it in form.
+    #[serde(default)]
+    pub first: Option<String>,
     pub usage: Usage,
     pub session: Option<String>,
     pub artefacts: Vec<Artefact>,
@@ -93,6 +99,44 @@ fn runs_of(
     dirs.into_iter().filter(up_to_ours)
 }
 
+/// One start of an agent: what it is told, where, and for how long.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    pub role: Role,
+    pub brief: &'a str,
+    pub dir: &'a Path,
+    pub limit_secs: u64,
+    pub question: Question,
+    /// Where it was before, to go on there.
+    pub resumed: Option<Resumed>,
+}
+
+/// A session that has ended, and the home that it lives in.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    pub session: agent::Session,
+    pub home: PathBuf,
+}
+
+/// The newest run of an earlier job of this ticket that came to its end here, and its directory.
+pub fn ended_run(held: &Held<'_>, serial: u32) -> Option<(PathBuf, Run)> {
+    let dirs = runs::numbered(&held.shop.files(&held.ticket.id).job(serial), "run-");
+    let ended = dirs.into_iter().filter_map(|(fence, dir)| {
+        let text = fs::read(dir.join(ENDED)).ok()?;
+        Some((fence, dir, serde_json::from_slice(&text).ok()?))
+    });
+    let (_, dir, run) = ended.max_by_key(|(fence, _, _)| *fence)?;
+    Some((dir, run))
+}
+
+/// Where a run of this agent left its session, if a later one can go on there.
+pub fn resumable(member: &Member, run: &Run, dir: &Path) -> Option<Resumed> {
+    let (adapter, home) = (member.adapter.as_ref(), dir.join("home"));
+    let written = run.session.as_deref().filter(|_| adapter.resumes())?;
+    let session = agent::Session::read(written, adapter.format())?;
+    home.is_dir().then_some(Resumed { session, home })
+}
+
 /// Starts the agent with its brief in `dir` and waits for its end.
 pub async fn run(
     held: &Held<'_>,
@@ -102,11 +146,30 @@ pub async fn run(
     dir: &Path,
     limit_secs: u64,
 ) -> Result<Run, Trouble> {
+    let start = Start {
+        role,
+        brief,
+        dir,
+        limit_secs,
+        question: Question::Work,
+        resumed: None,
+    };
+    begin(held, member, &start, None).await
+}
+
+/// The same for any question. `whole` is the brief for an agent that turns out to have forgotten.
+pub async fn begin(
+    held: &Held<'_>,
+    member: &Member,
+    start: &Start<'_>,
+    whole: Option<&str>,
+) -> Result<Run, Trouble> {
+    let role = start.role;
     held.must_be_ours().await?;
     end_earlier_holders(held).await?;
     let own = held.dir();
     fs::create_dir_all(&own)?;
-    let mut assignment = assignment(held, member, role, brief, dir, &own, limit_secs)?;
+    let mut assignment = assignment(held, member, start, &own)?;
     let (shop, adapter) = (held.shop, member.adapter.as_ref());
     if role == Role::Build {
         // Its home is empty: without this git would not let it commit.
@@ -120,6 +183,9 @@ pub async fn run(
     if assignment.session.is_some() && could_not_go_on(&report) {
         // The brief says everything that the session would have known.
         assignment.session = None;
+        if let Some(whole) = whole {
+            whole.clone_into(&mut assignment.brief);
+        }
         report = once(held, member, &assignment).await?;
     }
     let usage = usage_of(&report);
@@ -135,9 +201,19 @@ pub async fn run(
         &member.name,
         &assignment.transcript,
     )];
+    if start.question == Question::Form {
+        append(&assignment.transcript, &own.join(runs::TRANSCRIPT))?;
+    }
     let session = report.session.filter(|_| adapter.resumes());
+    let (result, beside) = match (report.result, report.beside) {
+        // Output around a JSON result is a part of a review: its form must stand alone.
+        (Some((_, Source::Json)), Some(whole)) if role == Role::Review => (Some(whole), None),
+        (result, beside) => (result.map(|(text, _)| text), beside),
+    };
     Ok(Run {
-        result: report.result.map(|(text, _)| text),
+        result,
+        beside,
+        first: None,
         usage,
         session: session.map(|session| session.written()),
         artefacts,
@@ -145,6 +221,13 @@ pub async fn run(
         tampered: None,
         isolation: report.proof.map(|proof| proof.describe()),
     })
+}
+
+/// One transcript for both answers of a reviewer that was asked twice.
+fn append(from: &Path, to: &Path) -> Result<(), Trouble> {
+    let mut to = fs::OpenOptions::new().append(true).create(true).open(to)?;
+    std::io::copy(&mut fs::File::open(from)?, &mut to)?;
+    Ok(fs::remove_file(from)?)
 }
 
 fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
@@ -199,16 +282,24 @@ async fn recorded(
         token,
         ended: None,
     };
+    let before = runs::read(&own).filter(|_| assignment.facts.question == Question::Form);
+    if let Some(before) = &before {
+        noted.started = before.started;
+    }
+    let before = before.and_then(|run| run.ended);
+    let (wall_ms, used) = before
+        .map(|ended| (ended.wall_ms, ended.usage))
+        .unwrap_or_default();
     runs::write(&own, &noted)?;
     let report = watched(held, member, assignment).await?;
     noted.ended = Some(runs::Ended {
         how: report.exit.to_string(),
-        wall_ms: millis(report.wall),
+        wall_ms: wall_ms.saturating_add(millis(report.wall)),
         model: report.model.clone(),
         session: report.session.as_ref().map(|session| session.id.clone()),
         turns: report.turns,
         denials: report.denials,
-        usage: report.usage,
+        usage: used.plus(report.usage),
     });
     runs::write(&own, &noted)?;
     Ok(report)
@@ -316,17 +407,21 @@ async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
 fn assignment(
     held: &Held<'_>,
     member: &Member,
-    role: Role,
-    brief: &str,
-    dir: &Path,
+    start: &Start<'_>,
     own: &Path,
-    limit_secs: u64,
 ) -> Result<Assignment, Trouble> {
     let (ticket, lease, limits) = (held.ticket, held.lease, &held.shop.project.policy.limits);
     let put = ticket.submission.as_ref();
-    let session = session(held, member, role);
+    let (role, dir, limit_secs) = (start.role, start.dir, start.limit_secs);
     let left = held.left();
-    let home = home(held, member, role);
+    let (session, home) = match &start.resumed {
+        Some(resumed) => (Some(resumed.session.clone()), resumed.home.clone()),
+        None => (session(held, member, role), home(held, member, role)),
+    };
+    let transcript = match start.question {
+        Question::Form => "transcript-form.log",
+        Question::Work | Question::Countersign => runs::TRANSCRIPT,
+    };
     Ok(Assignment {
         run_id: RunId::new(&format!("{}.{}.{}", ticket.id, lease.serial, lease.fence))
             .map_err(Trouble::permanent)?,
@@ -334,17 +429,18 @@ fn assignment(
         ticket: ticket.id.to_string(),
         round: ticket.round,
         slot: 1,
-        brief: brief.to_owned(),
+        brief: start.brief.to_owned(),
         dir: dir.to_owned(),
         scratch: own.join("scratch"),
         copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
-        transcript: own.join(runs::TRANSCRIPT),
+        transcript: own.join(transcript),
         env: held.shop.environment(),
         facts: Facts {
             commit: put.map(|put| put.commit.clone()),
             base: put.map(|put| put.base.clone()),
             branch: put.map(|put| put.branch.clone()),
+            question: start.question,
         },
         limits: Limits {
             wall: secs(limit_secs.min(left.wall_secs.unwrap_or(u64::MAX))),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use findings::Claim;
 use flow::event::{Failure, Lease};
 use flow::job::OpenJob;
 use flow::ticket::Spec;
@@ -246,12 +247,19 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let diff = held.shop.git.diff(&base, &head, Context::None).await?;
     let found: Vec<_> = scan_added_lines(&diff.text).iter().map(finding).collect();
-    let said = json!({"approved": found.is_empty(), "findings": found}).to_string();
+    let (clean, said) = (found.is_empty(), json!({"findings": found}).to_string());
+    let mut review = findings::read(&said);
+    // No agent was asked: what was looked for was found, or it was not.
+    review.claim = if clean {
+        Claim::Approved
+    } else {
+        Claim::ChangesRequested
+    };
     Ok(Brought {
         what: What::Reviewed {
             lease: held.lease,
             commit: commit.to_owned(),
-            review: Box::new(findings::read(&said)),
+            review: Box::new(review),
             isolation: "no program ran".to_owned(),
             usage: Usage::default(),
         },

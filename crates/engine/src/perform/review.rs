@@ -1,14 +1,15 @@
 //! Reviewing: a fresh mind on a throw-away checkout of the exact commit, watched by a manifest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use findings::Claim;
 use flow::bound::bounded;
 use flow::{Ticket, Usage, What};
 
-use super::agents::{self, Run};
+use super::agents::{self, Run, Start};
 use super::check::{Site, run_with_stdout};
 use super::{Brought, Held, Trouble, supply};
-use crate::agent::{Role, answer};
+use crate::agent::{Question, Role, answer};
 use crate::check::Check;
 use crate::git::{Oid, Purpose};
 use crate::linter::{self, LinterRun};
@@ -23,17 +24,36 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     if let Some(command) = shop.linter(seat) {
         return lint(held, commit, seat, command).await;
     }
-    let brief = flow::brief::review(held.ticket, seat, &shop.project.policy, &shop.project.house);
-    let limit = shop.project.policy.limits.review_secs;
-    let watched = watch(held, commit, held.member()?, Role::Review, &brief, limit).await?;
+    let question = Asked::of(held, commit, seat);
+    let mut watched = match &question.earlier {
+        None => {
+            let limit = shop.project.policy.limits.review_secs;
+            let (member, role) = (held.member()?, Role::Review);
+            watch(held, commit, member, role, &question.brief, limit).await?
+        }
+        Some(earlier) => ask_to_countersign(held, &question, earlier).await?,
+    };
+    let mut heard = hear(held, commit, &watched);
+    if let Ok(unclear) = &heard
+        && question.earlier.is_none()
+        && watched.run.first.is_none()
+        && !flow::answer::is_usable(&unclear.review, &shop.project.policy)
+    {
+        let missing = unclear.unclear.clone().unwrap_or_default();
+        if let Some(again) = ask_for_form(held, &question, &watched, &missing).await? {
+            watched = again;
+            heard = hear(held, commit, &watched);
+        }
+    }
     let usage = watched.run.usage;
     let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
-    let what = match usable(&watched, held.ticket) {
+    let heard = heard.and_then(|heard| with_verdict(heard, held));
+    let what = match heard {
         Err(why) => What::ReviewUnusable { lease, why, usage },
-        Ok(text) => What::Reviewed {
+        Ok(review) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(read_in_checkouts(held, text), &shop.project.policy)),
+            review: Box::new(bounded(review, &shop.project.policy)),
             isolation: isolation(watched.run.isolation),
             usage,
         },
@@ -41,13 +61,190 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     Ok(Brought { what, artefacts })
 }
 
+/// What the reviewer in a seat is asked, and the job in which it refused where it is about that.
+struct Asked<'a> {
+    commit: &'a str,
+    brief: String,
+    /// The question alone, for a session that knows the rest.
+    alone: String,
+    earlier: Option<u32>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(held: &Held<'_>, commit: &'a str, seat: &str) -> Self {
+        let (ticket, project) = (held.ticket, &held.shop.project);
+        let mut seats = ticket.seats.iter().filter(|known| known.name == seat);
+        let refusal = seats
+            .find(|seat| seat.is_asked_to_countersign())
+            .and_then(|seat| seat.refusal.as_ref());
+        Self {
+            commit,
+            brief: flow::brief::for_reviewer(ticket, seat, &project.policy, &project.house),
+            alone: flow::brief::countersign(ticket, seat, commit),
+            earlier: refusal.map(|refusal| refusal.job),
+        }
+    }
+}
+
+/// What the reviewer said, as its answer is to be understood; else why it is no answer at all.
+fn hear(
+    held: &Held<'_>,
+    commit: &str,
+    watched: &Watched,
+) -> Result<findings::CommissionedReview, String> {
+    let text = in_repository(held, usable(watched, held.ticket)?);
+    let policy = &held.shop.project.policy;
+    let weigh = |mut answer: findings::CommissionedReview| {
+        let was = answer.review.claim;
+        answer.review = flow::answer::weighed(answer.review, policy);
+        if answer.review.claim == Claim::Unknown && was != Claim::Unknown {
+            answer.unclear = answer.review.remarks.last().cloned();
+        }
+        answer
+    };
+    let mut answer = weigh(findings::read_answer(&text, commit));
+    if let Some(beside) = &watched.run.beside {
+        answer = findings::hear_beside(answer, &in_repository(held, beside));
+    }
+    if let Some(first) = &watched.run.first {
+        let (before, review) = (findings::read(&in_repository(held, first)), &mut answer.review);
+        let new = |finding: &findings::Finding| {
+            let mut known = review.findings.iter();
+            !known.any(|one| one.title == finding.title)
+        };
+        let missed: Vec<_> = before
+            .findings
+            .iter()
+            .filter(|one| new(one))
+            .cloned()
+            .collect();
+        review.findings.extend(missed);
+        review
+            .remarks
+            .push("asked once more for the answer in form".to_owned());
+        answer = weigh(answer);
+    }
+    Ok(answer)
+}
+
+/// A review that a verdict can rest on; else why it cannot be one.
+fn with_verdict(
+    heard: findings::CommissionedReview,
+    held: &Held<'_>,
+) -> Result<findings::Review, String> {
+    if flow::answer::is_usable(&heard.review, &held.shop.project.policy) {
+        return Ok(heard.review);
+    }
+    let why = heard.unclear.unwrap_or_default();
+    Err(format!(
+        "it is neither an approval in form nor a refusal: {why}"
+    ))
+}
+
+/// Asks the reviewer once more for its answer in the contract's form: in its session where it has
+/// one, else from the beginning. Nothing where there is no time or money left for it.
+async fn ask_for_form(
+    held: &Held<'_>,
+    asked: &Asked<'_>,
+    first: &Watched,
+    missing: &str,
+) -> Result<Option<Watched>, Trouble> {
+    let member = held.member()?;
+    let mut ticket = held.ticket.clone();
+    // What the first answer cost is not in the ticket yet.
+    ticket.spent.round = ticket.spent.round.plus(first.run.usage);
+    ticket.spent.ticket = ticket.spent.ticket.plus(first.run.usage);
+    let held = &Held {
+        shop: held.shop,
+        ticket: &ticket,
+        member: held.member,
+        job: held.job,
+        lease: held.lease,
+        stop: held.stop.clone(),
+    };
+    let limit = held.shop.project.policy.limits.review_secs;
+    let limit_secs = limit.saturating_sub(first.run.usage.wall_ms / 1000);
+    let spent = held.left().reached_by(Usage::default()).is_some();
+    if spent || limit_secs == 0 {
+        return Ok(None);
+    }
+    let request = flow::brief::in_form(asked.commit, missing);
+    let whole = format!("{request}\n---\n\n{}", asked.brief);
+    // After a crash the first answer is on record in another run's directory.
+    let resumed = agents::resumable(member, &first.run, &held.dir());
+    let look = Look {
+        commit: asked.commit,
+        member,
+        role: Role::Review,
+        brief: if resumed.is_some() { &request } else { &whole },
+        whole: Some(&whole),
+        limit_secs,
+        question: Question::Form,
+        resumed,
+        dir: held.dir(),
+    };
+    let mut run = look_at(held, look).await?;
+    run.first = first.run.result.clone();
+    run.usage = first.run.usage.plus(run.usage);
+    let known = first.run.artefacts.iter();
+    let missing = known.filter(|one| run.artefacts.iter().all(|new| new.path != one.path));
+    let missing: Vec<_> = missing.cloned().collect();
+    run.artefacts.extend(missing);
+    agents::record(held, &run)?;
+    let tampered = run.tampered.clone();
+    Ok(Some(Watched { run, tampered }))
+}
+
+/// Asks a reviewer that refused over minor findings whether it countersigns: in its session where that
+/// is still here, else with the whole brief.
+async fn ask_to_countersign(
+    held: &Held<'_>,
+    asked: &Asked<'_>,
+    earlier: &u32,
+) -> Result<Watched, Trouble> {
+    let member = held.member()?;
+    if let Some(run) = agents::finished(held) {
+        let tampered = run.tampered.clone();
+        return Ok(Watched { run, tampered });
+    }
+    let before = agents::ended_run(held, *earlier);
+    let resumed = before.as_ref().and_then(|(dir, run)| {
+        let resumed = agents::resumable(member, run, dir)?;
+        Some((resumed, dir.clone()))
+    });
+    let (resumed, dir) = match resumed {
+        // Sessions are found by the directory that they were held in.
+        Some((resumed, dir)) => (Some(resumed), dir),
+        None => (None, held.dir()),
+    };
+    let brief = if resumed.is_some() {
+        &asked.alone
+    } else {
+        &asked.brief
+    };
+    let look = Look {
+        commit: asked.commit,
+        member,
+        role: Role::Review,
+        brief,
+        whole: Some(&asked.brief),
+        limit_secs: held.shop.project.policy.limits.review_secs,
+        question: Question::Countersign,
+        resumed,
+        dir,
+    };
+    let run = look_at(held, look).await?;
+    agents::record(held, &run)?;
+    let tampered = run.tampered.clone();
+    Ok(Watched { run, tampered })
+}
+
 /// The reviewer's words, if they are its own, on this ticket, and it kept its hands off the work.
 fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> {
     if let Some(why) = &watched.tampered {
         return Err(why.clone());
     }
-    let said = watched.run.result.as_deref();
-    let text = said.ok_or_else(|| "the reviewer said nothing".to_owned())?;
+    let text = watched.run.result.as_deref().unwrap_or_default();
     let is_ours = |name: &str| {
         name.eq_ignore_ascii_case(ticket.id.as_str()) || name.trim() == ticket.spec.title.trim()
     };
@@ -63,13 +260,13 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
     }
 }
 
-/// Reads a judge's words; paths in its checkout or its copy are those of the repository.
-fn read_in_checkouts(held: &Held<'_>, text: &str) -> findings::Review {
+/// A judge's words with paths in its checkout or its copy as those of the repository.
+fn in_repository(held: &Held<'_>, text: &str) -> String {
     let own = held.dir();
     let checkouts = [own.join("checkout"), own.join("scratch/copy/checkout")];
     let roots = roots(held, &checkouts);
     let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
-    findings::read_in(&roots, text)
+    findings::without_roots(&roots, text)
 }
 
 /// The places at which the repository stands for whoever judges it: these directories and the
@@ -171,27 +368,66 @@ pub async fn watch(
         let tampered = run.tampered.clone();
         return Ok(Watched { run, tampered });
     }
-    let dir = checkout(held, commit).await?;
-    lay_out_copy(held, commit).await?;
-    let before = take(dir.clone()).await?;
-    let mut run = agents::run(held, member, role, brief, &dir, limit_secs).await?;
-    let after = take(dir).await?;
-    let changes = manifest::diff(&before, &after);
-    if !changes.is_empty() {
-        let shown: Vec<String> = changes.iter().take(5).map(ToString::to_string).collect();
-        run.tampered = Some(format!("the checkout was changed: {}", shown.join(", ")));
-    }
+    let look = Look {
+        commit,
+        member,
+        role,
+        brief,
+        whole: None,
+        limit_secs,
+        question: Question::Work,
+        resumed: None,
+        dir: held.dir(),
+    };
+    let run = look_at(held, look).await?;
     agents::record(held, &run)?;
     let tampered = run.tampered.clone();
     Ok(Watched { run, tampered })
 }
 
-async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
+/// One look of a judge at a commit.
+struct Look<'a> {
+    commit: &'a str,
+    member: &'a Member,
+    role: Role,
+    brief: &'a str,
+    /// The brief for an agent whose session is gone.
+    whole: Option<&'a str>,
+    limit_secs: u64,
+    question: Question,
+    resumed: Option<agents::Resumed>,
+    /// The run's directory that the checkout is in.
+    dir: PathBuf,
+}
+
+async fn look_at(held: &Held<'_>, look: Look<'_>) -> Result<Run, Trouble> {
+    let dir = checkout(held, look.commit, &look.dir).await?;
+    lay_out_copy(held, look.commit).await?;
+    let before = take(dir.clone()).await?;
+    let start = Start {
+        role: look.role,
+        brief: look.brief,
+        dir: &dir,
+        limit_secs: look.limit_secs,
+        question: look.question,
+        resumed: look.resumed,
+    };
+    let mut run = agents::begin(held, look.member, &start, look.whole).await?;
+    let after = take(dir.clone()).await?;
+    let changes = manifest::diff(&before, &after);
+    if !changes.is_empty() {
+        let shown: Vec<String> = changes.iter().take(5).map(ToString::to_string).collect();
+        run.tampered = Some(format!("the checkout was changed: {}", shown.join(", ")));
+    }
+    Ok(run)
+}
+
+async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<PathBuf, Trouble> {
     let shop = held.shop;
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let dir = held.dir().join("checkout");
+    let dir = run_dir.join("checkout");
     std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
     Ok(shop
         .git

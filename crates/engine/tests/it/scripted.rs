@@ -33,7 +33,7 @@ const SCRIPT: &str = r#"{
         ]
     ]},
     "review": {"slots": [
-        {"always": [{"result": {"verdict": "approve"}}]},
+        {"always": [{"result": {"verdict": "approve", "commit": "$COMMIT"}}]},
         {"always": [{"delete": {"path": "no-such-file"}}]}
     ]},
     "verify": {"rounds": [[{"wait_ms": 1}, {"exit": 7}]], "repeat_last": false}

@@ -75,6 +75,14 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> R
             principal: event.by.principal.clone(),
         });
     }
+    if let Some(reviewer) = super::follow_ups::reviewer_of(ticket, &job.task)
+        && event.by.agent != reviewer
+    {
+        return Err(Refused::NotTheReviewer {
+            reviewer: reviewer.to_owned(),
+            given: event.by.agent.clone(),
+        });
+    }
     if judges && policy.other_family && !is_linter(&job.task, policy) {
         return must_be_of_another_family(ticket, event);
     }

@@ -44,8 +44,8 @@ impl Draft<'_> {
         self.ticket.stage = Stage::Reviewing;
         self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
-        self.ticket.seats = Vec::new();
         let same = self.reviews_of_this_tree().filter(|_| eyes == Eyes::Same);
+        self.ticket.seats = Vec::new();
         if same.is_none() && self.policy.disposition == Disposition::First {
             self.order_disposition(commit);
             return self.decide_when_complete();
@@ -86,6 +86,7 @@ impl Draft<'_> {
                 attempts: 0,
                 linter: seat.is_linter(),
                 answer: None,
+                refusal: None,
             });
             if !self.order_review(seat, first) {
                 return;
@@ -135,7 +136,13 @@ impl Draft<'_> {
             let answer = seat.answer.as_ref();
             answer.is_none_or(|answer| self.ticket.authors.contains(&answer.reviewer))
         };
-        let sound = !last.seats.is_empty() && !last.seats.iter().any(by_author);
+        // A look that was interrupted before its verdict may have refused what it approved before.
+        let refused_since = self.ticket.seats != last.seats
+            && self.ticket.seats.iter().any(|seat| {
+                let answer = seat.answer.as_ref();
+                answer.is_some_and(|answer| answer.claim == Claim::ChangesRequested)
+            });
+        let sound = !last.seats.is_empty() && !last.seats.iter().any(by_author) && !refused_since;
         (same && sound).then(|| last.seats.clone())
     }
 
@@ -223,6 +230,9 @@ impl Draft<'_> {
                 serial: lease.serial,
             });
         };
+        if self.is_asked_to_countersign(&name) {
+            return self.left_follow_ups(lease, &name, why);
+        }
         self.finish(lease.serial);
         self.ask_again(&name, why);
         Ok(())
@@ -239,6 +249,7 @@ impl Draft<'_> {
             return;
         };
         seat.answer = None;
+        seat.refusal = None;
         seat.attempts += 1;
         let attempts = seat.attempts;
         if attempts > self.policy.limits.unusable_reviews_max {

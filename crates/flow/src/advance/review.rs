@@ -9,7 +9,7 @@ use super::draft::Draft;
 use crate::event::Lease;
 use crate::ledger::Incoming;
 use crate::policy::{OnExhausted, Policy, SeatSpec};
-use crate::ticket::{ApprovedBy, Reason, Round, SeatAnswer, Setback, Spec, Stage};
+use crate::ticket::{Reason, Round, SeatAnswer, Setback, Spec, Stage};
 use crate::verdict::{Verdict, verdict};
 
 /// Must-fix findings that have not fallen over so many verdicts end the loop.
@@ -32,6 +32,9 @@ impl Draft<'_> {
                 serial: lease.serial,
             });
         };
+        if self.is_asked_to_countersign(&seat) {
+            return self.answered_follow_ups(lease, &seat, review);
+        }
         let linted = self.seat_spec(&seat).is_some_and(SeatSpec::is_linter);
         let review = &if linted {
             as_linter(review, self.policy)
@@ -44,6 +47,7 @@ impl Draft<'_> {
         if let Some(why) = self.unanswered(review).filter(|_| !linted) {
             return self.review_unusable(lease, &why);
         }
+        let refusal = self.refusal(lease.serial, review).filter(|_| !linted);
         self.finish(lease.serial);
         let answer = self.answer(review, isolation);
         if let Some(seat) = self
@@ -53,6 +57,7 @@ impl Draft<'_> {
             .find(|known| known.name == seat)
         {
             seat.answer = Some(answer);
+            seat.refusal = refusal;
         }
         self.decide_when_complete();
         Ok(())
@@ -98,7 +103,7 @@ impl Draft<'_> {
 
     /// Findings and blocking issues go into the ledger; a bare rejection becomes a finding.
     /// Says which entries it spoke of, and how many findings were beyond the limit.
-    fn take_in(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
+    pub(super) fn take_in(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
         let most = self.policy.limits.findings_max as usize;
         let blocking: Vec<Finding> = review
             .blocking_issues
@@ -154,6 +159,7 @@ impl Draft<'_> {
         SeatAnswer {
             reviewer: self.event.by.agent.clone(),
             claim: review.claim,
+            first_claim: None,
             reported,
             scores: review.scores.clone(),
             overall_score: review.overall_score,
@@ -166,7 +172,12 @@ impl Draft<'_> {
     }
 
     pub(super) fn decide(&mut self) {
-        if verdict(&self.ticket, self.policy).approved && self.seat_confirming() {
+        let waits = if verdict(&self.ticket, self.policy).approved {
+            self.seat_confirming()
+        } else {
+            self.put_follow_ups()
+        };
+        if waits {
             return;
         }
         self.ticket.ledger.end_round(self.ticket.round);
@@ -174,8 +185,7 @@ impl Draft<'_> {
         self.ticket.counts.verdicts += 1;
         self.record_round(&verdict);
         if verdict.approved {
-            let names = verdict.claims.keys().cloned().collect();
-            return self.approve(ApprovedBy::Reviewers { names });
+            return self.approve(verdict.approved_by());
         }
         self.ticket.setback = Some(Setback::Findings);
         let back = self.came_back();
@@ -268,12 +278,12 @@ impl Draft<'_> {
 }
 
 /// Why a review cannot be a basis for a verdict, if it cannot.
-fn unusable(review: &Review, policy: &Policy) -> Option<&'static str> {
+pub(crate) fn unusable(review: &Review, policy: &Policy) -> Option<&'static str> {
     let silent = review.claim == Claim::Unknown && !names_must_fix(review, policy);
     silent.then_some("it states no verdict and names nothing that must be fixed")
 }
 
-fn names_must_fix(review: &Review, policy: &Policy) -> bool {
+pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
     let must = |finding: &Finding| {
         finding.actionable && policy.must_fix.contains(&finding.rating.severity)
     };

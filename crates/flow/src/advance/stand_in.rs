@@ -10,6 +10,10 @@ use crate::ticket::Ticket;
 /// The agent that would take over this job, as the policy writes it, if one may.
 pub fn stand_in(ticket: &Ticket, policy: &Policy, serial: u32) -> Option<String> {
     let job = ticket.jobs.iter().find(|job| job.serial == serial)?;
+    // Nobody else can say whether this reviewer countersigns.
+    if super::follow_ups::reviewer_of(ticket, &job.task).is_some() {
+        return None;
+    }
     other_than(ticket, policy, &job.task, job.agent.as_deref()).filter(|_| !job.stand_in)
 }
 

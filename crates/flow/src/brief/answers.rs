@@ -74,11 +74,15 @@ Critical and high send the change back. Do not raise a severity to be heard, nor
 pub const REVIEWER_ANSWER: &str = r#"
 ## Your answer
 
-Write this JSON to the file named in COUNTERSIGN_RESULT_FILE (or print it last). The verdict is
-computed from it; an answer that cannot be read counts as no review.
+Write one JSON object to the file named in COUNTERSIGN_RESULT_FILE, or make it the whole of your last
+message: nothing before it, nothing after it. `verdict` is exactly `approve` or `request_changes`; `commit`
+is the full id of the commit under review, as this brief names it (the checkout shows the change as a
+commit of its own, with another id); `complete` is `true` when you have read the whole change. An approval
+counts only in this form, with no other fields and with nothing in it that has to be fixed. A refusal
+is heard in any form. The verdict is computed from your answer.
 
 ```json
-{"verdict": "approved | changes_requested",
+{"verdict": "approve | request_changes", "commit": "<full id>", "complete": true,
  "findings": [{"severity": "critical | high | medium | low | suggestion", "category": "correctness",
    "file": "src/a.rs", "line": 12, "title": "…", "problem": "…", "impact": "…", "fix": "…"}],
  "dimension_scores": {"requirement_adherence": {"score": 95}},
@@ -86,6 +90,21 @@ computed from it; an answer that cannot be read counts as no review.
  "notes": "what the builder should know"}
 ```
 "#;
+
+/// What a reviewer is asked whose answer was no approval in form and no refusal.
+pub const IN_FORM: &str = "\
+Your review was read, and its answer counts neither as an approval nor as a refusal. Give your answer once
+more in the form below. Do not change your judgement; say it so that it cannot be mistaken. This is the
+only time that you are asked.
+";
+
+/// What a reviewer is asked who refused over minor findings alone.
+pub const COUNTERSIGN: &str = "\
+You asked for changes and named only findings that need not be fixed before the change lands. They are
+recorded as follow-ups, listed here. Do you countersign this commit all the same? If you do, answer
+`approve`, with `findings` empty or with the same minor findings. If you do not, answer `request_changes`,
+and the change goes back to its builder. Anything but an approval in form is a no. You are asked once.
+";
 
 pub const CRITERIA_ANSWER: &str = "
 Answer every numbered criterion and demand above in `criteria`, by its number or its words, each with

@@ -12,6 +12,7 @@ mod story;
 
 mod budget;
 mod dependency;
+mod follow_ups;
 mod landing;
 mod laws;
 mod lease;

@@ -59,7 +59,7 @@ fn the_seeds_end_after_three_verdicts_and_003_after_four() {
 #[test]
 fn sergeant_sends_back_for_minor_findings() {
     assert_eq!(preset("sergeant").minor_only, MinorOnly::Rework);
-    assert_eq!(preset("standard").minor_only, MinorOnly::Approve);
+    assert_eq!(preset("standard").minor_only, MinorOnly::Ask);
 }
 
 #[test]

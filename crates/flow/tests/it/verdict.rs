@@ -287,9 +287,13 @@ fn one_reviewer_in_two_seats_cannot_hide_its_no_behind_its_yes() {
 }
 
 #[test]
-fn only_minor_findings_are_approved_with_a_follow_up_list_by_default() {
+fn only_minor_findings_are_approved_by_policy_where_it_says_so() {
     let low = finding("A comment is missing", Severity::Low);
-    let story = decided(&Policy::default(), review(Claim::ChangesRequested, &[low]));
+    let policy = Policy {
+        minor_only: MinorOnly::Approve,
+        ..Policy::default()
+    };
+    let story = decided(&policy, review(Claim::ChangesRequested, &[low]));
     assert_eq!(story.stage(), Stage::Approved);
     assert_eq!(last(&story).follow_ups, ["F1"]);
     let shown = last(&story).disagreement.as_deref().unwrap();
@@ -506,7 +510,11 @@ fn an_approval_names_commit_tree_policy_checks_and_reviewers() {
     assert_eq!(approval.policy, Policy::default().id());
     assert_eq!(approval.checks.len(), 1);
     let names = vec![reviewer().agent];
-    assert_eq!(approval.by, flow::ticket::ApprovedBy::Reviewers { names });
+    let refused = Vec::new();
+    assert_eq!(
+        approval.by,
+        flow::ticket::ApprovedBy::Reviewers { names, refused }
+    );
 }
 
 #[test]

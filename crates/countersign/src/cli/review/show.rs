@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use findings::write::{self, Entry, location};
 use findings::{Finding, Severity};
 use flow::ledger;
-use flow::narrate::Mood;
+use flow::narrate::{Mood, approved_by};
 use flow::opinion::Outcome;
-use flow::ticket::CheckResult;
+use flow::ticket::{ApprovedBy, CheckResult};
 use flow::usage::dollars;
 use serde_json::{Value, json};
 
@@ -223,6 +223,10 @@ fn red(judged: &Judged) -> Vec<&CheckResult> {
 fn sentence(judged: &Judged, exit: Exit) -> String {
     let open = open(judged).len();
     match &judged.outcome {
+        Outcome::Approved if overruled(judged).is_some() => format!(
+            "{}: {open} finding(s), none that must be fixed",
+            overruled(judged).unwrap_or_default()
+        ),
         Outcome::Approved if open == 0 => "clean: nothing was found".to_owned(),
         Outcome::Approved => format!("clean: {open} finding(s), none that must be fixed"),
         Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
@@ -241,6 +245,16 @@ fn sentence(judged: &Judged, exit: Exit) -> String {
             }
             format!("changes requested: {}{reported}", gates(judged))
         }
+    }
+}
+
+/// How the policy approved over a refusal, where it did.
+fn overruled(judged: &Judged) -> Option<String> {
+    let ticket = &judged.ticket;
+    let approval = ticket.approval.as_ref()?;
+    match ticket.approver(approval) {
+        ApprovedBy::Reviewers { refused, .. } if !refused.is_empty() => approved_by(ticket),
+        _ => None,
     }
 }
 

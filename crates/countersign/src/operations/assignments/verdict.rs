@@ -3,7 +3,9 @@
 
 use engine::desk::Once;
 use engine::guest::{self, Errand};
+use findings::{Claim, CommissionedReview, Review};
 use flow::event::{Answer, AnswerOutcome};
+use flow::ticket::Seat;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -69,14 +71,62 @@ pub async fn pass(
         let answers = answers(&errand, word)?;
         guest::verify(desk, &rules.policy, &guest, &errand, answers, once).await?
     } else {
-        let review = findings::read_value(&as_report(word)?);
-        guest::judge(desk, &rules.policy, &guest, &errand, review, once).await?
+        let approved = word.approved;
+        let review = heard(&errand, approved, &as_report(word)?)?;
+        let review = flow::answer::weighed(review, &rules.policy);
+        let overruled = approved == Some(true) && review.claim != Claim::Approved;
+        let why = review.remarks.last().cloned().filter(|_| overruled);
+        let ticket = guest::judge(desk, &rules.policy, &guest, &errand, review, once).await?;
+        return Ok(with_reason(outcome(&ticket), why));
     };
     Ok(outcome(&ticket))
 }
 
+/// The review as it counts. A call that says `approved: true` and is no approval is sent back with
+/// the reason, unless what it says beside is a refusal.
+fn heard(
+    errand: &Errand,
+    approved: Option<bool>,
+    report: &Map<String, Value>,
+) -> Result<Review, Failure> {
+    let commit = match &errand.task {
+        Task::Review { commit, .. } => commit.as_str(),
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Verify { .. }
+        | Task::Merge { .. }
+        | Task::Tell { .. } => "",
+    };
+    let CommissionedReview {
+        mut review,
+        unclear,
+    } = findings::read_call(report, commit);
+    match (approved, unclear) {
+        (Some(true), Some(why)) => Err(Failure::new(
+            Exit::Refused,
+            format!("this is not taken as an approval: {why}"),
+        )
+        .hint("send approved: true for the assignment's commit, with findings that can be read; or approved: false with feedback")),
+        (Some(false), _) => {
+            review.claim = Claim::ChangesRequested;
+            Ok(review)
+        }
+        (Some(true) | None, _) => Ok(review),
+    }
+}
+
+fn with_reason(outcome: Outcome, why: Option<String>) -> Outcome {
+    match why {
+        Some(why) => Outcome {
+            message: format!("your approval does not count: {why}; {}", outcome.message),
+            ..outcome
+        },
+        None => outcome,
+    }
+}
+
 /// 000 wants feedback where it is no approval.
-fn as_report(word: Word) -> Result<Value, Failure> {
+fn as_report(word: Word) -> Result<Map<String, Value>, Failure> {
     let mut report = word.report;
     match word.approved {
         Some(approved) => report.insert("approved".to_owned(), approved.into()),
@@ -103,7 +153,7 @@ fn as_report(word: Word) -> Result<Value, Failure> {
     if !word.feedback.trim().is_empty() {
         report.insert("feedback".to_owned(), word.feedback.into());
     }
-    Ok(Value::Object(report))
+    Ok(report)
 }
 
 fn answers(errand: &Errand, word: Word) -> Result<Vec<Answer>, Failure> {
@@ -142,6 +192,9 @@ pub fn outcome(ticket: &Ticket) -> Outcome {
     let message = match status {
         "approved" => format!("approved in round {attempt}"),
         "rework" => format!("sent back for rework, attempt {attempt} of {allowed}"),
+        "reviewing" if ticket.seats.iter().any(Seat::is_asked_to_countersign) => {
+            "taken; only minor findings are named, so the reviewer is asked once whether it countersigns".to_owned()
+        }
         "reviewing" => "taken; others have still to answer".to_owned(),
         _ => format!("a person has to decide after {attempt} of {allowed} attempts"),
     };

@@ -173,7 +173,7 @@ fn locale_finding() -> Value {
 }
 
 fn reviewer_who_is_satisfied() -> Value {
-    let first = json!({"verdict": "changes_requested", "findings": [
+    let first = json!({"verdict": "request_changes", "commit": "$COMMIT", "complete": true, "findings": [
         eval_finding(),
         {"severity": "high", "category": "correctness", "file": "slug.sh", "line": 3,
          "title": "An empty title is accepted",
@@ -181,7 +181,7 @@ fn reviewer_who_is_satisfied() -> Value {
          "fix": "Refuse it with a message on stderr and a non-zero exit."},
         locale_finding(),
     ], "criteria": [{"criterion": "An empty title is an error.", "met": false, "evidence": "slug.sh:3"}]});
-    let second = json!({"verdict": "approved", "findings": [locale_finding()],
+    let second = json!({"verdict": "approve", "commit": "$COMMIT", "complete": true, "findings": [locale_finding()],
         "criteria": [{"criterion": "An empty title is an error.", "met": true, "evidence": "slug.sh:3, test.sh"}]});
     json!([
         answers("reading slug.sh", &first, 0.05),
@@ -190,7 +190,7 @@ fn reviewer_who_is_satisfied() -> Value {
 }
 
 fn reviewer_of_the_same_fault() -> Value {
-    let result = json!({"verdict": "changes_requested", "findings": [eval_finding()]});
+    let result = json!({"verdict": "request_changes", "commit": "$COMMIT", "complete": true, "findings": [eval_finding()]});
     json!([answers("reading slug.sh", &result, 0.05)])
 }
 

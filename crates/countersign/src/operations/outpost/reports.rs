@@ -36,7 +36,7 @@ impl Caller<'_> {
         price(what.usage()).map_err(No::barred)?;
         let stored = self.stored(id).await?;
         let policy = self.policy_of(&stored).await?;
-        let what = self.grounded(&stored.ticket, &policy, what).await?;
+        let what = weighed(self.grounded(&stored.ticket, &policy, what).await?, &policy);
         let artefacts = files::sound(id, what.lease(), artefacts)?;
         let report = Report {
             on: Some(was),
@@ -101,6 +101,26 @@ impl Caller<'_> {
 }
 
 /// `TICKET/JOB/FENCE/EVENT`
+/// A worker's approval that names what must be fixed is none, whatever its own version made of it.
+fn weighed(what: What, policy: &Policy) -> What {
+    match what {
+        What::Reviewed {
+            lease,
+            commit,
+            review,
+            isolation,
+            usage,
+        } => What::Reviewed {
+            review: Box::new(flow::answer::weighed(*review, policy)),
+            lease,
+            commit,
+            isolation,
+            usage,
+        },
+        other => other,
+    }
+}
+
 fn is_of_a_report(key: &str) -> bool {
     let parts: Vec<&str> = key.split('/').collect();
     let [ticket, serial, fence, event] = parts.as_slice() else {

@@ -220,19 +220,20 @@ fn script() -> Value {
         vec![
             waits(),
             costs(0.05),
-            json!({"result": {"verdict": verdict, "findings": findings}}),
+            json!({"result": {"verdict": verdict, "commit": "$COMMIT", "complete": true,
+                "findings": findings}}),
         ]
     };
     let review = rounds([
         says(
-            "changes_requested",
+            "request_changes",
             vec![
                 finding("high", 1, "An empty name is accepted"),
                 finding("critical", 2, "All words are taken for the name"),
                 minor(),
             ],
         ),
-        says("approved", vec![minor()]),
+        says("approve", vec![minor()]),
     ]);
     let verify = json!({"always": [waits(), costs(0.03), {"result": {"answers": [
         {"finding": "F1", "outcome": "fixed", "evidence": "greet.sh:2"},

@@ -280,6 +280,69 @@ fn a_reviewers_messages_become_its_verdict_when_it_is_complete() {
     assert_eq!(world.count("greet", "reviewed"), 1);
 }
 
+/// Text overrules the flag; a call that is neither is sent back; a minor refusal is put to its agent.
+#[test]
+fn what_a_reviewer_writes_overrules_its_approval() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let (builder, reviewer) = (
+        server.token("bea", "builder", &[]),
+        server.token("rex", "reviewer", &[]),
+    );
+    let judge = |words: &Value| server.tool(&reviewer, "submit_review_result", words);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let build = assignment(&server, &builder, "build");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    submit(&server, &builder, &build);
+    let review = assignment(&server, &reviewer, "review");
+
+    let other = json!({"approved": true, "commit": "0".repeat(40)});
+    let why = judge(&other).unwrap_err();
+    assert!(why.contains("not taken as an approval"), "{why}");
+    let nested = json!({"approved": true, "findings": [{"title": "x", "parts": [{"severity": "critical"}]}]});
+    let why = judge(&nested).unwrap_err();
+    assert!(why.contains("cannot be read"), "{why}");
+    assert_eq!(server.stage("greet"), "reviewing");
+
+    let refuses = json!({"approved": true, "commit": review["commit"],
+        "feedback": "I cannot approve this: an empty name is greeted."});
+    let outcome = judge(&refuses).unwrap();
+    assert_eq!(outcome["status"], "rework");
+    let said = outcome["message"].as_str().unwrap();
+    assert!(said.contains("your approval does not count"), "{said}");
+
+    let again = assignment(&server, &builder, "build");
+    work.commit("greet.sh", "[ -n \"$1\" ] || exit 1\necho \"Hello, $1\"\n");
+    submit(&server, &builder, &again);
+    let low =
+        json!({"title": "A comment is missing", "severity": "low", "file": "greet.sh", "line": 1});
+    let mut asked = false;
+    until("it is countersigned", || {
+        let wait = json!({"timeout_secs": 1});
+        let next = server.tool(&reviewer, "wait_for_work", &wait).unwrap()["assignment"].take();
+        match next["kind"].as_str() {
+            Some("verify") => {
+                let fixed = json!({"answers": [{"finding": "F1", "outcome": "fixed",
+                    "evidence": "greet.sh:1"}]});
+                judge(&fixed).unwrap();
+            }
+            Some("review") => {
+                let brief = next["brief"].as_str().unwrap();
+                asked = brief.contains("Do you countersign");
+                let words = json!({"approved": asked, "feedback": "A comment is missing.",
+                    "findings": [low]});
+                judge(&words).unwrap();
+            }
+            _ => {}
+        }
+        asked && ["approved", "merging", "done"].contains(&server.stage("greet").as_str())
+    });
+    let shown = world.json(&["ticket", "show", "greet"]);
+    let by = &shown["ticket"]["approval"]["by"];
+    assert_eq!(by["names"], json!(["rex"]), "{shown}");
+}
+
 #[test]
 fn a_silent_agent_loses_its_work_to_another() {
     let settings = SETTINGS.replace(

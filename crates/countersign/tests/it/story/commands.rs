@@ -26,10 +26,10 @@ cat > /dev/null
 case $COUNTERSIGN_ROLE in
   review)
     if grep -q 'exit 2' greet.sh; then
-      echo 'I have read greet.sh.'
-      echo '{"verdict":"approved","findings":[]}'
+      echo 'I have read greet.sh.' >&2
+      echo '{"verdict":"approve","commit":"'"$COUNTERSIGN_COMMIT"'","complete":true,"findings":[]}'
     else
-      echo '{"verdict":"changes_requested","findings":[{"severity":"high","file":"greet.sh","line":1,"title":"An empty name is accepted","problem":"It should fail."}]}'
+      echo '{"verdict":"request_changes","findings":[{"severity":"high","file":"greet.sh","line":1,"title":"An empty name is accepted","problem":"It should fail."}]}'
     fi ;;
   verify) echo '{"answers":[{"finding":"F1","outcome":"fixed","evidence":"greet.sh:1"}]}' ;;
 esac

@@ -138,7 +138,7 @@ fn a_provider_out_of_quota_is_paused_for_all_and_resumes_by_itself() {
     let agent = world.put(
         "agent.sh",
         format!(
-            r#"if [ "$COUNTERSIGN_ROLE" = review ]; then echo '{{"verdict": "approved", "findings": []}}'; exit 0; fi
+            r#"if [ "$COUNTERSIGN_ROLE" = review ]; then echo '{{"verdict": "approve", "commit": "'$COUNTERSIGN_COMMIT'", "complete": true, "findings": []}}'; exit 0; fi
 if [ ! -e {seen} ]; then touch {seen}; echo '{{"event": "quota", "until": "'"$(date -u -d '+3 seconds' +%Y-%m-%dT%H:%M:%SZ)"'"}}'; exit 1; fi
 printf '#!/bin/sh\nprintf "Hello, %%s\\n" "$1"\n' > greet.sh
 echo '{{"summary": "Done."}}'

@@ -194,7 +194,7 @@ fn who_built_does_not_stand_in_as_judge_and_the_run_waits_for_the_pause() {
         "judge.sh",
         format!(
             r#"if [ ! -e {seen} ]; then touch {seen}; echo '{{"event": "quota", "until": "'"$(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)"'"}}'; exit 1; fi
-echo '{{"verdict": "approved", "findings": []}}'
+echo '{{"verdict": "approve", "commit": "'$COUNTERSIGN_COMMIT'", "complete": true, "findings": []}}'
 "#
         ),
     );

@@ -30,8 +30,8 @@ case $COUNTERSIGN_TICKET in C*)
 esac"#;
 
 const REVIEW: &str = r#"if [ "$COUNTERSIGN_TICKET" = E ]; then
-  echo '{"verdict": "changes_requested", "findings": [{"severity": "high", "title": "Not this way", "file": "E.txt", "line": 1}]}'
-else echo '{"verdict": "approved", "findings": []}'; fi > "$COUNTERSIGN_RESULT_FILE""#;
+  echo '{"verdict": "request_changes", "findings": [{"severity": "high", "title": "Not this way", "file": "E.txt", "line": 1}]}'
+else echo '{"verdict": "approve", "commit": "'$COUNTERSIGN_COMMIT'", "complete": true, "findings": []}'; fi > "$COUNTERSIGN_RESULT_FILE""#;
 
 fn run(world: &World, more: &[&str]) -> crate::support::Ran {
     let file = world.put("epic.yaml", EPIC);

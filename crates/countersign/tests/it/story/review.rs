@@ -7,7 +7,9 @@
 use expect_test::expect;
 use serde_json::Value;
 
-use crate::support::crew::{HASTY, always, approves, crew, empty_name, rejects, reviewed_by};
+use crate::support::crew::{
+    HASTY, always, approves, asked, crew, empty_name, rejects, reviewed_by,
+};
 use crate::support::{Ran, World};
 
 /// A world with a branch `topic`, checked out, that has a hasty greeting.
@@ -77,9 +79,14 @@ fn clean_is_zero_and_the_least_severity_is_the_callers() {
     let world = with_topic();
     let low = reviewed_by(&always(rejects([empty_name("low")])));
     review(&world, &reviewed_by(&always(approves())), &[]).ends_with(0);
-    review(&world, &low, &[]).ends_with(0);
+    review(&world, &low, &[]).ends_with(3);
+    review(&world, &asked(low.clone(), "countersign", approves()), &[])
+        .ends_with(0)
+        .says("clean: 1 finding(s), none that must be fixed");
     review(&world, &low, &["--fail-on", "low"]).ends_with(3);
-    review(&world, &finds(), &["--fail-on", "critical"]).ends_with(0);
+    review(&world, &finds(), &["--fail-on", "critical"])
+        .ends_with(0)
+        .says("approved by policy, reviewer refused: scripted (reviewer)");
     review(&world, &finds(), &["--fail-on", "none"])
         .ends_with(0)
         .says("reported only");

@@ -94,12 +94,21 @@ pub fn answers(result: impl Into<Value>) -> Vec<Value> {
 }
 
 pub fn approves() -> Vec<Value> {
-    answers(json!({"verdict": "approved", "findings": []}))
+    answers(json!({"verdict": "approve", "commit": "$COMMIT", "complete": true, "findings": []}))
+}
+
+/// The script with what its reviewer says when it is asked for the form, or to countersign.
+pub fn asked(mut script: Value, question: &str, steps: Vec<Value>) -> Value {
+    script[format!("review_{question}")] = always(steps);
+    script
 }
 
 pub fn rejects(findings: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let findings: Vec<Value> = findings.into_iter().collect();
-    answers(json!({"verdict": "changes_requested", "findings": findings}))
+    answers(
+        json!({"verdict": "request_changes", "commit": "$COMMIT", "complete": true,
+        "findings": findings}),
+    )
 }
 
 pub fn verifies(outcomes: &[(&str, &str)]) -> Vec<Value> {

@@ -30,7 +30,10 @@ pub async fn play(
         played.number("COUNTERSIGN_ROUND")?,
     );
     let slot = played.number("COUNTERSIGN_SLOT").unwrap_or(1);
-    let steps = script.steps(role, round, slot);
+    let question = env
+        .get("COUNTERSIGN_QUESTION")
+        .map_or("work", String::as_str);
+    let steps = script.steps((role, question), round, slot);
     let steps = steps.ok_or_else(|| Error::NothingToPlay {
         role: role.to_owned(),
         round,
@@ -170,9 +173,11 @@ impl Played<'_> {
             .env
             .get("COUNTERSIGN_RESULT_FILE")
             .ok_or("COUNTERSIGN_RESULT_FILE is not set")?;
-        let text = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
+        let commit = self.env.get("COUNTERSIGN_COMMIT");
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => with_commit(other, commit.map(String::as_str)).to_string(),
+        };
         fs::write(file, text).map_err(|error| format!("{file}: {error}"))
     }
 
@@ -209,6 +214,19 @@ impl Played<'_> {
             launcher: None,
         };
         output(&call).await.map_err(|error| error.to_string())
+    }
+}
+
+/// The value with the commit under review wherever the script says `$COMMIT`.
+fn with_commit(value: &Value, commit: Option<&str>) -> Value {
+    match (value, commit) {
+        (Value::String(text), Some(commit)) if text == "$COMMIT" => commit.into(),
+        (Value::Object(fields), _) => {
+            let filled = fields.iter();
+            let filled = filled.map(|(name, value)| (name.clone(), with_commit(value, commit)));
+            Value::Object(filled.collect())
+        }
+        (other, _) => other.clone(),
     }
 }
 

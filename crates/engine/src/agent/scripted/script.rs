@@ -33,6 +33,10 @@ pub struct Script {
     version: u32,
     build: Option<Part>,
     review: Option<Part>,
+    /// What a reviewer plays that is asked for its answer in form; the same review where not given.
+    review_form: Option<Part>,
+    /// What a reviewer plays that is asked whether it countersigns; the same review where not given.
+    review_countersign: Option<Part>,
     verify: Option<Part>,
 }
 
@@ -112,6 +116,8 @@ impl Script {
         let parts = [
             ("build", &script.build),
             ("review", &script.review),
+            ("review_form", &script.review_form),
+            ("review_countersign", &script.review_countersign),
             ("verify", &script.verify),
         ];
         for (role, part) in parts {
@@ -122,11 +128,21 @@ impl Script {
         Ok(script)
     }
 
-    /// The steps for a role in a round; None if the script has none.
-    pub(super) fn steps(&self, role: &str, round: u32, slot: u32) -> Option<&[Step]> {
+    /// The steps for a role and a question in a round; None if the script has none.
+    pub(super) fn steps(
+        &self,
+        (role, question): (&str, &str),
+        round: u32,
+        slot: u32,
+    ) -> Option<&[Step]> {
         let part = match role {
             "build" => self.build.as_ref(),
-            "review" => self.review.as_ref(),
+            "review" => match question {
+                "form" => self.review_form.as_ref(),
+                "countersign" => self.review_countersign.as_ref(),
+                _ => None,
+            }
+            .or(self.review.as_ref()),
             "verify" => self.verify.as_ref(),
             _ => None,
         };
@@ -186,7 +202,7 @@ mod tests {
             );
             Script::parse(&text)
                 .unwrap()
-                .steps("build", round, 1)
+                .steps(("build", "work"), round, 1)
                 .map(<[Step]>::len)
         };
         assert_eq!(
@@ -201,9 +217,9 @@ mod tests {
         let text = r#"{"version": 1, "review": {"slots": [
             {"always": [{"say": "a"}, {"say": "b"}]}, {"always": []}]}}"#;
         let script = Script::parse(text).unwrap();
-        let count = |slot| script.steps("review", 1, slot).map(<[Step]>::len);
+        let count = |slot| script.steps(("review", "work"), 1, slot).map(<[Step]>::len);
         assert_eq!([count(1), count(2), count(3)], [Some(2), Some(0), None]);
-        assert!(script.steps("build", 1, 1).is_none());
+        assert!(script.steps(("build", "work"), 1, 1).is_none());
     }
 
     #[test]

@@ -66,6 +66,7 @@ fn told(cli: &'static Cli, recording: &Path) -> String {
     writeln!(out, "trouble {}", short(&format!("{:?}", heard.trouble))).unwrap();
     let answer = heard
         .result(None)
+        .0
         .map(|(text, source)| format!("{source:?} {}", short(&text)));
     writeln!(out, "answer {answer:?}").unwrap();
     out

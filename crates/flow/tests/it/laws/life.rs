@@ -162,7 +162,15 @@ impl Life {
                 let (serial, why) = (job.serial, "out of quota".to_owned());
                 return (house(), What::AgentOut { serial, why });
             }
-            let by = dice.pick(&staff(role));
+            let all = staff(role);
+            // Whoever refused is asked itself; now and then somebody else comes all the same.
+            let asked = all
+                .iter()
+                .find(|one| job.agent.as_ref() == Some(&one.agent));
+            let by = match asked {
+                Some(asked) if !dice.percent(10) => asked.clone(),
+                Some(_) | None => dice.pick(&all),
+            };
             return (by, What::Started { lease: next });
         };
         let lease = Lease {

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use findings::Claim;
 use flow::event::{Choice, Lease};
 use flow::ledger::Status;
-use flow::policy::{Policy, ROUNDS_HARD_CAP, RedOnBase};
-use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Ticket};
+use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
+use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Seat, Ticket};
 use flow::usage::Caps;
 use flow::{Effect, Event, Refused, Stage, Task, Usage, What, advance};
 
@@ -24,6 +25,9 @@ pub struct Watch {
     spent: u64,
     /// Principals whose reviews of the current submission were taken.
     judges: BTreeSet<String>,
+    /// Who spoke last of a tree in each seat, and what it claimed.
+    claims: BTreeMap<(String, String), (String, Claim)>,
+    refusers: BTreeSet<String>,
 }
 
 impl Watch {
@@ -48,6 +52,7 @@ impl Watch {
         self.fences_grow(before, event, after);
         self.rounds_are_bounded(before, event, after, policy);
         self.nobody_judges_their_own_work(before, event, after);
+        self.countersigners_said_yes(before, event, after, policy);
         self.budget_is_hard(before, event, story);
         way_forward(after);
         approval_is_exact(after, policy);
@@ -175,15 +180,86 @@ impl Watch {
             .approval
             .as_ref()
             .filter(|_| before.approval.is_none());
-        let Some(ApprovedBy::Reviewers { names }) = now.map(|approval| &approval.by) else {
+        let Some(ApprovedBy::Reviewers { names, refused }) = now.map(|approval| &approval.by)
+        else {
             return;
         };
-        assert!(!names.is_empty(), "approved by nobody");
+        assert!(
+            !names.is_empty() || !refused.is_empty(),
+            "approved by nobody"
+        );
         assert!(self.judges.is_disjoint(&after.authors), "a self-review");
         assert!(
             after.seats.iter().all(|seat| seat.answer.is_some()),
             "approved with an empty seat"
         );
+    }
+
+    /// Whoever is named as countersigner said yes last, in every seat that it had; and where the
+    /// policy asks, nobody's refusal is overruled while anything stands that it named.
+    fn countersigners_said_yes(
+        &mut self,
+        before: &Ticket,
+        event: &Event,
+        after: &Ticket,
+        policy: &Policy,
+    ) {
+        let seat = event.what.lease().and_then(|lease| {
+            let mut jobs = before.jobs.iter();
+            match &jobs.find(|job| job.serial == lease.serial)?.task {
+                Task::Review { seat, .. } => Some(seat.clone()),
+                _ => None,
+            }
+        });
+        if let (Some(seat), What::Reviewed { review, .. }) = (seat, &event.what) {
+            let said = (event.by.agent.clone(), review.claim);
+            if review.claim == Claim::ChangesRequested {
+                self.refusers.insert(event.by.agent.clone());
+            }
+            self.claims.insert((tree(before), seat), said);
+        }
+        let now = after
+            .approval
+            .as_ref()
+            .filter(|_| before.approval.is_none());
+        let Some(ApprovedBy::Reviewers { names, refused }) = now.map(|approval| &approval.by)
+        else {
+            return;
+        };
+        let seats: Vec<_> = after.seats.iter().filter(|seat| !seat.linter).collect();
+        let last_in = |seat: &&Seat| self.claims.get(&(tree(after), seat.name.clone()));
+        let said = |name: &String| {
+            let of_seats = seats.iter().filter_map(last_in);
+            of_seats
+                .filter(|(who, _)| who == name)
+                .map(|(_, claim)| *claim)
+                .collect::<Vec<_>>()
+        };
+        for name in names {
+            let claims = said(name);
+            let yes = claims.iter().all(|claim| *claim == Claim::Approved);
+            assert!(
+                yes && !claims.is_empty(),
+                "{name} is named and said {claims:?}"
+            );
+        }
+        for name in refused {
+            assert!(self.refusers.contains(name), "{name} refused nothing");
+        }
+        if policy.minor_only != MinorOnly::Ask || policy.votes != Votes::All {
+            return;
+        }
+        for seat in seats.iter().filter(|_| policy.gates.reviewer_approves) {
+            let last = last_in(seat).map(|(_, claim)| *claim);
+            let reported = seat.answer.iter().flat_map(|answer| &answer.reported);
+            let mut named = reported.filter_map(|id| after.ledger.get(id));
+            let stands = named.any(|entry| entry.status.is_open());
+            assert!(
+                last == Some(Claim::Approved) || !stands,
+                "{} was overruled while it stood by a finding",
+                seat.name
+            );
+        }
     }
 
     fn budget_is_hard(&mut self, before: &Ticket, event: &Event, story: &Story) {
@@ -210,6 +286,11 @@ impl Watch {
             assert!(!retried, "paid work is tried again");
         }
     }
+}
+
+fn tree(ticket: &Ticket) -> String {
+    let put = ticket.submission.as_ref();
+    put.map(|put| put.tree.clone()).unwrap_or_default()
 }
 
 /// A ticket that is not terminal has a job, a dependency or a person it waits for.

@@ -348,7 +348,7 @@ fn facts(ticket: &Ticket) -> Facts {
     let commit = ticket.submission.as_ref().map(|put| number(&put.commit));
     if let Some(approval) = &ticket.approval {
         assert_eq!(Some(number(&approval.commit)), commit, "a stale approval");
-        if let ApprovedBy::Reviewers { names } = &approval.by {
+        if let ApprovedBy::Reviewers { names, .. } = &approval.by {
             let own = names.iter().any(|name| ticket.authors.contains(name));
             assert!(!own, "approved by an author");
         }

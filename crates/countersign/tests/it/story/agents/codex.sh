@@ -30,9 +30,9 @@ case $COUNTERSIGN_ROLE in
   verify) answer='{"answers":[{"finding":"F1","outcome":"fixed","evidence":"greet.sh:1"}]}' ;;
   *)
     if grep -q 'exit 2' greet.sh; then
-      answer='{"verdict":"approved","findings":[],"notes":""}'
+      answer='{"verdict":"approve","commit":"'$COUNTERSIGN_COMMIT'","complete":true,"findings":[],"notes":""}'
     else
-      answer='{"verdict":"changes_requested","findings":[{"severity":"high","category":"correctness","file":"greet.sh","line":1,"title":"An empty name is accepted","problem":"It should fail.","impact":"","fix":""}],"notes":""}'
+      answer='{"verdict":"request_changes","commit":"'$COUNTERSIGN_COMMIT'","complete":true,"findings":[{"severity":"high","category":"correctness","file":"greet.sh","line":1,"title":"An empty name is accepted","problem":"It should fail.","impact":"","fix":""}],"notes":""}'
     fi ;;
 esac
 printf '%s' "$answer" > "$last"

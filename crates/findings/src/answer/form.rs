@@ -1,0 +1,367 @@
+//! The contract's form, field by field: one JSON object in which nothing is left unread.
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::{quote, severity};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, one_line, shorten};
+use crate::finding::Finding;
+use crate::severity::Rating;
+
+/// Fields of words: read for what they refuse or find.
+const TEXTS: [&str; 12] = [
+    "notes",
+    "summary",
+    "feedback",
+    "revision_notes",
+    "message",
+    "comment",
+    "explanation",
+    "rationale",
+    "reasoning",
+    "overview",
+    "conclusion",
+    "evidence",
+];
+/// Facts about the run or the ticket that say nothing about the change.
+const FACTS: [&str; 5] = ["usage", "model", "ticket", "ticket_id", "session"];
+/// Parts of a finding in which an imperative is a suggestion and no refusal.
+const SUGGESTIONS: [&str; 3] = ["fix", "suggestion", "recommendation"];
+/// Parts of a finding that name a place, a rule or a kind.
+const PLACES: [&str; 14] = [
+    "id",
+    "file",
+    "path",
+    "line",
+    "start_line",
+    "end_line",
+    "category",
+    "dimension",
+    "confidence",
+    "rule",
+    "anchor",
+    "severity",
+    "code",
+    "column",
+];
+
+/// What a form holds beside its verdict, and every reason why it is no approval.
+#[derive(Debug, Default)]
+pub(super) struct Form {
+    pub reasons: Vec<String>,
+    pub findings: Vec<Finding>,
+    pub texts: Vec<String>,
+    pub item_texts: Vec<String>,
+}
+
+/// The one object that the text is; else why it is none.
+pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let body = unfenced(text).unwrap_or(text).trim();
+    if body.is_empty() {
+        return Err("the reviewer said nothing".to_owned());
+    }
+    if !body.starts_with('{') {
+        return Err("the answer is not one JSON object".to_owned());
+    }
+    match serde_json::from_str(body) {
+        Ok(Exact(Value::Object(fields))) => Ok(fields),
+        Ok(Exact(_)) => Err("the answer is not one JSON object".to_owned()),
+        Err(error) => Err(format!("the answer is not one JSON object alone: {error}")),
+    }
+}
+
+/// The inside of a fence around the whole text; nothing where there is none.
+fn unfenced(text: &str) -> Option<&str> {
+    let (head, rest) = text.strip_prefix("```")?.split_once('\n')?;
+    let body = rest.strip_suffix("```")?;
+    let plain = matches!(head.trim(), "" | "json");
+    (plain && body.ends_with('\n') && !body.contains("```")).then_some(body)
+}
+
+impl Form {
+    /// Walks every field but the verdict; what it does not know is a reason.
+    pub fn of(fields: &Map<String, Value>) -> Self {
+        let mut form = Self::default();
+        for (name, value) in fields {
+            form.field(name, value);
+        }
+        form
+    }
+
+    /// `verdict` and `complete`, exactly.
+    pub fn must_approve(&mut self, fields: &Map<String, Value>) {
+        match fields.get("verdict") {
+            Some(Value::String(word)) if word == "approve" => {}
+            None => self.misses("the answer has no `verdict`"),
+            Some(other) => self.misses(format!(
+                "`verdict` is neither \"approve\" nor \"request_changes\": {}",
+                quote(&other.to_string())
+            )),
+        }
+        match fields.get("complete") {
+            Some(Value::Bool(true)) => {}
+            None => self.misses("the answer does not say `complete: true`"),
+            Some(other) => self.misses(format!(
+                "`complete` is not the value true: {}",
+                quote(&other.to_string())
+            )),
+        }
+    }
+
+    pub fn must_name(&mut self, fields: &Map<String, Value>, commit: &str) {
+        if fields.get("commit").is_none_or(is_empty) {
+            self.misses("the answer names no commit");
+        } else {
+            self.may_name(fields, commit);
+        }
+    }
+
+    /// A commit that is named is the one under review.
+    pub fn may_name(&mut self, fields: &Map<String, Value>, commit: &str) {
+        match fields.get("commit") {
+            Some(Value::String(named)) if !commit.is_empty() && named == commit => {}
+            Some(other) if !is_empty(other) => self.misses(format!(
+                "the answer names the commit {}, and {commit} is under review",
+                quote(&other.to_string())
+            )),
+            Some(_) | None => {}
+        }
+    }
+
+    fn misses(&mut self, why: impl Into<String>) {
+        self.reasons.push(why.into());
+    }
+
+    fn field(&mut self, name: &str, value: &Value) {
+        match name {
+            "verdict" | "approved" | "commit" | "complete" => {}
+            "findings" => self.list(name, value, Self::finding),
+            "blocking_issues" => self.list(name, value, Self::blocking),
+            "criteria" => self.list(name, value, Self::criterion),
+            "dimension_scores" => self.scores(value),
+            "overall_score" => {
+                if !value.is_null() && !value.as_u64().is_some_and(|score| score <= 100) {
+                    self.misses("`overall_score` is no number from 0 to 100");
+                }
+            }
+            _ if FACTS.contains(&name) => {
+                if !is_plain(value) {
+                    self.misses(format!("`{name}` cannot be read"));
+                }
+            }
+            _ if TEXTS.contains(&name) => match value {
+                Value::String(text) => self.texts.push(text.clone()),
+                other if is_empty(other) => {}
+                _ => self.misses(format!("`{name}` is no text")),
+            },
+            _ if is_empty(value) => {}
+            _ => self.misses(format!(
+                "the answer has a field that the form does not know: `{}`",
+                quote(name)
+            )),
+        }
+    }
+
+    fn list(
+        &mut self,
+        name: &str,
+        value: &Value,
+        mut read: impl FnMut(&mut Self, &Map<String, Value>),
+    ) {
+        let Value::Array(items) = value else {
+            if !value.is_null() {
+                self.misses(format!("`{name}` is no list"));
+            }
+            return;
+        };
+        if items.len() > FINDINGS_MAX {
+            self.misses(format!(
+                "`{name}` has {} items, and {FINDINGS_MAX} are read",
+                items.len()
+            ));
+        }
+        for item in items.iter().take(FINDINGS_MAX) {
+            match item {
+                Value::Object(fields) => read(self, fields),
+                _ => self.misses(format!("`{name}` holds something that is no object")),
+            }
+        }
+    }
+
+    fn finding(&mut self, fields: &Map<String, Value>) {
+        let mut texts = Vec::new();
+        for (name, value) in fields {
+            match value {
+                Value::Null | Value::Number(_) => {}
+                Value::String(text) if PLACES.contains(&name.as_str()) => {
+                    if name == "severity" && severity(text).is_none() {
+                        self.misses(format!(
+                            "a finding has the severity {:?}, which is none",
+                            quote(text)
+                        ));
+                    }
+                }
+                Value::String(text) => {
+                    texts.push(text.as_str());
+                    if !SUGGESTIONS.contains(&name.as_str()) {
+                        self.item_texts.push(text.clone());
+                    }
+                }
+                other if is_empty(other) => {}
+                Value::Bool(_) | Value::Array(_) | Value::Object(_) => self.misses(format!(
+                    "a finding has a part that cannot be read: `{}`",
+                    quote(name)
+                )),
+            }
+        }
+        let text_of = |name: &str| fields.get(name).and_then(Value::as_str);
+        let title = text_of("title").or_else(|| texts.first().copied());
+        let title = title.map(|text| shorten(&one_line(&clean(text)), TITLE_CHARS_MAX));
+        let Some(title) = title.filter(|title| !title.trim().is_empty()) else {
+            return self.misses("a finding says nothing");
+        };
+        let part = |name: &str| text_of(name).map(|text| shorten(&clean(text), FIELD_CHARS_MAX));
+        let line = fields.get("line").and_then(Value::as_u64);
+        self.findings.push(Finding {
+            problem: part("problem"),
+            impact: part("impact"),
+            fix: part("fix"),
+            file: text_of("file").and_then(crate::clean::confine),
+            line: line.and_then(|line| u32::try_from(line).ok()),
+            ..Finding::new(&title, Rating::of(text_of("severity"), true))
+        });
+    }
+
+    /// The reader keeps every blocking issue, and one is enough to refuse. One that it could not
+    /// read must not pass for none.
+    fn blocking(&mut self, fields: &Map<String, Value>) {
+        if !fields
+            .get("message")
+            .and_then(Value::as_str)
+            .is_some_and(|text| !text.trim().is_empty())
+        {
+            self.misses("a blocking issue has no `message`");
+        }
+    }
+
+    fn criterion(&mut self, fields: &Map<String, Value>) {
+        if !fields.get("met").is_some_and(Value::is_boolean) {
+            self.misses("a criterion does not say whether it is `met`");
+        }
+        for (name, value) in fields {
+            match (name.as_str(), value) {
+                ("met", _) | (_, Value::Null | Value::String(_) | Value::Number(_)) => {}
+                _ => self.misses(format!(
+                    "a criterion has a part that cannot be read: `{}`",
+                    quote(name)
+                )),
+            }
+        }
+    }
+
+    fn scores(&mut self, value: &Value) {
+        let is_score = |score: &Value| {
+            score.is_null() || score.as_f64().is_some_and(|n| (0.0..=100.0).contains(&n))
+        };
+        let sound = |value: &Value| match value {
+            Value::Object(fields) => fields.iter().all(|(name, value)| match name.as_str() {
+                "score" => is_score(value),
+                "weight" => value.is_string() || value.is_null(),
+                _ => is_empty(value) || value.is_string(),
+            }),
+            other => is_score(other),
+        };
+        match value {
+            Value::Object(scores) if scores.values().all(sound) => {}
+            other if is_empty(other) => {}
+            _ => self.misses("`dimension_scores` cannot be read"),
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Scalars, or one level of them.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Number(_) | Value::String(_) => true,
+        Value::Object(fields) => fields
+            .values()
+            .all(|value| matches!(value, Value::Null | Value::Number(_) | Value::String(_))),
+        Value::Bool(_) | Value::Array(_) => false,
+    }
+}
+
+/// JSON in which no key is there twice: of two verdicts a plain reader would keep the last.
+struct Exact(Value);
+
+impl<'de> Deserialize<'de> for Exact {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ExactVisitor).map(Self)
+    }
+}
+
+struct ExactVisitor;
+
+impl<'de> Visitor<'de> for ExactVisitor {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Exact(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, Exact(value))) = entries.next_entry::<String, Exact>()? {
+            if fields.contains_key(&name) {
+                return Err(A::Error::custom(format!(
+                    "the field `{}` is there twice",
+                    quote(&name)
+                )));
+            }
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}

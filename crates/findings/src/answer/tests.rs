@@ -1,0 +1,303 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+fn form() -> Value {
+    json!({"verdict": "approve", "commit": COMMIT, "complete": true, "findings": [
+        {"severity": "low", "file": "src/a.rs", "line": 3, "title": "A name misleads",
+         "problem": "`len` is a byte count.", "impact": "", "fix": "Call it bytes."}],
+        "dimension_scores": {"code_quality": {"score": 95}, "test_quality": {"score": null}},
+        "criteria": [{"criterion": "1", "met": true, "evidence": "tests/a.rs"}],
+        "notes": "The tests cover the change."})
+}
+
+fn claim(text: &str) -> Claim {
+    read_answer(text, COMMIT).review.claim
+}
+
+fn with(name: &str, value: Value) -> String {
+    let mut form = form();
+    form[name] = value;
+    form.to_string()
+}
+
+#[test]
+fn the_form_approves_bare_or_in_one_fence() {
+    for text in [
+        form().to_string(),
+        format!("\u{feff}\n {form:#} \n", form = form()),
+        format!("```json\n{:#}\n```\n", form()),
+        format!("```\n{}\n```", form()),
+        json!({"verdict": "approve", "commit": COMMIT, "complete": true}).to_string(),
+        with("usage", json!({"usd": 0.1, "tokens_in": 10, "model": "m"})),
+        with("notes", json!("")),
+        with("summary", json!("Reads well; the edge cases are tested.")),
+        with("errors", json!([])),
+    ] {
+        let read = read_answer(&text, COMMIT);
+        assert_eq!(read.review.claim, Claim::Approved, "{text}\n{read:?}");
+        assert_eq!(read.unclear, None);
+    }
+    let kept = read_answer(&form().to_string(), COMMIT).review;
+    assert_eq!(kept.findings.len(), 1, "{kept:?}");
+}
+
+/// Every way to miss the form that is not a refusal: unknown, with a reason.
+#[test]
+fn what_misses_the_form_is_unknown_and_says_why() {
+    let other = COMMIT.replace('0', "1");
+    let mut rows: Vec<(String, &str)> = vec![
+        (with("verdict", json!("approved")), "verdict"),
+        (with("verdict", json!("Approve")), "verdict"),
+        (with("verdict", json!("APPROVE")), "verdict"),
+        (with("verdict", json!("approve ")), "verdict"),
+        (with("verdict", json!(true)), "verdict"),
+        (with("verdict", json!(["approve"])), "verdict"),
+        (
+            with("verdict", json!("approve | request_changes")),
+            "verdict",
+        ),
+        (with("commit", json!(other)), "names the commit"),
+        (with("commit", json!(COMMIT[..10])), "names the commit"),
+        (
+            with("commit", json!(COMMIT.to_uppercase())),
+            "names the commit",
+        ),
+        (
+            with("commit", json!(format!("{COMMIT} "))),
+            "names the commit",
+        ),
+        (with("commit", json!("HEAD")), "names the commit"),
+        (with("commit", json!("")), "names no commit"),
+        (with("commit", Value::Null), "names no commit"),
+        (with("complete", json!(false)), "complete"),
+        (with("complete", json!("true")), "complete"),
+        (with("complete", json!(1)), "complete"),
+        (with("complete", Value::Null), "complete"),
+        (with("findings", json!({"0": "x"})), "no list"),
+        (with("findings", json!("none")), "no list"),
+        (with("findings", json!([["nested"]])), "no object"),
+        (with("findings", json!(["a text"])), "no object"),
+        (
+            with("findings", json!([{"severity": "low"}])),
+            "says nothing",
+        ),
+        (
+            with("findings", json!([{"title": "x", "more": {"deep": 1}}])),
+            "cannot be read",
+        ),
+        (
+            with("findings", json!([{"title": "x", "blocking": true}])),
+            "cannot be read",
+        ),
+        (
+            with(
+                "findings",
+                json!([{"title": "x", "severity": "low, no: critical"}]),
+            ),
+            "severity",
+        ),
+        (with("criteria", json!([{"criterion": "1"}])), "met"),
+        (
+            with("criteria", json!([{"criterion": "1", "met": "true"}])),
+            "met",
+        ),
+        (with("criteria", json!("all met")), "no list"),
+        (with("blocking_issues", json!("one")), "no list"),
+        (with("blocking_issues", json!([{}])), "message"),
+        (with("dimension_scores", json!([1])), "dimension_scores"),
+        (with("overall_score", json!("high")), "overall_score"),
+        (
+            with("error", json!("context window exceeded")),
+            "does not know: `error`",
+        ),
+        (with("incomplete", json!(true)), "does not know"),
+        (with("truncated", json!(1)), "does not know"),
+        (with("review", form()), "does not know"),
+        (with("notes", json!({"a": "b"})), "no text"),
+        (json!([form()]).to_string(), "one JSON object"),
+        (json!({"answer": form()}).to_string(), "no `verdict`"),
+        (String::new(), "said nothing"),
+        ("LGTM".to_owned(), "one JSON object"),
+        ("Verdict: approve".to_owned(), "one JSON object"),
+        ("approve".to_owned(), "one JSON object"),
+        (
+            json!({"approved": true, "commit": COMMIT, "complete": true}).to_string(),
+            "verdict",
+        ),
+    ];
+    let text = form().to_string();
+    for (before, after) in [
+        ("Here is my review:\n", ""),
+        ("", "\nI hope that this helps."),
+        ("", "}"),
+        ("", ","),
+        ("// checked\n", ""),
+        ("> ", ""),
+        ("```json\n", ""),
+        ("", "\n```"),
+        ("```json\n", "\n```\nDone."),
+        ("Done.\n```json\n", "\n```"),
+        ("```json\n```\n", "\n```"),
+        ("<answer>", "</answer>"),
+    ] {
+        rows.push((format!("{before}{text}{after}"), "JSON object"));
+    }
+    rows.push((format!("{text}\n{text}"), "JSON object"));
+    rows.push((text.replace("true", "True"), "JSON object"));
+    rows.push((text.replacen('"', "'", 2), "JSON object"));
+    rows.push((
+        text.replacen("{\"", "{\"verdict\":\"approve\",\"", 1),
+        "twice",
+    ));
+    rows.push((text.replacen("{\"", "{\"complete\":false,\"", 1), "twice"));
+    rows.push((
+        text.replacen("\"title\"", "\"severity\":\"critical\",\"title\"", 1),
+        "twice",
+    ));
+    let count = rows.len();
+    for (text, reason) in rows {
+        let read = read_answer(&text, COMMIT);
+        assert_eq!(read.review.claim, Claim::Unknown, "{text}\n{read:?}");
+        let why = read.unclear.unwrap_or_default();
+        assert!(why.contains(reason), "{text}\nsays {why:?}, not {reason:?}");
+    }
+    println!("{count} answers that miss the form, 0 approved");
+}
+
+#[test]
+fn a_refusal_is_heard_in_any_form() {
+    for text in [
+        json!({"verdict": "request_changes", "commit": "another", "complete": false}).to_string(),
+        json!({"verdict": "request_changes"}).to_string(),
+        json!({"verdict": "changes_requested", "findings": []}).to_string(),
+        "Verdict: request changes".to_owned(),
+        "I cannot approve this.".to_owned(),
+        with("notes", json!("I request changes: the password is logged.")),
+        with("summary", json!("Verdict: request changes")),
+        with("feedback", json!("I cannot approve this.")),
+    ] {
+        let read = read_answer(&text, COMMIT);
+        assert_eq!(
+            read.review.claim,
+            Claim::ChangesRequested,
+            "{text}\n{read:?}"
+        );
+        assert_eq!(read.unclear, None);
+    }
+}
+
+#[test]
+fn findings_in_the_notes_of_an_approval_are_kept() {
+    let text = with(
+        "notes",
+        json!("## Critical\n\n- src/a.rs:12: the password is logged in plain text\n"),
+    );
+    let read = read_answer(&text, COMMIT).review;
+    let grave = |finding: &&Finding| finding.rating.severity == Severity::Critical;
+    assert!(read.findings.iter().any(|one| grave(&one)), "{read:?}");
+}
+
+#[test]
+fn a_reviewer_that_echoes_its_brief_approves_nothing() {
+    let brief = format!(
+        "# Review greet\n\nYou are an independent reviewer.\n\nCommit under review: `{COMMIT}`.\n\n```json\n\
+         {{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}\n```\n"
+    );
+    assert_ne!(claim(&brief), Claim::Approved);
+    let inside = format!(
+        "{{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}"
+    );
+    assert_ne!(claim(&inside), Claim::Approved);
+}
+
+#[test]
+fn what_is_said_beside_an_approval_can_refuse_and_never_approve() {
+    let approved = read_answer(&form().to_string(), COMMIT);
+    let refused = hear_beside(approved.clone(), "Verdict: request changes");
+    assert_eq!(refused.review.claim, Claim::ChangesRequested);
+    assert_eq!(hear_beside(approved.clone(), "Done."), approved);
+    let unknown = read_answer("Fine.", COMMIT);
+    let still = hear_beside(unknown, &form().to_string());
+    assert_eq!(still.review.claim, Claim::Unknown);
+}
+
+#[test]
+fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
+    let call = |value: Value| {
+        let fields = value.as_object().unwrap().clone();
+        read_call(&fields, COMMIT)
+    };
+    for yes in [
+        json!({"approved": true}),
+        json!({"approved": true, "feedback": "fine"}),
+        json!({"approved": true, "commit": COMMIT, "findings": [{"title": "x", "severity": "minor"}]}),
+    ] {
+        assert_eq!(call(yes.clone()).review.claim, Claim::Approved, "{yes}");
+    }
+    for no in [
+        json!({"approved": true, "feedback": "I cannot approve this: it leaks."}),
+        json!({"approved": true, "feedback": "Verdict: request changes"}),
+        json!({"approved": false, "feedback": "fine"}),
+    ] {
+        assert_eq!(
+            call(no.clone()).review.claim,
+            Claim::ChangesRequested,
+            "{no}"
+        );
+    }
+    for unclear in [
+        json!({"approved": true, "commit": "HEAD"}),
+        json!({"approved": true, "findings": [{"title": "x", "parts": [1]}]}),
+        json!({"approved": "true"}),
+        json!({"feedback": "fine"}),
+    ] {
+        assert_eq!(
+            call(unclear.clone()).review.claim,
+            Claim::Unknown,
+            "{unclear}"
+        );
+    }
+}
+
+proptest! {
+    /// Whatever is cut out of the form, put into it or around it: only the exact form approves.
+    #[test]
+    fn a_damaged_form_never_approves(at in 0_usize..500, len in 1_usize..40, junk in "[a-z{}\",: ]{0,8}") {
+        let text = form().to_string();
+        let (at, end) = (at.min(text.len() - 1), (at + len).min(text.len()));
+        prop_assume!(at < end);
+        let damaged = format!("{}{junk}{}", &text[..at], &text[end..]);
+        let same = serde_json::from_str::<Value>(&damaged).ok().is_some_and(|value| {
+            let exact = |name: &str| value.get(name) == form().get(name);
+            exact("verdict") && exact("commit") && exact("complete")
+        });
+        if !same {
+            prop_assert_ne!(claim(&damaged), Claim::Approved, "{}", damaged);
+        }
+    }
+
+    #[test]
+    fn text_around_the_form_never_approves(before in "\\PC{0,30}", after in "\\PC{0,30}") {
+        prop_assume!(!before.trim().is_empty() || !after.trim().is_empty());
+        let around = format!("{before}{}{after}", form());
+        prop_assert_ne!(claim(&around), Claim::Approved, "{}", around);
+    }
+
+    #[test]
+    fn no_field_approves_in_the_place_of_the_verdict(name in "[a-z_]{2,14}", yes in prop::sample::select(
+        vec![json!(true), json!("approve"), json!("approved"), json!("LGTM"), json!(100)])) {
+        prop_assume!(name != "verdict");
+        let mut fields = json!({"commit": COMMIT, "complete": true, "findings": []});
+        fields[&name] = yes;
+        prop_assert_ne!(claim(&fields.to_string()), Claim::Approved);
+    }
+
+    #[test]
+    fn any_text_is_read_without_a_panic_and_without_an_approval(text in "\\PC{0,200}") {
+        prop_assert_ne!(claim(&text), Claim::Approved);
+    }
+}

@@ -1,0 +1,290 @@
+//! `minor_only = "ask"`: a refusal over minor findings is put to the same reviewer once.
+
+use findings::{Claim, Review, Severity};
+use flow::event::{AnswerOutcome, Choice, Failure};
+use flow::narrate::approved_by;
+use flow::policy::{Fallback, MinorOnly, SeatSpec, Verify, Votes};
+use flow::ticket::ApprovedBy;
+use flow::{Actor, Policy, Refused, Role, Stage, Usage, What};
+
+use crate::story::{Story, approves, builder, finding, human, review, reviewer, settled};
+
+fn minor() -> Review {
+    let low = finding("A comment is missing", Severity::Low);
+    review(Claim::ChangesRequested, &[low])
+}
+
+fn reviewing(policy: Policy) -> Story {
+    let mut story = Story::under(policy);
+    story.built("c1").green();
+    story
+}
+
+/// A reviewer has refused over a low finding, and is asked.
+fn asked() -> Story {
+    let mut story = reviewing(Policy::default());
+    story.reviewed(minor());
+    assert_eq!(story.stage(), Stage::Reviewing);
+    assert!(story.ticket.seats[0].is_asked_to_countersign());
+    assert_eq!(story.job("review").agent.as_deref(), Some("rita"));
+    assert_eq!(story.jobs("review"), 1);
+    story
+}
+
+fn by(story: &Story) -> &ApprovedBy {
+    &story.ticket.approval.as_ref().unwrap().by
+}
+
+fn names(all: &[&str]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_yes_countersigns_and_the_first_answer_stays_on_record() {
+    let mut story = asked();
+    story.reviewed(approves());
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(
+        *by(&story),
+        ApprovedBy::Reviewers {
+            names: names(&["rita"]),
+            refused: Vec::new()
+        }
+    );
+    let seat = &story.ticket.rounds[0].seats[0];
+    let answer = seat.answer.as_ref().unwrap();
+    assert_eq!(answer.claim, Claim::Approved);
+    assert_eq!(answer.first_claim, Some(Claim::ChangesRequested));
+    assert_eq!(story.ticket.rounds[0].verdict.follow_ups, ["F1"]);
+    assert_eq!(approved_by(&story.ticket).unwrap(), "countersigned by rita");
+}
+
+#[test]
+fn anything_but_a_yes_is_rework_and_is_not_asked_twice() {
+    let grave = finding("Names are not escaped", Severity::High);
+    let answers = [
+        minor(),
+        review(Claim::Unknown, &[]),
+        review(Claim::ChangesRequested, std::slice::from_ref(&grave)),
+        review(Claim::Approved, &[grave]),
+    ];
+    for answer in answers {
+        let mut story = asked();
+        story.reviewed(answer.clone());
+        assert_eq!(story.stage(), Stage::Rework, "{answer:?}");
+        assert_eq!(story.ticket.rounds.len(), 1);
+        assert!(!story.ticket.rounds[0].verdict.approved);
+    }
+    let mut story = asked();
+    let lease = story.start("review", &reviewer());
+    let why = "it is not in form".to_owned();
+    let usage = Usage::default();
+    story.tell(&reviewer(), What::ReviewUnusable { lease, why, usage });
+    assert_eq!(story.stage(), Stage::Rework);
+    assert_eq!(story.ticket.counts.unusable_reviews, 0);
+}
+
+#[test]
+fn nobody_answers_for_the_reviewer() {
+    let mut story = asked();
+    let job = story.job("review");
+    let lease = flow::event::Lease {
+        serial: job.serial,
+        fence: job.fence + 1,
+    };
+    let other = Actor::new("rolf", Role::Reviewer);
+    let refused = story.refused(&other, What::Started { lease });
+    assert!(
+        matches!(refused, Refused::NotTheReviewer { .. }),
+        "{refused}"
+    );
+    assert!(refused.is_about_the_judge());
+    // Not even who stands in for it.
+    story.policy.fallback = Fallback {
+        review: Some("rolf".to_owned()),
+        ..Fallback::default()
+    };
+    assert_eq!(
+        flow::stand_in(&story.ticket, &story.policy, job.serial),
+        None
+    );
+    let lease = story.start("review", &reviewer());
+    let failed = What::JobFailed {
+        lease,
+        failure: Failure::Permanent,
+        message: "not logged in".to_owned(),
+        usage: Usage::default(),
+    };
+    story.tell(&reviewer(), failed);
+    assert_eq!(story.stage(), Stage::Escalated);
+}
+
+#[test]
+fn nobody_is_asked_where_a_yes_would_not_help() {
+    let policy = Policy {
+        reviewers: ["one", "two"].map(seat).to_vec(),
+        ..Policy::default()
+    };
+    let mut story = reviewing(policy);
+    let grave = finding("Names are not escaped", Severity::High);
+    story.reviewed_by(&Actor::new("rolf", Role::Reviewer), minor());
+    story.reviewed(review(Claim::ChangesRequested, &[grave]));
+    assert_eq!(story.stage(), Stage::Rework);
+}
+
+fn seat(name: &str) -> SeatSpec {
+    SeatSpec {
+        name: name.to_owned(),
+        ..SeatSpec::default()
+    }
+}
+
+#[test]
+fn of_a_panel_each_that_refused_is_asked_and_only_who_approved_is_named() {
+    let policy = Policy {
+        reviewers: ["one", "two", "three"].map(seat).to_vec(),
+        votes: Votes::Majority,
+        ..Policy::default()
+    };
+    let [ann, ben] = ["ann", "ben"].map(|name| Actor::new(name, Role::Reviewer));
+    let mut story = reviewing(policy.clone());
+    story.reviewed_by(&ann, approves());
+    story.reviewed_by(&ben, approves());
+    story.reviewed(minor());
+    assert_eq!(story.stage(), Stage::Approved, "outvoted");
+    let (two, one) = (names(&["ann", "ben"]), names(&["rita"]));
+    let expected = ApprovedBy::Reviewers {
+        names: two,
+        refused: one,
+    };
+    assert_eq!(*by(&story), expected);
+    assert_eq!(
+        approved_by(&story.ticket).unwrap(),
+        "countersigned by ann, ben; approved by policy, reviewer refused: rita"
+    );
+
+    let mut story = reviewing(policy);
+    story.reviewed_by(&ann, approves());
+    story.reviewed_by(&ben, minor());
+    story.reviewed(minor());
+    assert_eq!(story.jobs("review"), 2, "both are asked");
+    story.reviewed_by(&ben, approves());
+    assert_eq!(story.stage(), Stage::Reviewing);
+    story.reviewed(minor());
+    assert_eq!(story.stage(), Stage::Approved);
+    assert!(
+        approved_by(&story.ticket)
+            .unwrap()
+            .starts_with("countersigned by ann, ben;")
+    );
+}
+
+/// Where the policy approves, and where a verifier refuted all that a refusal rests on, nobody who
+/// refused is named.
+#[test]
+fn an_approval_over_a_refusal_says_so() {
+    let policy = Policy {
+        minor_only: MinorOnly::Approve,
+        ..Policy::default()
+    };
+    let mut story = reviewing(policy);
+    story.reviewed(minor());
+    assert_eq!(story.stage(), Stage::Approved);
+    let said = "approved by policy, reviewer refused: rita";
+    assert_eq!(approved_by(&story.ticket).unwrap(), said);
+
+    let policy = Policy {
+        verify: Verify::MustFix,
+        ..Policy::default()
+    };
+    let mut story = reviewing(policy);
+    let grave = finding("Names are not escaped", Severity::High);
+    story.reviewed(review(Claim::ChangesRequested, &[grave]));
+    story.verified(AnswerOutcome::Refuted);
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(approved_by(&story.ticket).unwrap(), said);
+    let report = flow::export::report(&story.ticket, None).unwrap();
+    assert_eq!(report["reviewer"], "policy, reviewer refused: rita");
+}
+
+/// An interrupted look took the approval back; the same tree does not get it again from the record.
+#[test]
+fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
+    let policy = Policy {
+        reviewers: ["one", "two"].map(seat).to_vec(),
+        ..Policy::default()
+    };
+    let (rolf, human) = (Actor::new("rolf", Role::Reviewer), human());
+    let refuses = |title: &str| {
+        let grave = finding(title, Severity::High);
+        review(Claim::ChangesRequested, &[grave])
+    };
+    let help = || What::HelpRequested {
+        why: "stuck".to_owned(),
+    };
+    let waived = |id: &str| What::Waived {
+        finding: id.to_owned(),
+        why: "not so bad".to_owned(),
+    };
+    let mut story = reviewing(policy);
+    story.reviewed_by(&rolf, approves());
+    story.reviewed(refuses("Names are not escaped"));
+    story.start("build", &builder());
+    story.tell(&builder(), help()).tell(&human, waived("F1"));
+    let reviewer_again = settled(Choice::Reassign {
+        builder: None,
+        reviewer: Some("rolf".to_owned()),
+    });
+    story.tell(&human, reviewer_again);
+    story.reviewed_by(&rolf, refuses("The end is cut"));
+    story.start("review", &reviewer());
+    story.tell(&reviewer(), help()).tell(&human, waived("F2"));
+    story.tell(&human, settled(Choice::TakeOver));
+    let submission = Box::new(story.ticket.submission.clone().unwrap());
+    story.tell(&human, What::Resubmitted { submission }).green();
+    assert_eq!(
+        story.stage(),
+        Stage::Reviewing,
+        "{:?}",
+        story.ticket.approval
+    );
+    assert_eq!(story.jobs("review"), 2);
+}
+
+/// Tickets that were approved before this version named whoever reviewed.
+#[test]
+fn an_old_record_names_nobody_who_refused() {
+    let policy = Policy {
+        minor_only: MinorOnly::Approve,
+        ..Policy::default()
+    };
+    let mut story = reviewing(policy);
+    story.reviewed(minor());
+    let replayed = story.ticket.clone();
+    let mut old = story.ticket.clone();
+    old.approval.as_mut().unwrap().by = ApprovedBy::Reviewers {
+        names: names(&["rita"]),
+        refused: Vec::new(),
+    };
+    let said = approved_by(&old).unwrap();
+    assert_eq!(said, "approved by policy, reviewer refused: rita");
+    assert_eq!(old.naming_only_countersigners(), replayed);
+}
+
+/// A policy that was stored before the key had this default keeps what it says, and its identity.
+#[test]
+fn a_stored_policy_keeps_its_value() {
+    let policy = Policy {
+        minor_only: MinorOnly::Approve,
+        ..Policy::default()
+    };
+    let text = serde_json::to_string(&policy).unwrap();
+    assert!(text.contains(r#""minor_only":"approve""#));
+    let read: Policy = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (read.id(), read.minor_only),
+        (policy.id(), MinorOnly::Approve)
+    );
+    let without: Policy = serde_json::from_str("{}").unwrap();
+    assert_eq!(without.minor_only, MinorOnly::Ask);
+}
