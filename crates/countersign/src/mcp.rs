@@ -4,6 +4,7 @@
 
 pub mod bridge;
 mod prompts;
+mod reporting;
 mod resources;
 mod tools;
 mod words;

@@ -5,6 +5,7 @@
 //! (the time is in the event) and no randomness, so replaying a ticket's events gives the ticket.
 
 pub mod advance;
+pub mod attempt;
 pub mod bound;
 pub mod brief;
 pub mod dialect;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::identity::Speaker;
 use super::super::{Office, project};
-use super::in_hand;
+use super::claims::{self, Named};
 use crate::failure::{Exit, Failure};
 
 /// 000's answer to a review.
@@ -58,11 +58,11 @@ pub enum Verified {
 pub async fn pass(
     office: &Office,
     speaker: &Speaker,
-    number: Option<i64>,
+    named: &Named,
     word: Word,
     once: Option<Once>,
 ) -> Result<Outcome, Failure> {
-    let errand = in_hand(office, speaker, number).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
     let (desk, guest) = (&office.desk, speaker.guest());
     let ticket = if let Task::Verify { .. } = errand.task {
@@ -72,6 +72,7 @@ pub async fn pass(
         let review = findings::read_value(&as_report(word)?);
         guest::judge(desk, &rules.policy, &guest, &errand, review, once).await?
     };
+    claims::reported(office, speaker, &errand.attempt()).await;
     Ok(outcome(&ticket))
 }
 
