@@ -112,6 +112,10 @@ pub enum Refused {
         "you named no attempt, and an earlier claim of this token or session ended without its report or was given twice: two processes may use it, so every report must name its `attempt`. You hold {held}; nothing was changed"
     )]
     MustNameAttempt { held: String },
+    #[error(
+        "you named no attempt, and a verdict in these words has counted before: it may be the same one again. You hold {held}; nothing was changed"
+    )]
+    SameVerdict { held: String },
     #[error("you named no attempt, and {held} was not given to this process; nothing was changed")]
     GivenToAnother { held: String },
     #[error("the change is empty: there is nothing to review")]

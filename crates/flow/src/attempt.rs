@@ -21,6 +21,8 @@ const COMMIT_MAX: usize = 64;
 /// How much of a name that is no attempt is repeated to its caller.
 const SHOWN_MAX: usize = 120;
 const TASK: &str = "task:";
+/// How many verdicts of a caller are remembered, to know one that comes again.
+const VERDICTS_MAX: usize = 64;
 
 /// One claim of one job. It names a claim and proves nothing: who may use it is a matter of the
 /// caller's token.
@@ -160,6 +162,10 @@ impl HeldClaim {
 /// counting for good once two processes of the caller may be at work on different claims: when an
 /// earlier claim ended without its report (the process that had it may still report), or when an
 /// earlier claim was given twice to a caller without a session (there may be two processes).
+///
+/// A verdict without an attempt that has the same words as an earlier one of the same caller may be
+/// that one, sent again because its answer was lost; without a session it does not count for another
+/// claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerState {
     /// The claim that was given last and has not been reported by this caller.
@@ -171,6 +177,27 @@ pub struct CallerState {
     /// Every report has to name its attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_name: bool,
+    /// Verdicts that came without an attempt, each with the claim that it was about, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<SaidVerdict>,
+}
+
+/// A verdict that came without an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaidVerdict {
+    /// A hash of its words.
+    pub words: String,
+    /// The claim that it was about.
+    pub attempt: String,
+}
+
+/// What a report says of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportClaim<'a> {
+    /// The attempt, if it names one.
+    pub attempt: Option<&'a str>,
+    /// Where it is a verdict without a session: a hash of its words.
+    pub verdict: Option<&'a str>,
 }
 
 impl CallerState {
@@ -188,7 +215,23 @@ impl CallerState {
             open: Some(attempt),
             given_twice: false,
             must_name: self.must_name || self.given_twice || self.open.is_some(),
+            verdicts: self.verdicts.clone(),
         }
+    }
+
+    /// The state after a verdict without an attempt was admitted for the claim given last.
+    #[must_use]
+    pub fn said(&self, verdict: &str) -> Self {
+        let mut after = self.clone();
+        let said = SaidVerdict {
+            words: verdict.to_owned(),
+            attempt: self.open.clone().unwrap_or_default(),
+        };
+        after.verdicts.retain(|known| *known != said);
+        after.verdicts.push(said);
+        let surplus = after.verdicts.len().saturating_sub(VERDICTS_MAX);
+        after.verdicts.drain(..surplus);
+        after
     }
 
     /// The state after the caller's own report on this claim was accepted.
@@ -207,11 +250,12 @@ impl CallerState {
 /// `caller` is `None` where the token itself is bound to the claim: an agent that was started for
 /// one job.
 pub fn admit(
-    named: Option<&str>,
+    named: ReportClaim<'_>,
     held: Option<&HeldClaim>,
     caller: Option<&CallerState>,
 ) -> Result<(), Refused> {
-    let named = named.map(str::parse::<Attempt>).transpose()?;
+    let ReportClaim { attempt, verdict } = named;
+    let named = attempt.map(str::parse::<Attempt>).transpose()?;
     let Some(held) = held else {
         return Err(Refused::NothingHeld {
             named: named.map(|attempt| attempt.to_string()),
@@ -223,18 +267,28 @@ pub fn admit(
             named: named.to_string(),
             held: held.described.clone(),
         }),
-        (None, Some(caller)) => admit_unnamed(held, caller),
+        (None, Some(caller)) => admit_unnamed(held, caller, verdict),
         (None, None) => Ok(()),
     }
 }
 
-fn admit_unnamed(held: &HeldClaim, caller: &CallerState) -> Result<(), Refused> {
+fn admit_unnamed(
+    held: &HeldClaim,
+    caller: &CallerState,
+    verdict: Option<&str>,
+) -> Result<(), Refused> {
     let described = held.described.clone();
     if caller.must_name {
         return Err(Refused::MustNameAttempt { held: described });
     }
     if caller.open != Some(held.attempt.to_string()) {
         return Err(Refused::GivenToAnother { held: described });
+    }
+    let is_of_another = |said: &SaidVerdict| {
+        verdict == Some(said.words.as_str()) && caller.open.as_ref() != Some(&said.attempt)
+    };
+    if caller.verdicts.iter().any(is_of_another) {
+        return Err(Refused::SameVerdict { held: described });
     }
     Ok(())
 }
@@ -292,6 +346,46 @@ mod tests {
         }
     }
 
+    fn unnamed() -> ReportClaim<'static> {
+        ReportClaim::default()
+    }
+
+    fn under(attempt: &str) -> ReportClaim<'_> {
+        ReportClaim {
+            attempt: Some(attempt),
+            verdict: None,
+        }
+    }
+
+    #[test]
+    fn a_verdict_that_comes_again_in_the_same_words_does_not_count_for_the_next_claim() {
+        let (first, second) = (claim(1, 1), claim(2, 1));
+        let words = |verdict| ReportClaim {
+            attempt: None,
+            verdict: Some(verdict),
+        };
+        let caller = CallerState::default().given(&first.attempt, false);
+        assert_eq!(admit(words("yes"), Some(&first), Some(&caller)), Ok(()));
+        let caller = caller.said("yes").reported(&first.attempt);
+        let caller = caller.given(&second.attempt, false);
+        assert!(matches!(
+            admit(words("yes"), Some(&second), Some(&caller)),
+            Err(Refused::SameVerdict { .. })
+        ));
+        assert_eq!(admit(words("no"), Some(&second), Some(&caller)), Ok(()));
+        let named = second.attempt.to_string();
+        let named = ReportClaim {
+            attempt: Some(&named),
+            ..words("yes")
+        };
+        assert_eq!(admit(named, Some(&second), Some(&caller)), Ok(()));
+        let mut many = caller;
+        for number in 0..2 * VERDICTS_MAX {
+            many = many.said(&number.to_string());
+        }
+        assert_eq!(many.verdicts.len(), VERDICTS_MAX);
+    }
+
     fn claim(serial: u32, fence: u64) -> HeldClaim {
         let ticket = TicketId::new("greet").unwrap();
         let task = Task::Review {
@@ -307,9 +401,9 @@ mod tests {
         let mut caller = CallerState::default();
         for serial in 1..5 {
             let held = claim(serial, 1);
-            assert!(admit(None, Some(&held), Some(&caller)).is_err());
+            assert!(admit(unnamed(), Some(&held), Some(&caller)).is_err());
             caller = caller.given(&held.attempt, false);
-            assert_eq!(admit(None, Some(&held), Some(&caller)), Ok(()));
+            assert_eq!(admit(unnamed(), Some(&held), Some(&caller)), Ok(()));
             caller = caller.reported(&held.attempt);
         }
         assert!(!caller.must_name);
@@ -322,11 +416,11 @@ mod tests {
         for held in [next, later] {
             caller = caller.given(&held.attempt, false);
             assert!(matches!(
-                admit(None, Some(&held), Some(&caller)),
+                admit(unnamed(), Some(&held), Some(&caller)),
                 Err(Refused::MustNameAttempt { .. })
             ));
             let named = held.attempt.to_string();
-            assert_eq!(admit(Some(&named), Some(&held), Some(&caller)), Ok(()));
+            assert_eq!(admit(under(&named), Some(&held), Some(&caller)), Ok(()));
             caller = caller.reported(&held.attempt);
         }
     }
@@ -338,11 +432,11 @@ mod tests {
             let caller = CallerState::default()
                 .given(&first.attempt, has_session)
                 .given(&first.attempt, has_session);
-            assert_eq!(admit(None, Some(&first), Some(&caller)), Ok(()));
+            assert_eq!(admit(unnamed(), Some(&first), Some(&caller)), Ok(()));
             let caller = caller
                 .reported(&first.attempt)
                 .given(&second.attempt, has_session);
-            let admitted = admit(None, Some(&second), Some(&caller));
+            let admitted = admit(unnamed(), Some(&second), Some(&caller));
             assert_eq!(admitted.is_ok(), counts, "{admitted:?}");
         }
     }
@@ -352,11 +446,11 @@ mod tests {
         let (stale, held) = (claim(1, 1), claim(2, 1));
         let caller = CallerState::default();
         let stale = stale.attempt.to_string();
-        let refused = admit(Some(&stale), Some(&held), Some(&caller)).unwrap_err();
+        let refused = admit(under(&stale), Some(&held), Some(&caller)).unwrap_err();
         let told = refused.to_string();
         assert!(told.contains(&stale) && told.contains("the review of greet in round 2"));
         assert!(!told.contains(&held.attempt.to_string()), "{told}");
-        let nothing = admit(Some(&stale), None, None).unwrap_err().to_string();
+        let nothing = admit(under(&stale), None, None).unwrap_err().to_string();
         assert!(nothing.contains("you have no assignment"), "{nothing}");
         assert!(nothing.contains(&stale), "{nothing}");
     }

@@ -190,7 +190,7 @@ impl Counter {
         let (office, call, speaker) = (&self.office, once.clone(), who.clone());
         let named = Named {
             number: put.assignment_id,
-            attempt: put.attempt,
+            ..Named::attempt(put.attempt)
         };
         let report = async move {
             let said = Submitted {
@@ -247,7 +247,7 @@ impl Counter {
         );
         let named = Named {
             number: judged.assignment_id,
-            attempt,
+            ..Named::attempt(attempt).with_verdict(&judged)
         };
         let word = word(judged);
         let report = verdict::pass(&self.office, &who, &named, word, once.clone());
@@ -403,7 +403,7 @@ impl Counter {
         let once = once(&who, "message", attempt, &post, taken_value);
         let (office, speaker, call) = (&self.office, &who, once.clone());
         let report = async move {
-            let named = Named::attempt(post.attempt);
+            let named = Named::attempt(post.attempt.clone()).with_verdict(&post);
             let words = (post.kind, post.content.as_str());
             let sent = messages::send(office, speaker, &post.to, words, &named, call).await?;
             let message = match sent {
@@ -451,13 +451,13 @@ impl Counter {
     }
 
     async fn alive(&self, who: &Speaker, attempt: Option<String>) -> Result<Alive, Failure> {
-        let (office, named) = (&self.office, attempt.as_deref());
-        let held = match assignments::beat(office, who, named).await? {
+        let (office, named) = (&self.office, Named::attempt(attempt));
+        let held = match assignments::beat(office, who, &named).await? {
             Some(held) => Some(held),
-            None => tasks::beat(office, who, named).await?,
+            None => tasks::beat(office, who, &named).await?,
         };
-        if held.is_none() && named.is_some() {
-            claims::admit(office, who, named, None).await?;
+        if held.is_none() && named.attempt.is_some() {
+            claims::admit(office, who, &named, None).await?;
         }
         let (lease_until, attempt) = held.unzip();
         Ok(Alive {
@@ -471,7 +471,7 @@ impl From<Which> for Named {
     fn from(which: Which) -> Self {
         Self {
             number: which.assignment_id,
-            attempt: which.attempt,
+            ..Self::attempt(which.attempt)
         }
     }
 }

@@ -135,13 +135,13 @@ pub async fn accept(
 pub async fn beat(
     office: &Office,
     speaker: &Speaker,
-    attempt: Option<&str>,
+    named: &Named,
 ) -> Result<Option<(String, String)>, Failure> {
     let guest = speaker.guest();
     let Some(errand) = guest::held(&office.desk, &guest).await? else {
         return Ok(None);
     };
-    claims::admit(office, speaker, attempt, Some(&errand.claim())).await?;
+    claims::admit(office, speaker, named, Some(&errand.claim())).await?;
     let until = guest::beat(&office.desk, &guest, &errand).await?;
     Ok(Some((until.iso(), errand.attempt().to_string())))
 }

@@ -101,7 +101,7 @@ async fn deliver(
     let held = guest::held(&office.desk, &speaker.guest()).await?;
     if kind.is_verdict() || named.attempt.is_some() {
         let claim = held.as_ref().map(Errand::claim);
-        claims::admit(office, speaker, named.attempt.as_deref(), claim.as_ref()).await?;
+        claims::admit(office, speaker, named, claim.as_ref()).await?;
     }
     if kind.is_verdict() {
         let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
@@ -111,6 +111,7 @@ async fn deliver(
             )
             .hint("get_my_assignment gives you one")
         })?;
+        claims::say(office, speaker, named).await?;
         put(
             office,
             speaker,

@@ -90,7 +90,8 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
             Some(errand) => Some(errand.claim()),
             None => self::held(office, speaker).await?.as_ref().map(claim),
         };
-        claims::admit(office, speaker, wanted.attempt.as_deref(), claim.as_ref()).await?;
+        let named = Named::attempt(wanted.attempt.clone());
+        claims::admit(office, speaker, &named, claim.as_ref()).await?;
     }
     let queue = queue_name(&wanted.agent_id)?;
     let parent = held.map(|held| json!(held.stored.ticket.spec.context));
@@ -115,7 +116,7 @@ async fn fix(
     wanted: Wanted,
 ) -> Result<Queued, Failure> {
     let once = once(speaker, &wanted);
-    let named = Named::attempt(wanted.attempt);
+    let named = Named::attempt(wanted.attempt.clone()).with_verdict(&wanted);
     let word = Word {
         approved: Some(false),
         feedback: wanted.description,
@@ -320,7 +321,7 @@ pub async fn finish(
         return finished_before(office, speaker, attempt, summary).await;
     };
     let claim = claim(&job);
-    let admitted = claims::admit(office, speaker, named.attempt.as_deref(), Some(&claim)).await;
+    let admitted = claims::admit(office, speaker, named, Some(&claim)).await;
     if let Err(failure) = admitted {
         let before = finished_before(office, speaker, attempt, summary).await;
         return match before {
@@ -377,13 +378,13 @@ async fn finished_before(
 pub async fn beat(
     office: &Office,
     speaker: &Speaker,
-    attempt: Option<&str>,
+    named: &Named,
 ) -> Result<Option<(String, String)>, Failure> {
     let Some(job) = held(office, speaker).await? else {
         return Ok(None);
     };
     let claim = claim(&job);
-    claims::admit(office, speaker, attempt, Some(&claim)).await?;
+    claims::admit(office, speaker, named, Some(&claim)).await?;
     let until = office.desk.store.renew(job.id, job.fence, LEASE).await?;
     Ok(Some((until.iso(), claim.attempt.to_string())))
 }

@@ -5,6 +5,7 @@ use engine::guest::{self, Errand};
 use flow::Refused;
 use flow::attempt::{self, Attempt, CallerState, HeldClaim};
 use flow::standing::Standing;
+use serde::Serialize;
 use store::CallerRecord;
 
 use super::super::Office;
@@ -24,20 +25,41 @@ pub struct Named {
     /// The ticket's number, `assignment_id`.
     pub number: Option<i64>,
     pub attempt: Option<String>,
+    /// A hash of the words, where it is a verdict.
+    pub verdict: Option<String>,
 }
 
 impl Named {
     pub fn of(attempt: &Attempt) -> Self {
         Self {
-            number: None,
             attempt: Some(attempt.to_string()),
+            ..Self::default()
         }
     }
 
     pub fn attempt(attempt: Option<String>) -> Self {
         Self {
-            number: None,
             attempt,
+            ..Self::default()
+        }
+    }
+
+    /// With the words of the verdict that it is.
+    #[must_use]
+    pub fn with_verdict(self, words: &impl Serialize) -> Self {
+        let words = serde_json::to_vec(words).unwrap_or_default();
+        Self {
+            verdict: Some(engine::hash::short(&words)),
+            ..self
+        }
+    }
+
+    /// Words tell a repeated verdict where no session does.
+    fn as_heard(&self, speaker: &Speaker) -> attempt::ReportClaim<'_> {
+        let verdict = self.verdict.as_deref();
+        attempt::ReportClaim {
+            attempt: self.attempt.as_deref(),
+            verdict: verdict.filter(|_| speaker.session.is_none()),
         }
     }
 
@@ -56,7 +78,7 @@ pub async fn reporting(
 ) -> Result<Errand, Failure> {
     let held = guest::held(&office.desk, &speaker.guest()).await?;
     let claim = held.as_ref().map(Errand::claim);
-    admit(office, speaker, named.attempt.as_deref(), claim.as_ref()).await?;
+    admit(office, speaker, named, claim.as_ref()).await?;
     the_one(held, named.number)
 }
 
@@ -85,10 +107,11 @@ fn the_one(held: Option<Errand>, number: Option<i64>) -> Result<Errand, Failure>
 pub async fn admit(
     office: &Office,
     speaker: &Speaker,
-    named: Option<&str>,
+    named: &Named,
     held: Option<&HeldClaim>,
 ) -> Result<(), Failure> {
-    let caller = match (speaker.standing, named) {
+    let named = named.as_heard(speaker);
+    let caller = match (speaker.standing, named.attempt) {
         // The token of an agent that we started is good for one claim.
         (Standing::Hired(_), _) => None,
         (Standing::Guest, Some(_)) => Some(CallerState::default()),
@@ -126,6 +149,18 @@ pub async fn given(office: &Office, speaker: &Speaker, attempt: &Attempt) -> Res
 /// name its next attempt, so a failure here needs no answer.
 pub async fn reported(office: &Office, speaker: &Speaker, attempt: &Attempt) {
     let _ = change(office, speaker, |state| state.reported(attempt)).await;
+}
+
+/// Remembers the words of a verdict that names no attempt, before it counts: so that they are known
+/// when they come again, also where its answer is lost.
+pub async fn say(office: &Office, speaker: &Speaker, named: &Named) -> Result<(), Failure> {
+    match named.as_heard(speaker) {
+        attempt::ReportClaim {
+            attempt: None,
+            verdict: Some(verdict),
+        } => change(office, speaker, |state| state.said(verdict)).await,
+        _ => Ok(()),
+    }
 }
 
 async fn change(

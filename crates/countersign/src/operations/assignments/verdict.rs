@@ -63,6 +63,7 @@ pub async fn pass(
     once: Option<Once>,
 ) -> Result<Outcome, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
+    claims::say(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
     let (desk, guest) = (&office.desk, speaker.guest());
     let ticket = if let Task::Verify { .. } = errand.task {
