@@ -24,7 +24,7 @@ pub struct Wait {
 pub struct Work {
     /// Null: there is nothing for you now.
     pub assignment: Option<Assignment>,
-    /// A task from your own queue, where there is no assignment.
+    /// A task from your own queue.
     pub task: Option<Value>,
     pub messages: Vec<Letter>,
 }
@@ -32,7 +32,7 @@ pub struct Work {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// The assignment's id; the one in your hands where it is not said.
+    /// Yours, where it is not said.
     #[serde(default)]
     pub assignment_id: Option<i64>,
     #[serde(default)]

@@ -25,34 +25,34 @@ const OVER_MCP: &str = "
 
 Not with a file: a builder commits on the branch that the assignment names, in its repository, and
 calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`. The fields are the same.
+`submit_review_result`. The fields are the same. Send the assignment's `attempt` with every call.
 ";
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Assignment {
-    /// Names the ticket in the other calls.
+    /// The `assignment_id` of other calls.
     pub id: i64,
-    /// pending, `in_progress` or rework for a builder; completed for whoever judges.
+    /// pending, `in_progress`, rework or completed.
     pub status: String,
     pub review_attempt: u32,
     pub max_cycles: u32,
-    /// What has to be answered now, where it came back.
+    /// What to answer in rework.
     pub review_feedback: Option<String>,
     pub branch_name: String,
     pub ticket: String,
     /// build, review or verify.
     pub kind: String,
     pub title: String,
-    /// The name of this claim. Every report carries it.
+    /// Names this claim: send it with every report.
     pub attempt: String,
-    /// The lease ends then, unless a heartbeat comes.
+    /// Unless a heartbeat comes.
     pub lease_until: String,
     pub base_branch: String,
     pub repository: Option<String>,
     /// The exact commit to judge.
     pub commit: Option<String>,
-    /// All that there is to know, as our own agents are told it.
+    /// What to do.
     pub brief: String,
 }
 

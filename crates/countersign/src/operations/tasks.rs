@@ -57,7 +57,7 @@ pub struct Wanted {
     pub context: Map<String, Value>,
     pub depends_on: Vec<String>,
     pub acceptance_criteria: Vec<String>,
-    /// Your own claim; needed for a fix of what you review.
+    /// Send it with a fix.
     pub attempt: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub struct ReviewContext {
     pub test_suite_status: String,
     pub acceptance_criteria: Vec<Claimed>,
     pub revision_count: u32,
-    /// Null: whoever judges begins with a fresh mind.
+    /// Always null.
     pub previous_review_feedback: Option<String>,
 }
 
