@@ -11,6 +11,7 @@ use super::refusals::refused;
 use super::{Clone, assignment, submit};
 use crate::support::server::{Server, told};
 use crate::support::{SETTINGS, World, say, until};
+use crate::workers::database::Database;
 
 /// How a process calls.
 #[derive(Clone, Copy, Debug)]
@@ -348,8 +349,28 @@ fn a_repeated_verdict_without_an_attempt_does_not_count_for_the_next_claim() {
 
 #[test]
 fn twenty_processes_of_one_token_are_given_one_claim() {
-    let world = World::new();
-    let server = Server::start(&world);
+    given_one_claim(&World::new());
+}
+
+#[test]
+fn no_attempt_but_the_one_that_is_held_changes_anything() {
+    only_the_held_one_counts(&World::new());
+}
+
+#[test]
+fn on_postgresql_it_is_the_same() {
+    let mut world = World::new();
+    if let Some(database) = Database::start(&mut world) {
+        given_one_claim(database.world);
+    }
+    let mut world = World::new();
+    if let Some(database) = Database::start(&mut world) {
+        only_the_held_one_counts(database.world);
+    }
+}
+
+fn given_one_claim(world: &World) {
+    let server = Server::start(world);
     let token = server.token("bea", "builder", &[]);
     for number in 0..20 {
         server.add(&format!("t-{number}"));
@@ -444,14 +465,12 @@ fn changed(attempt: &str) -> Vec<String> {
     all
 }
 
-#[test]
-fn no_attempt_but_the_one_that_is_held_changes_anything() {
-    let world = World::new();
-    let server = Server::start(&world);
+fn only_the_held_one_counts(world: &World) {
+    let server = Server::start(world);
     let builder = server.token("bea", "builder", &[]);
     let reviewer = server.token("rex", "reviewer", &[]);
     server.add("greet");
-    let work = Clone::new(&world, "greet");
+    let work = Clone::new(world, "greet");
     let mut issued = Vec::new();
     let mut note = |given: &Value| issued.push(given["attempt"].as_str().unwrap().to_owned());
     let build = assignment(&server, &builder, "build");
@@ -492,7 +511,7 @@ fn no_attempt_but_the_one_that_is_held_changes_anything() {
                 let (tool, words) = named[(number + place) % named.len()];
                 tried += 1;
                 if server.tool(&reviewer, tool, words).is_ok() {
-                    accepted.push((tool, words.clone()));
+                    accepted.push(format!("{tool} {words}"));
                 }
             }
         }
@@ -506,7 +525,7 @@ fn no_attempt_but_the_one_that_is_held_changes_anything() {
     let events = |all: &[String]| all.iter().filter(|name| *name != "refused").count();
     assert_eq!(events(&world.events("greet")), events(&before));
     // They are in the log, and do not fill it.
-    let noted = refused(&world, "rex").len();
+    let noted = refused(world, "rex").len();
     assert!((50..250).contains(&noted), "{noted}");
     let yes = json!({"attempt": ours, "approved": false, "feedback": "still no"});
     server
