@@ -251,7 +251,7 @@ impl Counter {
         };
         let word = word(judged);
         let report = verdict::pass(&self.office, &who, &named, word, once.clone());
-        let reported = self.reported(once.as_ref(), report).await;
+        let reported = self.reported(once.as_ref(), Box::pin(report)).await;
         self.answer(&who, "submit_review_result", reported).await
     }
 

@@ -58,7 +58,7 @@ pub struct Accepted {
 pub struct Submission {
     #[serde(default)]
     pub assignment_id: Option<i64>,
-    /// As get_my_assignment gives it.
+    /// As your assignment gives it.
     #[serde(default)]
     pub attempt: Option<String>,
     /// The ticket's own branch where it is not said.
@@ -87,7 +87,7 @@ pub struct Taken {
 pub struct Judgement {
     #[serde(default)]
     pub assignment_id: Option<i64>,
-    /// As get_my_assignment gives it.
+    /// As your assignment gives it.
     #[serde(default)]
     pub attempt: Option<String>,
     #[serde(default)]

@@ -301,7 +301,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             store,
             clock: engine::clock::now,
             witness: None,
-            refusals: std::sync::Arc::default(),
+            refusals: Arc::default(),
         },
         host: Host {
             data_dir,
