@@ -4,6 +4,7 @@
 
 pub mod bridge;
 mod prompts;
+mod reporting;
 mod resources;
 mod tools;
 mod words;
@@ -41,10 +42,10 @@ pub struct Counter {
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
 get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says, and \
-report: a builder with submit_for_review, a reviewer with submit_review_result. Send a heartbeat while \
-you work: a silent agent loses its assignment to another. If you do not have it, your prompt is your \
-assignment and your answer there is your result; these tools are for what comes up on the way: \
-checkpoint, request_help, send_message.";
+report: a builder with submit_for_review, a reviewer with submit_review_result. Every report carries \
+the assignment's attempt. Send a heartbeat while you work: a silent agent loses its assignment to \
+another. If you do not have it, your prompt is your assignment and your answer there is \
+your result; these tools are for what comes up on the way: checkpoint, request_help, send_message.";
 
 impl Counter {
     pub fn new(office: Office, alone: Option<Speaker>) -> Self {

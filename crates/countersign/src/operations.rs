@@ -89,6 +89,7 @@ impl Office {
             store,
             clock: engine::clock::now,
             witness: None,
+            refusals: Arc::default(),
         };
         let speaker = Actor::new(&surroundings.person, Role::Human);
         Self {

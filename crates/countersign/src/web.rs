@@ -10,7 +10,7 @@ mod metrics;
 mod openapi;
 mod places;
 mod problem;
-mod rate;
+pub mod session;
 pub mod tls;
 mod worker;
 
@@ -23,6 +23,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any_service, get, post};
 use engine::process::Stop;
+use engine::rate::Rates;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -39,7 +40,6 @@ use crate::operations::measures::Running;
 use crate::operations::{Office, outpost};
 pub use body::BODY_MAX;
 use places::{Guest, Place, Places};
-use rate::Rates;
 use tls::Tls;
 
 /// Who connects and says nothing is let go: the handshake of TLS, and then the first question.
@@ -60,7 +60,7 @@ pub struct House {
     /// The names that we answer to, beside those of this machine.
     hosts: Arc<Vec<String>>,
     rates: Arc<Rates>,
-    /// How many refusals are written down.
+    /// How many refusals are written down; the same as the desk's.
     refusals: Arc<Rates>,
     /// What `/metrics` has counted until now.
     running: Arc<Running>,
@@ -70,11 +70,12 @@ pub struct House {
 
 impl House {
     pub fn new(office: Office, hosts: Vec<String>) -> Self {
+        let refusals = Arc::clone(&office.desk.refusals);
         Self {
             office,
             hosts: Arc::new(hosts),
             rates: Arc::new(Rates::of_calls()),
-            refusals: Arc::new(Rates::of_refusals()),
+            refusals,
             running: Arc::default(),
             parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
@@ -205,7 +206,10 @@ fn router(house: House) -> Router {
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
         .route("/metrics", get(metrics::show))
-        .nest_service("/mcp", any_service(mcp(&house)))
+        .nest_service(
+            "/mcp",
+            any_service(mcp(&house)).layer(from_fn(session::label)),
+        )
         .layer(from_fn(body::whole))
         // Its bodies may be larger, and it reads them itself.
         .route(outpost::call::PATH, post(worker::call))

@@ -15,6 +15,7 @@ use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
 use crate::activity::Activity;
 use crate::git::without_secret;
+use crate::rate::Rates;
 
 /// How often a decision is made anew because somebody else was faster.
 const ATTEMPTS_MAX: u32 = 32;
@@ -76,6 +77,8 @@ pub struct Desk {
     pub clock: fn() -> Time,
     /// Hears the story as it is decided, where somebody listens.
     pub witness: Option<Arc<dyn Witness>>,
+    /// How many refusals of one name are noted: a loop of bad reports must not fill the log.
+    pub refusals: Arc<Rates>,
 }
 
 /// Hears each part of the story in its order, before anything further is decided,
@@ -326,7 +329,7 @@ impl Desk {
         }
     }
 
-    /// Nothing is refused silently: the log says who tried what.
+    /// A refusal is noted in the log, with who tried what; of a flood of them a part.
     async fn refuse(
         &self,
         id: &TicketId,
@@ -338,6 +341,9 @@ impl Desk {
     }
 
     async fn note(&self, id: &TicketId, event: &Event, why: &str) -> Result<(), Error> {
+        if !self.refusals.admit(&event.by.agent) {
+            return Ok(());
+        }
         let body = json!({"event": event.what.name(), "role": event.by.role, "why": why});
         let noted = Noted {
             at: event.at,

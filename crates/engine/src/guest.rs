@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
+use flow::attempt::{Attempt, HeldClaim};
 use flow::event::{Answer, FindingReport, Lease, ReportedOutcome};
 use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
@@ -31,6 +32,8 @@ pub struct Guest {
     pub actor: Actor,
     pub ticket: Option<TicketId>,
     pub standing: Standing,
+    /// The queues of its tasks, which count as claims too: it has one claim at a time.
+    pub task_queues: Vec<String>,
 }
 
 /// A job in a guest's hands.
@@ -73,6 +76,13 @@ impl Guest {
         queues.map(ToString::to_string).collect()
     }
 
+    /// The queues of which it may have one job at a time, all together.
+    pub fn alone_in(&self) -> Vec<String> {
+        let mut queues = self.queues();
+        queues.extend(self.task_queues.iter().cloned());
+        queues
+    }
+
     /// Of what is in its hands, or its worker's.
     fn may_hold(&self, job: &Job) -> bool {
         let of_ticket = self.ticket == job.ticket;
@@ -85,7 +95,7 @@ impl Guest {
     }
 
     /// A reviewer who looks at single findings speaks as a verifier.
-    fn actor_for(&self, task: &Task) -> Actor {
+    pub fn actor_for(&self, task: &Task) -> Actor {
         let role = match task {
             Task::Verify { .. } => Role::Verifier,
             Task::Build { .. }
@@ -114,6 +124,7 @@ impl Guest {
             ticket: self.ticket.clone(),
             lease,
             own_only: false,
+            alone_in: self.alone_in(),
             job: None,
             most: 1,
         }
@@ -121,9 +132,14 @@ impl Guest {
 }
 
 impl Errand {
-    /// Names this very claim; a retry of a report carries it.
-    pub fn attempt(&self) -> String {
-        attempt(&self.stored.ticket.id, self.lease)
+    /// The name of this claim; every report on it carries it.
+    pub fn attempt(&self) -> Attempt {
+        Attempt::of_job(&self.stored.ticket.id, self.lease, &self.task)
+    }
+
+    /// The claim that a report is compared with.
+    pub fn claim(&self) -> HeldClaim {
+        HeldClaim::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
     /// Where what a builder disputes waits for what it submits.
@@ -138,25 +154,25 @@ impl Errand {
     }
 }
 
-fn attempt(ticket: &TicketId, lease: Lease) -> String {
-    let Lease { serial, fence } = lease;
-    format!("{ticket}/{serial}/{fence}")
-}
-
 fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
-    format!("dispute:{}", attempt(ticket, lease))
+    let claim = Attempt::Job {
+        ticket: ticket.clone(),
+        lease,
+        commit: None,
+    };
+    format!("dispute:{claim}")
 }
 
 /// Whose disputes wait there, if any do.
 pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
-    let mut words = address.strip_prefix("dispute:")?.split('/');
-    let ticket = TicketId::new(words.next()?).ok()?;
-    let lease = Lease {
-        serial: words.next()?.parse().ok()?,
-        fence: words.next()?.parse().ok()?,
-    };
-    let is_whole = dispute_box(&ticket, lease) == address;
-    is_whole.then_some((ticket, lease))
+    match address.strip_prefix("dispute:")?.parse() {
+        Ok(Attempt::Job {
+            ticket,
+            lease,
+            commit: None,
+        }) => Some((ticket, lease)),
+        _ => None,
+    }
 }
 
 /// What a builder says of findings in the end, and what it disputed before under the same claim; the
@@ -219,6 +235,9 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     if let Some(errand) = held(desk, guest).await? {
         return Ok(Some(errand));
     }
+    if has_a_task(desk, guest).await? {
+        return Ok(None);
+    }
     bring_due(desk, guest).await?;
     let mut before = None;
     for _ in 0..LOOKS_MAX {
@@ -235,7 +254,18 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
             }
         }
     }
-    Ok(None)
+    // Another process of the same agent may have been given one in this instant.
+    held(desk, guest).await
+}
+
+/// A task that it holds is its one claim.
+async fn has_a_task(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
+    if guest.task_queues.is_empty() {
+        return Ok(false);
+    }
+    let holder = guest.holder();
+    let held = desk.store.in_hand(&holder, &guest.task_queues).await?;
+    Ok(!held.is_empty())
 }
 
 /// What the guest may take, the most urgent of each queue first.

@@ -16,6 +16,7 @@ pub mod own_home;
 pub mod perform;
 pub mod post;
 pub mod process;
+pub mod rate;
 pub mod runs;
 pub mod sandbox;
 pub mod secret;

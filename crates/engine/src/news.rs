@@ -25,6 +25,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
         queues: vec![QUEUE.to_owned()],
         agent: Actor::house().agent,
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: worker.to_owned(),
         provider: None,

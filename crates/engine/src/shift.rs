@@ -147,6 +147,7 @@ fn bell(hand: &Hand) -> Ask {
         queues: queues.chain(hand.tasks.iter().cloned()).collect(),
         agent: hand.name.clone(),
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: worker_name(),
         provider: None,

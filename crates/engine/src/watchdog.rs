@@ -51,6 +51,7 @@ async fn give_back(desk: &Desk, job: &Leased) -> Result<bool, Error> {
         ticket: None,
         lease: Duration::ZERO,
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         most: 0,
     };
@@ -90,6 +91,7 @@ mod tests {
             store: store::open(path.to_str().unwrap()).await.unwrap(),
             clock: crate::clock::now,
             witness: None,
+            refusals: std::sync::Arc::default(),
         };
         let task = FreeJob {
             queue: "qa".to_owned(),
@@ -110,6 +112,7 @@ mod tests {
             ticket: None,
             lease: Duration::ZERO,
             own_only: false,
+            alone_in: Vec::new(),
             job: None,
             most: 1,
         };

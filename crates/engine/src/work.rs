@@ -104,6 +104,7 @@ fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
         agent: agent.to_owned(),
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: shop.post.worker.clone(),
         provider: None,

@@ -100,6 +100,29 @@ pub enum Refused {
         "{principal} has none of this ticket's jobs; only who is at work on it may ask for help"
     )]
     NotAtWork { principal: String },
+    #[error(
+        "`{named}` is not an attempt, and nothing was changed; copy the `attempt` of get_my_assignment's answer as it is"
+    )]
+    BadAttempt { named: String },
+    #[error(
+        "you named the attempt {named}, but what you hold now is {held}; nothing was changed, and what you reported belongs to a claim that is not yours any more"
+    )]
+    OtherAttempt { named: String, held: String },
+    #[error(
+        "{}you have no assignment: its lease ran out, or it has ended; nothing was changed",
+        named_attempt(named.as_deref())
+    )]
+    NothingHeld { named: Option<String> },
+    #[error(
+        "you named no attempt, and an earlier claim of this token or session ended without its report or was given twice: two processes may use it, so every report must name its `attempt`. You hold {held}; nothing was changed"
+    )]
+    MustNameAttempt { held: String },
+    #[error(
+        "you named no attempt, and a verdict in these words has counted before: it may be the same one again. You hold {held}; nothing was changed"
+    )]
+    SameVerdict { held: String },
+    #[error("you named no attempt, and {held} was not given to this process; nothing was changed")]
+    GivenToAnother { held: String },
     #[error("the change is empty: there is nothing to review")]
     EmptyChange,
     #[error("the submission does not say exactly what it is: it must name its commit and its tree")]
@@ -143,6 +166,12 @@ impl Refused {
                 | Self::NotTheReviewer { .. }
         )
     }
+}
+
+fn named_attempt(named: Option<&str>) -> String {
+    named.map_or_else(String::new, |named| {
+        format!("you named the attempt {named}, but ")
+    })
 }
 
 fn possible_in(stages: &[Stage]) -> String {
@@ -267,7 +296,7 @@ fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
         } => draft.job_failed(*lease, *failure, message)?,
         What::LeaseLost { lease } => draft.lease_lost(*lease)?,
         What::AgentOut { serial, why } => draft.agent_out(*serial, why)?,
-        What::HelpRequested { why } => draft.help_requested(why)?,
+        What::HelpRequested { why, .. } => draft.help_requested(why)?,
         What::BudgetReached { limit } => draft.budget_reached(limit),
         What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,
         What::Waived { finding, why } => draft.waived(finding, why)?,

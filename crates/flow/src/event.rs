@@ -182,6 +182,9 @@ pub enum What {
     WentStale {
         submission: Box<Submission>,
         why: String,
+        /// The lease of the merge that noticed it, where a worker did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<Lease>,
     },
     JobFailed {
         lease: Lease,
@@ -199,6 +202,9 @@ pub enum What {
     },
     HelpRequested {
         why: String,
+        /// The claim that cannot go on; events of older versions do not name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<Lease>,
     },
     /// The day's budget, or one that only the house can see, is used up.
     BudgetReached {
@@ -270,14 +276,13 @@ impl What {
             | Self::CombinationRed { lease, .. }
             | Self::JobFailed { lease, .. }
             | Self::LeaseLost { lease } => Some(*lease),
+            Self::WentStale { lease, .. } | Self::HelpRequested { lease, .. } => *lease,
             Self::Created { .. }
             | Self::DependencyMet { .. }
             | Self::DependencyFailed { .. }
             | Self::DependencyRepaired { .. }
             | Self::DependenciesSet { .. }
-            | Self::WentStale { .. }
             | Self::AgentOut { .. }
-            | Self::HelpRequested { .. }
             | Self::BudgetReached { .. }
             | Self::BudgetRaised { .. }
             | Self::Waived { .. }

@@ -6,6 +6,7 @@
 
 pub mod advance;
 pub mod answer;
+pub mod attempt;
 pub mod bound;
 pub mod brief;
 pub mod dialect;

@@ -201,7 +201,9 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 files => format!("conflicts with the base: {}", files.join(", ")),
             },
         ),
-        What::WentStale { why, submission } => bad(
+        What::WentStale {
+            why, submission, ..
+        } => bad(
             "went_stale",
             format!(
                 "the approval is void ({why}); checking {}",
@@ -214,7 +216,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
             format!("job {} lost its worker and goes back", lease.serial),
         ),
         What::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
-        What::HelpRequested { why } => urgent(
+        What::HelpRequested { why, .. } => urgent(
             "help_requested",
             format!("{who} asks for help: {}", findings::one_line(why)),
         ),

@@ -21,8 +21,6 @@ const RUN_MAX: Caps = Caps {
 pub enum Ground {
     /// The reporter holds this lease.
     Holds(Lease),
-    /// The reporter holds a lease on the ticket's landing.
-    Lands,
     /// This lease has run out.
     Lapsed(Lease),
     /// The day's budget is used up.
@@ -36,6 +34,8 @@ pub enum Ground {
 pub enum Barred {
     #[error("a worker that is elsewhere reports on the jobs it holds; {event} is not its to say")]
     NotAWorkers { event: &'static str },
+    #[error("{event} names no lease, so it cannot be compared with the claim it belongs to")]
+    NamesNoLease { event: &'static str },
     #[error("a worker that is elsewhere speaks for its agents and not in the role {}", role.word())]
     WrongVoice { role: Role },
     #[error("the name {name:?} is none that an agent of a worker can have")]
@@ -68,8 +68,11 @@ pub fn ground(what: &What) -> Result<Ground, Barred> {
         | What::Landed { lease, .. }
         | What::Conflicted { lease, .. }
         | What::CombinationRed { lease, .. }
-        | What::JobFailed { lease, .. } => Ok(Ground::Holds(*lease)),
-        What::WentStale { .. } => Ok(Ground::Lands),
+        | What::JobFailed { lease, .. }
+        | What::WentStale {
+            lease: Some(lease), ..
+        } => Ok(Ground::Holds(*lease)),
+        What::WentStale { lease: None, .. } => Err(Barred::NamesNoLease { event: what.name() }),
         What::LeaseLost { lease } => Ok(Ground::Lapsed(*lease)),
         What::BudgetReached { .. } => Ok(Ground::DayIsSpent),
         What::AgentOut { .. } => Ok(Ground::ProviderRests),

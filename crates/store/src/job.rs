@@ -54,6 +54,9 @@ pub struct Ask {
     pub ticket: Option<TicketId>,
     /// Only this job, where a worker has chosen one.
     pub job: Option<JobId>,
+    /// Nothing where the holder has a job of these queues under a lease: one claim at a time.
+    #[serde(default)]
+    pub alone_in: Vec<String>,
     pub lease: Duration,
     pub most: u32,
 }

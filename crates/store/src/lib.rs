@@ -5,6 +5,7 @@
 //! reported, and the answer to be given again when the call is repeated. The store looks at
 //! versions, fences and keys, never at stages.
 
+mod caller;
 mod change;
 mod error;
 mod gather;
@@ -20,6 +21,7 @@ mod sqlite;
 mod token;
 mod wakes;
 
+pub use caller::CallerRecord;
 pub use change::{Artefact, Change, Committed, Remembered};
 pub use error::Error;
 pub use job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
@@ -164,6 +166,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn tokens(&self, most: u32) -> Result<Vec<Token>>;
     /// True where it was valid until now.
     async fn revoke(&self, token: &str, at: Time) -> Result<bool>;
+
+    /// What is known of the process that calls with this token, in this session.
+    async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>>;
+    /// Writes it with the next version; false where it has changed since it was read.
+    async fn put_caller(&self, caller: CallerRecord) -> Result<bool>;
 
     /// Puts a parcel where others find it; whoever wanted it is served.
     async fn put_parcel(&self, parcel: Parcel) -> Result<()>;

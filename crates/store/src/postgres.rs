@@ -3,6 +3,7 @@
 
 mod bell;
 mod bookmarks;
+mod callers;
 mod claim;
 mod commit;
 mod connect;
@@ -27,6 +28,7 @@ use flow::{Policy, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
+use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::gather::Gather;
@@ -377,6 +379,14 @@ impl Store for Postgres {
 
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
         self.revoke_token(token, at).await
+    }
+
+    async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>> {
+        self.one_caller(token, session).await
+    }
+
+    async fn put_caller(&self, caller: CallerRecord) -> Result<bool> {
+        self.write_caller(&caller).await
     }
 
     async fn put_parcel(&self, parcel: Parcel) -> Result<()> {

@@ -3,6 +3,7 @@
 //! may share the file.
 
 mod bookmarks;
+mod callers;
 mod claim;
 mod errors;
 mod finish;
@@ -28,6 +29,7 @@ use async_trait::async_trait;
 use flow::{Policy, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
+use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::gather::Gather;
@@ -393,6 +395,17 @@ impl Store for Sqlite {
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
         let token = token.to_owned();
         self.writer.run(move |tx| tx.revoke(&token, at)).await
+    }
+
+    async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>> {
+        let (token, session) = (token.to_owned(), session.to_owned());
+        self.quick
+            .run(move |db| callers::one(db, &token, &session))
+            .await
+    }
+
+    async fn put_caller(&self, caller: CallerRecord) -> Result<bool> {
+        self.writer.run(move |tx| tx.put_caller(&caller)).await
     }
 
     async fn put_parcel(&self, parcel: Parcel) -> Result<()> {

@@ -14,6 +14,7 @@ pub async fn fill(place: &str, tickets: usize) {
         store: store::open(place).await.unwrap(),
         clock: engine::clock::now,
         witness: None,
+        refusals: std::sync::Arc::default(),
     };
     let mut making = JoinSet::new();
     for number in 0..tickets {

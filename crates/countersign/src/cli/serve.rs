@@ -24,6 +24,7 @@ use crate::settings::Surroundings;
 use crate::settings::notify::{Notify, Target};
 use crate::settings::server::{Found, Place};
 use crate::spool::{self, Spool};
+use crate::web::session;
 use crate::web::tls::{Files, Tls};
 use crate::web::{self, House};
 
@@ -281,9 +282,10 @@ fn place(surroundings: &Surroundings) -> Option<Place> {
 /// Without a server we are one ourselves, for this agent.
 async fn alone(secret: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     let office = desktop.office().await?;
-    let speaker = identity::recognise(&office, secret)
+    let mut speaker = identity::recognise(&office, secret)
         .await?
         .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;
+    speaker.session = session::fresh();
     let counter = Counter::new(office, Some(speaker));
     let broken =
         |error: &dyn std::fmt::Display| Failure::error(format!("the dialogue broke: {error}"));

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::remote::{Server, Unreached};
-use crate::web::BODY_MAX;
+use crate::web::{BODY_MAX, session};
 
 /// Calls that may be under way at once.
 const CALLS_MAX: usize = 64;
@@ -30,6 +30,8 @@ pub type Find = Arc<dyn Fn() -> Result<Server, Failure> + Send + Sync>;
 
 struct Bridge<W> {
     find: Find,
+    /// Names this process to the server, whatever the agent's protocol has.
+    session: Option<String>,
     server: RwLock<Server>,
     /// What was agreed on at the beginning, by clients that begin.
     version: RwLock<Option<String>>,
@@ -45,6 +47,7 @@ pub async fn run(
     let bridge = Arc::new(Bridge {
         server: RwLock::new(find()?),
         find,
+        session: session::fresh(),
         version: RwLock::default(),
         output: Mutex::new(output),
     });
@@ -129,6 +132,11 @@ impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
             ("content-type", "application/json"),
             ("accept", "application/json, text/event-stream"),
         ];
+        headers.extend(
+            self.session
+                .as_deref()
+                .map(|session| (session::HEADER, session)),
+        );
         headers.extend(
             version
                 .as_deref()

@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
-use engine::desk::Once;
 use flow::standing::{Barred, Deed};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{Json, tool, tool_router};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::reporting::once;
 use super::words::{
-    Accepted, Alive, Dispute, Ended, Judgement, Nothing, Post, Reason, Said, Submission, Taken,
-    Wait, Which, Work,
+    Accepted, Alive, Beat, Dispute, Ended, Judgement, Nothing, Post, Reason, Said, Submission,
+    Taken, Wait, Which, Work,
 };
 use super::{Counter, told};
 use crate::failure::Failure;
 use crate::operations::assignments::verdict::{self, Outcome, Word};
-use crate::operations::assignments::{self, Submitted, context};
+use crate::operations::assignments::{self, Named, Submitted, claims, context};
 use crate::operations::identity::Speaker;
-use crate::operations::messages::{self, Completed};
+use crate::operations::messages::{self, Kind};
 use crate::operations::tasks;
 
 type Caller = Extension<Speaker>;
@@ -165,16 +164,13 @@ impl Counter {
         Extension(who): Caller,
         Parameters(which): Parameters<Which>,
     ) -> Result<Json<Accepted>, String> {
-        let accepted = assignments::accept(&self.office, &who, which.assignment_id).await;
-        accepted
-            .map(|assignment| {
-                Json(Accepted {
-                    status: assignment.status,
-                    attempt: assignment.attempt,
-                    lease_until: assignment.lease_until,
-                })
-            })
-            .map_err(told)
+        let accepted = assignments::accept(&self.office, &who, &which.into()).await;
+        let accepted = accepted.map(|assignment| Accepted {
+            status: assignment.status,
+            attempt: assignment.attempt,
+            lease_until: assignment.lease_until,
+        });
+        self.answer(&who, "accept_assignment", accepted).await
     }
 
     #[tool(
@@ -192,6 +188,10 @@ impl Counter {
     ) -> Result<Json<Taken>, String> {
         let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
         let (office, call, speaker) = (&self.office, once.clone(), who.clone());
+        let named = Named {
+            number: put.assignment_id,
+            ..Named::attempt(put.attempt)
+        };
         let report = async move {
             let said = Submitted {
                 branch_name: put.branch_name,
@@ -199,7 +199,7 @@ impl Counter {
                 claims: put.claims,
                 findings: put.findings,
             };
-            let ticket = assignments::submit(office, &who, put.assignment_id, said, call).await?;
+            let ticket = assignments::submit(office, &who, &named, said, call).await?;
             Ok(taken(&ticket))
         };
         let reported = self.reported(once.as_ref(), Box::pin(report)).await;
@@ -220,8 +220,8 @@ impl Counter {
         Extension(who): Caller,
         Parameters(which): Parameters<Which>,
     ) -> Result<Json<context::ReviewContext>, String> {
-        let context = context::of(&self.office, &who, which.assignment_id).await;
-        context.map(Json).map_err(told)
+        let context = context::of(&self.office, &who, &which.into()).await;
+        self.answer(&who, "get_review_context", context).await
     }
 
     #[tool(
@@ -245,9 +245,13 @@ impl Counter {
             &judged,
             verdict::outcome_value,
         );
-        let (number, word) = (judged.assignment_id, word(judged));
-        let report = verdict::pass(&self.office, &who, number, word, once.clone());
-        let reported = self.reported(once.as_ref(), report).await;
+        let named = Named {
+            number: judged.assignment_id,
+            ..Named::attempt(attempt).with_verdict(&judged)
+        };
+        let word = word(judged);
+        let report = verdict::pass(&self.office, &who, &named, word, once.clone());
+        let reported = self.reported(once.as_ref(), Box::pin(report)).await;
         self.answer(&who, "submit_review_result", reported).await
     }
 
@@ -264,13 +268,17 @@ impl Counter {
         Extension(who): Caller,
         Parameters(dispute): Parameters<Dispute>,
     ) -> Result<Json<Said>, String> {
-        let Dispute { finding, reason } = dispute;
-        messages::dispute(&self.office, &who, &finding, &reason)
-            .await
-            .map_err(told)?;
-        Ok(Json(Said {
+        let Dispute {
+            finding,
+            reason,
+            attempt,
+        } = dispute;
+        let named = Named::attempt(attempt);
+        let disputed = messages::dispute(&self.office, &who, &named, (&finding, &reason)).await;
+        let said = disputed.map(|()| Said {
             message: format!("{finding} is disputed; that goes with your result"),
-        }))
+        });
+        self.answer(&who, "dispute_finding", said).await
     }
 
     #[tool(
@@ -286,15 +294,25 @@ impl Counter {
         Extension(who): Caller,
         Parameters(ended): Parameters<Ended>,
     ) -> Result<Json<Said>, String> {
-        let office = &self.office;
-        let task = tasks::finish(office, &who, &ended.summary).await;
-        let said = match task.map_err(told)? {
-            Some(id) => Ok(format!("task {id} is done")),
-            None => messages::complete(office, &who, &ended.summary)
-                .await
-                .map(outcome),
+        let once = once(
+            &who,
+            "complete",
+            ended.attempt.as_deref(),
+            &ended,
+            taken_value,
+        );
+        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let report = async move {
+            let named = Named::attempt(ended.attempt);
+            let message = match tasks::finish(office, speaker, &named, &ended.summary).await? {
+                Some(id) => format!("task {id} is done"),
+                None => messages::complete(office, speaker, &named, &ended.summary, call)
+                    .await?
+                    .message(),
+            };
+            Ok(Said { message })
         };
-        let said = said.map(|message| Said { message });
+        let said = self.reported(once.as_ref(), Box::pin(report)).await;
         self.answer(&who, "complete", said).await
     }
 
@@ -309,9 +327,10 @@ impl Counter {
     async fn heartbeat(
         &self,
         Extension(who): Caller,
-        _: Parameters<Nothing>,
+        Parameters(beat): Parameters<Beat>,
     ) -> Result<Json<Alive>, String> {
-        self.alive(&who).await
+        let alive = self.alive(&who, beat.attempt).await;
+        self.answer(&who, "heartbeat", alive).await
     }
 
     #[tool(
@@ -327,10 +346,13 @@ impl Counter {
         Extension(who): Caller,
         Parameters(ended): Parameters<Ended>,
     ) -> Result<Json<Alive>, String> {
-        assignments::checkpoint(&self.office, &who, &ended.summary)
-            .await
-            .map_err(told)?;
-        self.alive(&who).await
+        let named = Named::attempt(ended.attempt);
+        let noted = assignments::checkpoint(&self.office, &who, &named, &ended.summary).await;
+        let alive = match noted {
+            Ok(()) => self.alive(&who, named.attempt).await,
+            Err(failure) => Err(failure),
+        };
+        self.answer(&who, "checkpoint", alive).await
     }
 
     #[tool(
@@ -346,11 +368,21 @@ impl Counter {
         Extension(who): Caller,
         Parameters(reason): Parameters<Reason>,
     ) -> Result<Json<Said>, String> {
-        let asked = assignments::ask_for_help(&self.office, &who, &reason.why).await;
-        let ticket = asked.map_err(told)?;
-        Ok(Json(Said {
-            message: format!("{} waits for a person now", ticket.id),
-        }))
+        let once = once(
+            &who,
+            "help",
+            reason.attempt.as_deref(),
+            &reason,
+            waiting_value,
+        );
+        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let report = async move {
+            let named = Named::attempt(reason.attempt);
+            let asked = assignments::ask_for_help(office, speaker, &named, &reason.why, call);
+            Ok(waiting(&asked.await?))
+        };
+        let said = self.reported(once.as_ref(), Box::pin(report)).await;
+        self.answer(&who, "request_help", said).await
     }
 
     #[tool(
@@ -366,13 +398,22 @@ impl Counter {
         Extension(who): Caller,
         Parameters(post): Parameters<Post>,
     ) -> Result<Json<Said>, String> {
-        let Post { to, kind, content } = post;
-        let sent = messages::send(&self.office, &who, &to, kind, &content).await;
-        let message = match sent.map_err(told)? {
-            Some(completed) => outcome(completed),
-            None => format!("sent to {to}"),
+        let submits = post.kind == Kind::NeedsReview;
+        let attempt = post.attempt.as_deref().filter(|_| submits);
+        let once = once(&who, "message", attempt, &post, taken_value);
+        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let report = async move {
+            let named = Named::attempt(post.attempt.clone()).with_verdict(&post);
+            let words = (post.kind, post.content.as_str());
+            let sent = messages::send(office, speaker, &post.to, words, &named, call).await?;
+            let message = match sent {
+                Some(completed) => completed.message(),
+                None => format!("sent to {}", post.to),
+            };
+            Ok(Said { message })
         };
-        Ok(Json(Said { message }))
+        let said = self.reported(once.as_ref(), Box::pin(report)).await;
+        self.answer(&who, "send_message", said).await
     }
 
     #[tool(
@@ -389,7 +430,7 @@ impl Counter {
         Parameters(wanted): Parameters<tasks::Wanted>,
     ) -> Result<Json<tasks::Queued>, String> {
         let queued = tasks::queue(&self.office, &who, wanted).await;
-        queued.map(Json).map_err(told)
+        self.answer(&who, "queue_task_for_agent", queued).await
     }
 }
 
@@ -409,79 +450,39 @@ impl Counter {
         }))
     }
 
-    async fn alive(&self, who: &Speaker) -> Result<Json<Alive>, String> {
-        let ticket = assignments::beat(&self.office, who).await.map_err(told)?;
-        let lease_until = match ticket {
-            Some(until) => Some(until),
-            None => tasks::beat(&self.office, who).await.map_err(told)?,
+    async fn alive(&self, who: &Speaker, attempt: Option<String>) -> Result<Alive, Failure> {
+        let (office, named) = (&self.office, Named::attempt(attempt));
+        let held = match assignments::beat(office, who, &named).await? {
+            Some(held) => Some(held),
+            None => tasks::beat(office, who, &named).await?,
         };
-        Ok(Json(Alive { lease_until }))
-    }
-
-    /// What is said to a report; one that is refused goes on record.
-    async fn answer<T>(
-        &self,
-        who: &Speaker,
-        tool: &str,
-        reported: Result<T, Failure>,
-    ) -> Result<Json<T>, String> {
-        match reported {
-            Ok(answer) => Ok(Json(answer)),
-            Err(failure) => Err(self.refuse_result(who, tool, failure).await),
+        if held.is_none() && named.attempt.is_some() {
+            claims::admit(office, who, &named, None).await?;
         }
-    }
-
-    /// A report that counts once: the first answer to the same call where it came before, or where
-    /// it came in the same instant and won.
-    async fn reported<T: for<'a> Deserialize<'a>>(
-        &self,
-        once: Option<&Once>,
-        report: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        if let Some(answer) = self.answered(once).await? {
-            return Ok(answer);
-        }
-        match report.await {
-            Ok(answer) => Ok(answer),
-            Err(failure) => self.answered(once).await?.ok_or(failure),
-        }
-    }
-
-    /// The first answer to the same call, if it came before.
-    async fn answered<T: for<'a> Deserialize<'a>>(
-        &self,
-        once: Option<&Once>,
-    ) -> Result<Option<T>, Failure> {
-        let Some(once) = once else {
-            return Ok(None);
-        };
-        let first = assignments::recall(&self.office, &once.key, &once.payload_hash).await?;
-        first
-            .map(|answer| serde_json::from_value(answer).map_err(Failure::error))
-            .transpose()
+        let (lease_until, attempt) = held.unzip();
+        Ok(Alive {
+            lease_until,
+            attempt,
+        })
     }
 }
 
-/// The claim that a report is made under, bound to who makes it: a retry is known by it.
-fn once(
-    who: &Speaker,
-    what: &str,
-    attempt: Option<&str>,
-    payload: &impl Serialize,
-    answer: fn(&Ticket) -> Value,
-) -> Option<Once> {
-    let payload = serde_json::to_vec(payload).unwrap_or_default();
-    Some(Once {
-        key: format!("mcp/{}/{}/{what}", who.actor.agent, attempt?),
-        payload_hash: engine::hash::short(&payload),
-        answer,
-    })
+impl From<Which> for Named {
+    fn from(which: Which) -> Self {
+        Self {
+            number: which.assignment_id,
+            ..Self::attempt(which.attempt)
+        }
+    }
 }
 
-fn outcome(completed: Completed) -> String {
-    match completed {
-        Completed::Submitted(ticket) => taken(&ticket).message,
-        Completed::Judged(outcome) => outcome.message,
+fn waiting_value(ticket: &Ticket) -> Value {
+    json!(waiting(ticket))
+}
+
+fn waiting(ticket: &Ticket) -> Said {
+    Said {
+        message: format!("{} waits for a person now", ticket.id),
     }
 }
 
@@ -495,7 +496,7 @@ fn taken(ticket: &Ticket) -> Taken {
         status: "submitted".to_owned(),
         review_attempt: ticket.round,
         commit: commit.unwrap_or_default(),
-        message: format!("{} is {} now", ticket.id, ticket.stage),
+        message: messages::submitted(ticket),
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Wait {
 pub struct Work {
     /// Null: there is nothing for you now.
     pub assignment: Option<Assignment>,
-    /// A task from your own queue, where there is no assignment.
+    /// A task from your own queue.
     pub task: Option<Value>,
     pub messages: Vec<Letter>,
 }
@@ -32,9 +32,18 @@ pub struct Work {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// The assignment's id; the one in your hands where it is not said.
+    /// Yours, where it is not said.
     #[serde(default)]
     pub assignment_id: Option<i64>,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Beat {
+    #[serde(default)]
+    pub attempt: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,7 +58,7 @@ pub struct Accepted {
 pub struct Submission {
     #[serde(default)]
     pub assignment_id: Option<i64>,
-    /// As the assignment names it; send it again with a repeated call.
+    /// As your assignment gives it.
     #[serde(default)]
     pub attempt: Option<String>,
     /// The ticket's own branch where it is not said.
@@ -78,7 +87,7 @@ pub struct Taken {
 pub struct Judgement {
     #[serde(default)]
     pub assignment_id: Option<i64>,
-    /// As the assignment names it; send it again with a repeated call.
+    /// As your assignment gives it.
     #[serde(default)]
     pub attempt: Option<String>,
     /// True is your approval of the commit that the assignment names. What you write beside it counts
@@ -118,28 +127,35 @@ pub struct Dispute {
     /// As the brief names it: F1, F2, …
     pub finding: String,
     pub reason: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ended {
     #[serde(default)]
     pub summary: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
     pub why: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Alive {
     /// Null: you have nothing in hand.
     pub lease_until: Option<String>,
+    pub attempt: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Post {
     /// An agent's name, developer or reviewer.
@@ -147,9 +163,12 @@ pub struct Post {
     #[serde(rename = "type")]
     pub kind: Kind,
     pub content: String,
+    /// Needed for a verdict.
+    #[serde(default)]
+    pub attempt: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Said {
     pub message: String,
 }

@@ -1,6 +1,7 @@
 //! Work for agents that come by themselves, in the words of the systems that they were written for:
 //! an assignment is a job of a ticket in their hands. What they report goes to the desk.
 
+pub mod claims;
 pub mod context;
 pub mod verdict;
 
@@ -14,8 +15,9 @@ use serde_json::{Value, json};
 use store::Noted;
 
 use super::identity::Speaker;
-use super::{Office, project};
+use super::{Office, project, tasks};
 use crate::failure::{Exit, Failure};
+pub use claims::Named;
 
 /// Our own agents answer with a file; those who come by themselves have tools.
 const OVER_MCP: &str = "
@@ -23,34 +25,35 @@ const OVER_MCP: &str = "
 
 Not with a file: a builder commits on the branch that the assignment names, in its repository, and
 calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`: `approved` is the verdict, and the other fields are the same.
+`submit_review_result`: `approved` is the verdict, and the other fields are the same. Send the
+assignment's `attempt` with every call.
 ";
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Assignment {
-    /// Names the ticket in the other calls.
+    /// The `assignment_id` of other calls.
     pub id: i64,
-    /// pending, `in_progress` or rework for a builder; completed for whoever judges.
+    /// pending, `in_progress`, rework or completed.
     pub status: String,
     pub review_attempt: u32,
     pub max_cycles: u32,
-    /// What has to be answered now, where it came back.
+    /// What to answer in rework.
     pub review_feedback: Option<String>,
     pub branch_name: String,
     pub ticket: String,
     /// build, review or verify.
     pub kind: String,
     pub title: String,
-    /// Names this very claim; a repeated report carries it.
+    /// Names this claim: send it with every report.
     pub attempt: String,
-    /// The lease ends then, unless a heartbeat comes.
+    /// Unless a heartbeat comes.
     pub lease_until: String,
     pub base_branch: String,
     pub repository: Option<String>,
     /// The exact commit to judge.
     pub commit: Option<String>,
-    /// All that there is to know, as our own agents are told it.
+    /// What to do.
     pub brief: String,
 }
 
@@ -101,6 +104,7 @@ impl Speaker {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
             standing: self.standing,
+            task_queues: tasks::queues(self),
         }
     }
 }
@@ -108,7 +112,11 @@ impl Speaker {
 /// What the agent has in hand, else the most urgent that it may take.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
     match guest::take(&office.desk, &speaker.guest()).await? {
-        Some(errand) => Ok(Some(describe(office, &errand).await?)),
+        Some(errand) => {
+            let described = describe(office, &errand).await?;
+            claims::given(office, speaker, &errand.attempt()).await?;
+            Ok(Some(described))
+        }
         None => Ok(None),
     }
 }
@@ -117,33 +125,37 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
 pub async fn accept(
     office: &Office,
     speaker: &Speaker,
-    number: Option<i64>,
+    named: &Named,
 ) -> Result<Assignment, Failure> {
-    let errand = in_hand(office, speaker, number).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
     guest::start(&office.desk, &speaker.guest(), &errand).await?;
-    describe(office, &in_hand(office, speaker, number).await?).await
+    describe(office, &claims::reporting(office, speaker, named).await?).await
 }
 
-/// Prolongs the lease; says until when.
-pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, Failure> {
+/// Prolongs the lease; says until when, and under which attempt.
+pub async fn beat(
+    office: &Office,
+    speaker: &Speaker,
+    named: &Named,
+) -> Result<Option<(String, String)>, Failure> {
     let guest = speaker.guest();
-    match guest::held(&office.desk, &guest).await? {
-        Some(errand) => Ok(Some(
-            guest::beat(&office.desk, &guest, &errand).await?.iso(),
-        )),
-        None => Ok(None),
-    }
+    let Some(errand) = guest::held(&office.desk, &guest).await? else {
+        return Ok(None);
+    };
+    claims::admit(office, speaker, named, Some(&errand.claim())).await?;
+    let until = guest::beat(&office.desk, &guest, &errand).await?;
+    Ok(Some((until.iso(), errand.attempt().to_string())))
 }
 
 /// Puts the newest commit of the branch forward.
 pub async fn submit(
     office: &Office,
     speaker: &Speaker,
-    number: Option<i64>,
+    named: &Named,
     said: Submitted,
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
-    let errand = in_hand(office, speaker, number).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
     if !matches!(errand.task, Task::Build { .. }) {
         let kind = errand.task.queue();
@@ -163,7 +175,9 @@ pub async fn submit(
     let desk = &office.desk;
     let guest = speaker.guest();
     let (policy, said) = (&rules.policy, of_builder(said));
-    Ok(guest::submit(desk, policy, &guest, &errand, (put, said), once).await?)
+    let ticket = guest::submit(desk, policy, &guest, &errand, (put, said), once).await?;
+    claims::reported(office, speaker, &errand.attempt()).await;
+    Ok(ticket)
 }
 
 fn of_builder(said: Submitted) -> Said {
@@ -189,8 +203,13 @@ fn of_builder(said: Submitted) -> Said {
 }
 
 /// Notes how far the agent is.
-pub async fn checkpoint(office: &Office, speaker: &Speaker, summary: &str) -> Result<(), Failure> {
-    let errand = in_hand(office, speaker, None).await?;
+pub async fn checkpoint(
+    office: &Office,
+    speaker: &Speaker,
+    named: &Named,
+    summary: &str,
+) -> Result<(), Failure> {
+    let errand = claims::reporting(office, speaker, named).await?;
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: Some(errand.stored.ticket.id),
@@ -205,42 +224,25 @@ pub async fn checkpoint(office: &Office, speaker: &Speaker, summary: &str) -> Re
 pub async fn ask_for_help(
     office: &Office,
     speaker: &Speaker,
+    named: &Named,
     why: &str,
+    once: Option<Once>,
 ) -> Result<Ticket, Failure> {
-    let errand = in_hand(office, speaker, None).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
     let guest = speaker.guest();
     guest::start(&office.desk, &guest, &errand).await?;
     let what = What::HelpRequested {
         why: findings::clean(why),
+        lease: Some(errand.lease),
     };
-    let report = Report::new(guest.actor.clone(), what);
+    let report = Report {
+        once,
+        ..Report::new(guest.actor_for(&errand.task), what)
+    };
     let id = &errand.stored.ticket.id;
-    Ok(office.desk.decide(id, &errand.policy, report).await?)
-}
-
-/// What the agent holds, and the number it named where it named one.
-pub async fn in_hand(
-    office: &Office,
-    speaker: &Speaker,
-    number: Option<i64>,
-) -> Result<Errand, Failure> {
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
-    let nothing = || {
-        Failure::new(
-            Exit::Refused,
-            "you have no assignment; your lease may have run out",
-        )
-        .hint("get_my_assignment gives you the next one")
-    };
-    let errand = held.ok_or_else(nothing)?;
-    let ours = errand.stored.number;
-    if let Some(named) = number.filter(|named| *named != ours) {
-        return Err(
-            Failure::new(Exit::Refused, format!("assignment {named} is not yours"))
-                .hint(format!("yours is {ours}")),
-        );
-    }
-    Ok(errand)
+    let ticket = office.desk.decide(id, &errand.policy, report).await?;
+    claims::reported(office, speaker, &errand.attempt()).await;
+    Ok(ticket)
 }
 
 async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
@@ -272,7 +274,7 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
         ticket: ticket.id.to_string(),
         kind: errand.task.queue().to_owned(),
         title: ticket.spec.title.clone(),
-        attempt: errand.attempt(),
+        attempt: errand.attempt().to_string(),
         lease_until: errand.until.iso(),
         base_branch: rules.base_branch,
         repository: ticket.spec.context.repository.clone(),

@@ -39,6 +39,8 @@ pub struct Speaker {
     pub actor: Actor,
     /// The id of its token.
     pub token: String,
+    /// Which of the processes that use the token it is, where the protocol says so.
+    pub session: Option<String>,
     /// The only ticket that it may speak of.
     pub ticket: Option<TicketId>,
     /// Whether it came by itself, or we have started it.
@@ -198,14 +200,19 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
             written: None,
         },
         token: token.id,
+        session: None,
         ticket: token.ticket,
         standing: token.lease.map_or(Standing::Guest, Standing::Hired),
     })
 }
 
-/// Nothing is refused silently: the log says who tried what. The refusal stands, whether or not it
-/// could be written down.
+/// Notes a refusal in the log, with who tried what; of a flood of them a part. The refusal stands,
+/// whether or not it could be written down.
 pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Value) {
+    let name = speaker.map_or("", |speaker| &speaker.actor.agent);
+    if !office.desk.refusals.admit(name) {
+        return;
+    }
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: speaker.and_then(|speaker| speaker.ticket.clone()),

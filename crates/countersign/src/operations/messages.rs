@@ -1,15 +1,18 @@
 //! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
 //! submission: they act when the agent says that it is complete, once.
 
+use engine::desk::Once;
 use engine::guest::{self, Errand};
 use flow::standing::Deed;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::{Message, NewMessage};
 
 use super::Office;
+use super::assignments::claims::{self, Named};
 use super::assignments::verdict::{self, Outcome, Word};
-use super::assignments::{self, Submitted, in_hand};
+use super::assignments::{self, Submitted};
 use super::identity::Speaker;
 use crate::failure::{Exit, Failure};
 
@@ -64,8 +67,9 @@ pub async fn send(
     office: &Office,
     speaker: &Speaker,
     to: &str,
-    kind: Kind,
-    content: &str,
+    (kind, content): (Kind, &str),
+    named: &Named,
+    once: Option<Once>,
 ) -> Result<Option<Completed>, Failure> {
     let submits = kind == Kind::NeedsReview && speaker.actor.role == flow::Role::Builder;
     if submits || kind.is_verdict() {
@@ -73,9 +77,11 @@ pub async fn send(
         may.map_err(|barred| Failure::new(Exit::Refused, barred))?;
     }
     if submits {
-        return complete(office, speaker, content).await.map(Some);
+        return complete(office, speaker, named, content, once)
+            .await
+            .map(Some);
     }
-    deliver(office, speaker, to, kind, content).await?;
+    deliver(office, speaker, to, (kind, content), named).await?;
     Ok(None)
 }
 
@@ -83,8 +89,8 @@ async fn deliver(
     office: &Office,
     speaker: &Speaker,
     to: &str,
-    kind: Kind,
-    content: &str,
+    (kind, content): (Kind, &str),
+    named: &Named,
 ) -> Result<i64, Failure> {
     if content.len() > CONTENT_MAX {
         return Err(Failure::new(
@@ -93,6 +99,10 @@ async fn deliver(
         ));
     }
     let held = guest::held(&office.desk, &speaker.guest()).await?;
+    if kind.is_verdict() || named.attempt.is_some() {
+        let claim = held.as_ref().map(Errand::claim);
+        claims::admit(office, speaker, named, claim.as_ref()).await?;
+    }
     if kind.is_verdict() {
         let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
             Failure::new(
@@ -101,6 +111,7 @@ async fn deliver(
             )
             .hint("get_my_assignment gives you one")
         })?;
+        claims::say(office, speaker, named).await?;
         put(
             office,
             speaker,
@@ -197,10 +208,13 @@ fn verdict_box(errand: &Errand) -> String {
 pub async fn dispute(
     office: &Office,
     speaker: &Speaker,
-    finding: &str,
-    reason: &str,
+    named: &Named,
+    (finding, reason): (&str, &str),
 ) -> Result<(), Failure> {
-    let errand = in_hand(office, speaker, None).await?;
+    if disputed_before(office, speaker, named, (finding, reason)).await? {
+        return Ok(());
+    }
+    let errand = claims::reporting(office, speaker, named).await?;
     let ledger = &errand.stored.ticket.ledger;
     if !ledger.entries.iter().any(|entry| entry.id == finding) {
         return Err(Failure::new(
@@ -225,6 +239,34 @@ pub async fn dispute(
     Ok(())
 }
 
+/// Whether the same dispute came before under the attempt that is named; another reason for the same
+/// finding under it is refused.
+async fn disputed_before(
+    office: &Office,
+    speaker: &Speaker,
+    named: &Named,
+    (finding, reason): (&str, &str),
+) -> Result<bool, Failure> {
+    let Some(attempt) = named.parsed()? else {
+        return Ok(false);
+    };
+    let to = format!("dispute:{attempt}");
+    let before = office.desk.store.messages(&to, INBOX_MAX).await?;
+    let ours = |one: &&Message| one.message.from == speaker.actor.agent;
+    for one in before.iter().filter(ours) {
+        let content = &one.message.content;
+        let (disputed, why) = content.split_once('\n').unwrap_or((content, ""));
+        if disputed == finding {
+            if why == findings::clean(reason) {
+                return Ok(true);
+            }
+            let key = format!("{attempt}/{finding}");
+            return Err(store::Error::KeyReused { key }.into());
+        }
+    }
+    Ok(false)
+}
+
 /// What became of what the agent has completed.
 #[derive(Debug)]
 pub enum Completed {
@@ -232,25 +274,54 @@ pub enum Completed {
     Judged(Outcome),
 }
 
+impl Completed {
+    /// As the agent is told it.
+    pub fn message(self) -> String {
+        match self {
+            Self::Submitted(ticket) => submitted(&ticket),
+            Self::Judged(outcome) => outcome.message,
+        }
+    }
+}
+
+pub fn submitted(ticket: &Ticket) -> String {
+    format!("{} is {} now", ticket.id, ticket.stage)
+}
+
 /// 003's end of a turn: a builder's branch is put forward, a judge's messages become its verdict.
 pub async fn complete(
     office: &Office,
     speaker: &Speaker,
+    named: &Named,
     summary: &str,
+    once: Option<Once>,
 ) -> Result<Completed, Failure> {
-    let errand = in_hand(office, speaker, None).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
+    // From here on it is about this claim, also where the caller named none.
+    let named = &Named::of(&errand.attempt());
     if judges(&errand) {
-        return judged(office, speaker, &errand).await;
+        let word = gathered(office, &errand).await?;
+        let once = once.map(|once| Once {
+            answer: |ticket| json!({"message": verdict::outcome(ticket).message}),
+            ..once
+        });
+        let outcome = verdict::pass(office, speaker, named, word, once).await?;
+        return Ok(Completed::Judged(outcome));
     }
+    let once = once.map(|once| Once {
+        answer: |ticket| json!({"message": submitted(ticket)}),
+        ..once
+    });
     let said = Submitted {
         summary: summary.to_owned(),
         ..Submitted::default()
     };
-    let ticket = assignments::submit(office, speaker, None, said, None).await?;
+    let ticket = assignments::submit(office, speaker, named, said, once).await?;
     Ok(Completed::Submitted(Box::new(ticket)))
 }
 
-async fn judged(office: &Office, speaker: &Speaker, errand: &Errand) -> Result<Completed, Failure> {
+/// What a judge has said under this claim.
+async fn gathered(office: &Office, errand: &Errand) -> Result<Word, Failure> {
     let said = office
         .desk
         .store
@@ -265,12 +336,9 @@ async fn judged(office: &Office, speaker: &Speaker, errand: &Errand) -> Result<C
         .iter()
         .map(|one| one.message.content.as_str())
         .collect();
-    let word = Word {
+    Ok(Word {
         approved: Some(said.iter().all(|one| one.message.kind != against)),
         feedback: texts.join("\n\n"),
         ..Word::default()
-    };
-    Ok(Completed::Judged(
-        verdict::pass(office, speaker, None, word, None).await?,
-    ))
+    })
 }

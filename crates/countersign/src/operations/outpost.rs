@@ -331,6 +331,7 @@ mod tests {
     fn what_a_report_says_is_cleaned_and_otherwise_as_it_was() {
         let said = |why: &str| What::HelpRequested {
             why: why.to_owned(),
+            lease: None,
         };
         let heard = cleaned(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
         assert_eq!(heard, Some(said("red text")));

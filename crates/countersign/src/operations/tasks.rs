@@ -6,14 +6,18 @@ mod take;
 
 use std::time::Duration;
 
+use engine::desk::Once;
 use engine::git::without_secret;
 use engine::guest;
-use flow::{Role, Task};
+use flow::attempt::{Attempt, HeldClaim};
+use flow::{Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, Outcome, Work};
+use store::{Ask, Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
 
 use super::Office;
+use super::assignments;
+use super::assignments::claims::{self, Named};
 use super::assignments::verdict::{self, Word};
 use super::identity::Speaker;
 use crate::failure::{Exit, Failure};
@@ -53,6 +57,8 @@ pub struct Wanted {
     pub context: Map<String, Value>,
     pub depends_on: Vec<String>,
     pub acceptance_criteria: Vec<String>,
+    /// Send it with a fix.
+    pub attempt: Option<String>,
 }
 
 /// What became of it.
@@ -65,24 +71,27 @@ pub struct Queued {
 
 /// Queues a task. A judge's task to fix what it judges is its verdict.
 pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result<Queued, Failure> {
+    let fixes = wanted.task_type == "fix";
+    if fixes && let Some(queued) = fixed_before(office, speaker, &wanted).await? {
+        return Ok(queued);
+    }
     let held = guest::held(&office.desk, &speaker.guest()).await?;
-    let judging = held
+    let reviewed = held
         .as_ref()
-        .is_some_and(|held| matches!(held.task, Task::Review { .. }));
-    if judging && wanted.task_type == "fix" {
-        let word = Word {
-            approved: Some(false),
-            feedback: wanted.description,
-            ..Word::default()
+        .filter(|held| fixes && matches!(held.task, Task::Review { .. }));
+    if let Some(errand) = reviewed {
+        return fix(office, speaker, &errand.stored.ticket.id, wanted).await;
+    }
+    if fixes && held.is_none() && speaker.actor.role == Role::Reviewer {
+        claims::must_not_have_lost_one(office, speaker).await?;
+    }
+    if wanted.attempt.is_some() {
+        let claim = match &held {
+            Some(errand) => Some(errand.claim()),
+            None => self::held(office, speaker).await?.as_ref().map(claim),
         };
-        let outcome = verdict::pass(office, speaker, None, word, None).await?;
-        return Ok(Queued {
-            task_id: held
-                .map(|held| held.stored.ticket.id.to_string())
-                .unwrap_or_default(),
-            queue: wanted.agent_id,
-            message: outcome.message,
-        });
+        let named = Named::attempt(wanted.attempt.clone());
+        claims::admit(office, speaker, &named, claim.as_ref()).await?;
     }
     let queue = queue_name(&wanted.agent_id)?;
     let parent = held.map(|held| json!(held.stored.ticket.spec.context));
@@ -96,6 +105,60 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
         message: format!("queued for {queue}"),
         task_id: id,
         queue,
+    })
+}
+
+/// A judge's task to fix what it judges: its verdict on the claim that it holds.
+async fn fix(
+    office: &Office,
+    speaker: &Speaker,
+    ticket: &TicketId,
+    wanted: Wanted,
+) -> Result<Queued, Failure> {
+    let once = once(speaker, &wanted);
+    let named = Named::attempt(wanted.attempt.clone()).with_verdict(&wanted);
+    let word = Word {
+        approved: Some(false),
+        feedback: wanted.description,
+        ..Word::default()
+    };
+    let outcome = verdict::pass(office, speaker, &named, word, once).await?;
+    Ok(Queued {
+        task_id: ticket.to_string(),
+        queue: wanted.agent_id,
+        message: outcome.message,
+    })
+}
+
+/// The first answer to the same request for a fix under the attempt that it names.
+async fn fixed_before(
+    office: &Office,
+    speaker: &Speaker,
+    wanted: &Wanted,
+) -> Result<Option<Queued>, Failure> {
+    let named = Named::attempt(wanted.attempt.clone());
+    let (Some(Attempt::Job { ticket, .. }), Some(once)) = (named.parsed()?, once(speaker, wanted))
+    else {
+        return Ok(None);
+    };
+    let first = assignments::recall(office, &once.key, &once.payload_hash).await?;
+    Ok(first.map(|answer| Queued {
+        task_id: ticket.to_string(),
+        queue: wanted.agent_id.clone(),
+        message: answer["message"].as_str().unwrap_or_default().to_owned(),
+    }))
+}
+
+fn once(speaker: &Speaker, wanted: &Wanted) -> Option<Once> {
+    let payload = serde_json::to_vec(wanted).unwrap_or_default();
+    Some(Once {
+        key: format!(
+            "mcp/{}/{}/fix",
+            speaker.actor.agent,
+            wanted.attempt.as_ref()?
+        ),
+        payload_hash: engine::hash::short(&payload),
+        answer: verdict::outcome_value,
     })
 }
 
@@ -220,22 +283,52 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     if !office.desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
-    if let Some(job) = held(office, speaker).await? {
-        return Ok(Some(body(job.work)));
-    }
-    let claimed = take::next(office, &ask(speaker)).await?;
-    Ok(claimed.map(|job| body(job.work)))
+    let (job, fence, work) = match held(office, speaker).await? {
+        Some(job) => (job.id, job.fence, job.work),
+        None => match take::next(office, &ask(speaker)).await? {
+            Some(job) => (job.id, job.fence, job.work),
+            None => return Ok(None),
+        },
+    };
+    let attempt = Attempt::Task { job: job.0, fence };
+    claims::given(office, speaker, &attempt).await?;
+    let mut body = body(work);
+    body["attempt"] = json!(attempt.to_string());
+    Ok(Some(body))
+}
+
+/// The claim on a task that a report is compared with.
+fn claim(job: &Job) -> HeldClaim {
+    let id = match &job.work {
+        Work::Free { body, .. } => body["id"].as_str().unwrap_or_default(),
+        Work::Task(_) => "",
+    };
+    HeldClaim::of_task(job.id.0, job.fence, id)
 }
 
 /// Ends the task in the agent's hands.
 pub async fn finish(
     office: &Office,
     speaker: &Speaker,
+    named: &Named,
     summary: &str,
 ) -> Result<Option<String>, Failure> {
-    let Some(job) = held(office, speaker).await? else {
+    let attempt = named.parsed()?;
+    if let Some(Attempt::Job { .. }) = attempt {
         return Ok(None);
+    }
+    let Some(job) = held(office, speaker).await? else {
+        return finished_before(office, speaker, attempt, summary).await;
     };
+    let claim = claim(&job);
+    let admitted = claims::admit(office, speaker, named, Some(&claim)).await;
+    if let Err(failure) = admitted {
+        let before = finished_before(office, speaker, attempt, summary).await;
+        return match before {
+            Ok(Some(id)) => Ok(Some(id)),
+            Ok(None) | Err(_) => Err(failure),
+        };
+    }
     let ended = Ended {
         job: job.id,
         fence: job.fence,
@@ -244,6 +337,7 @@ pub async fn finish(
         },
     };
     office.desk.store.finish(vec![ended], None).await?;
+    claims::reported(office, speaker, &claim.attempt).await;
     let id = body(job.work)
         .get("id")
         .and_then(Value::as_str)
@@ -251,13 +345,48 @@ pub async fn finish(
     Ok(Some(id.unwrap_or_default()))
 }
 
-/// Prolongs the lease on the task in hand.
-pub async fn beat(office: &Office, speaker: &Speaker) -> Result<Option<String>, Failure> {
+/// The task that this attempt has ended before with the same words. Nothing where no attempt at a task
+/// is named.
+async fn finished_before(
+    office: &Office,
+    speaker: &Speaker,
+    attempt: Option<Attempt>,
+    summary: &str,
+) -> Result<Option<String>, Failure> {
+    let Some(attempt @ Attempt::Task { job, fence }) = attempt else {
+        return Ok(None);
+    };
+    let found = office.desk.store.job(JobId(job)).await?;
+    let ours = found.filter(|found| {
+        let is_ours = found.holder == Some(speaker.guest().holder());
+        found.state == JobState::Done && found.fence == fence && is_ours
+    });
+    let named = Some(attempt.to_string());
+    let Some(done) = ours else {
+        return Err(claims::refused(Refused::NothingHeld { named }));
+    };
+    let said = done.result.as_ref().map(|result| &result["summary"]);
+    if said != Some(&json!(findings::clean(summary))) {
+        let key = attempt.to_string();
+        return Err(store::Error::KeyReused { key }.into());
+    }
+    let id = body(done.work)["id"].as_str().map(str::to_owned);
+    Ok(Some(id.unwrap_or_default()))
+}
+
+/// Prolongs the lease on the task in hand; says until when, and under which attempt.
+pub async fn beat(
+    office: &Office,
+    speaker: &Speaker,
+    named: &Named,
+) -> Result<Option<(String, String)>, Failure> {
     let Some(job) = held(office, speaker).await? else {
         return Ok(None);
     };
+    let claim = claim(&job);
+    claims::admit(office, speaker, named, Some(&claim)).await?;
     let until = office.desk.store.renew(job.id, job.fence, LEASE).await?;
-    Ok(Some(until.iso()))
+    Ok(Some((until.iso(), claim.attempt.to_string())))
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
@@ -282,6 +411,7 @@ pub fn ask(speaker: &Speaker) -> Ask {
         ticket: None,
         lease: LEASE,
         own_only: false,
+        alone_in: speaker.guest().alone_in(),
         job: None,
         most: 1,
     }
@@ -289,7 +419,7 @@ pub fn ask(speaker: &Speaker) -> Ask {
 
 /// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
 /// no other work.
-fn queues(speaker: &Speaker) -> Vec<String> {
+pub fn queues(speaker: &Speaker) -> Vec<String> {
     if speaker.ticket.is_some() {
         return Vec::new();
     }

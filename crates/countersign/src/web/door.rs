@@ -124,13 +124,10 @@ fn refuse(stranger: Stranger) -> Response {
 async fn write_down(house: &House, path: &str, response: Response) -> Response {
     if let Some(Refusal(why)) = response.extensions().get() {
         let speaker = response.extensions().get::<Speaker>();
-        let name = speaker.map_or("", |speaker| &speaker.actor.agent);
-        if house.refusals.admit(name) {
-            let role = speaker.map(|speaker| speaker.actor.role.word());
-            let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
-            let body = json!({"path": path, "role": role, "why": why});
-            identity::note_refusal(&house.office, speaker, body).await;
-        }
+        let role = speaker.map(|speaker| speaker.actor.role.word());
+        let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
+        let body = json!({"path": path, "role": role, "why": why});
+        identity::note_refusal(&house.office, speaker, body).await;
     }
     response
 }

@@ -2,6 +2,7 @@
 
 mod afar;
 mod agents;
+mod attempts;
 mod bridge;
 mod door;
 mod notify;

@@ -228,6 +228,7 @@ impl Ground {
             queues: vec![queue.to_owned()],
             agent: by.agent.clone(),
             own_only: false,
+            alone_in: Vec::new(),
             job: None,
             holder: self.shop.post.worker.clone(),
             provider: None,
@@ -300,6 +301,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             store,
             clock: engine::clock::now,
             witness: None,
+            refusals: Arc::default(),
         },
         host: Host {
             data_dir,

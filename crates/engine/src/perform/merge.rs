@@ -117,7 +117,11 @@ pub async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, 
         .await?,
     );
     let why = format!("{branch} is at {} now", head.short());
-    Ok(Some(What::WentStale { submission, why }))
+    Ok(Some(What::WentStale {
+        submission,
+        why,
+        lease: Some(held.lease),
+    }))
 }
 
 pub async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combined, Trouble> {

@@ -121,6 +121,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         queues: vec!["merge".to_owned()],
         agent: "countersign".to_owned(),
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: shop.post.worker.clone(),
         provider: None,

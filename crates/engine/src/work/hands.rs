@@ -30,6 +30,7 @@ pub async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Claimed>, Error
         for (_, member) in shop.crew.others.iter().filter(|(at, _)| *at == role) {
             let asked = Ask {
                 own_only: true,
+                alone_in: Vec::new(),
                 ..of_member(shop, id, &member.written, queue, member)
             };
             take(shop, &asked, Some(&member.written), &mut claimed).await?;

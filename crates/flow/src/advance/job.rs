@@ -57,7 +57,25 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
             event,
         });
     }
+    must_be_its_commit(&event.what, &job.task)?;
     held_by(job, event)
+}
+
+/// A judgement is about the commit that its job was made for.
+fn must_be_its_commit(what: &What, task: &Task) -> Result<(), Refused> {
+    let (What::Reviewed { commit: given, .. } | What::Verified { commit: given, .. }) = what else {
+        return Ok(());
+    };
+    let (Task::Review { commit, .. } | Task::Verify { commit, .. }) = task else {
+        return Ok(());
+    };
+    if commit == given {
+        return Ok(());
+    }
+    Err(Refused::OtherCommit {
+        given: given.clone(),
+        current: commit.clone(),
+    })
 }
 
 fn ends_a_try(what: &What) -> bool {
@@ -143,9 +161,11 @@ fn fits(what: &What, task: &Task) -> bool {
         What::Checked { .. } => matches!(task, Task::Check { .. }),
         What::Reviewed { .. } | What::ReviewUnusable { .. } => matches!(task, Task::Review { .. }),
         What::Verified { .. } => matches!(task, Task::Verify { .. }),
-        What::Landed { .. } | What::Conflicted { .. } | What::CombinationRed { .. } => {
-            matches!(task, Task::Merge { .. })
-        }
+        What::Landed { .. }
+        | What::Conflicted { .. }
+        | What::CombinationRed { .. }
+        | What::WentStale { .. } => matches!(task, Task::Merge { .. }),
+        What::HelpRequested { .. } => task.is_paid(),
         What::Started { .. }
         | What::JobFailed { .. }
         | What::LeaseLost { .. }
@@ -154,9 +174,7 @@ fn fits(what: &What, task: &Task) -> bool {
         | What::DependencyFailed { .. }
         | What::DependencyRepaired { .. }
         | What::DependenciesSet { .. }
-        | What::WentStale { .. }
         | What::AgentOut { .. }
-        | What::HelpRequested { .. }
         | What::BudgetReached { .. }
         | What::BudgetRaised { .. }
         | What::Waived { .. }

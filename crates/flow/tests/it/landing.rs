@@ -12,6 +12,7 @@ fn stale(submission: Submission) -> What {
     What::WentStale {
         submission: Box::new(submission),
         why: "somebody pushed".to_owned(),
+        lease: None,
     }
 }
 

@@ -10,6 +10,7 @@
 mod stand_in;
 mod story;
 
+mod attempts;
 mod budget;
 mod dependency;
 mod follow_ups;

@@ -138,6 +138,7 @@ fn a_person_gives_the_first_seat_to_somebody_and_leaves_the_others() {
     let mut story = reviewing(&with(&[seat("one"), named]), &["a"], 1);
     let what = What::HelpRequested {
         why: "stuck".to_owned(),
+        lease: None,
     };
     story.start("review", &reviewer());
     story.tell(&reviewer(), what);

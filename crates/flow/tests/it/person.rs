@@ -385,6 +385,7 @@ fn help_is_for_a_person_and_asked_by_who_is_at_work() {
     let mut story = Story::at(Stage::Building, &Policy::default());
     let help = What::HelpRequested {
         why: "which greeting?".to_owned(),
+        lease: None,
     };
     let stranger = Actor::new("betty", Role::Builder);
     story.refused(&stranger, help.clone());

@@ -13,6 +13,7 @@ pub fn ask(most: u32) -> Ask {
         queues: vec!["work".to_owned()],
         agent: "bench".to_owned(),
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: "bench".to_owned(),
         provider: None,

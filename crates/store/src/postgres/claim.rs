@@ -81,7 +81,18 @@ pub(super) fn in_turn(steps: &mut Pipeline, ask: &Ask) {
             values![provider],
         );
     }
+    if !ask.alone_in.is_empty() {
+        steps.push(
+            "SELECT pg_advisory_xact_lock(hashtextextended($1, 7421))",
+            values![clean(&ask.holder)],
+        );
+    }
 }
+
+/// The holder ($8) has nothing of the queues ($9) that it may have one claim of. It holds where
+/// [`in_turn`] was said before: claims of one holder come one after the other.
+const HAS_NONE: &str = "AND NOT EXISTS (SELECT 1 FROM jobs AS own
+    WHERE own.state = 'leased' AND own.holder = $8 AND own.queue = ANY ($9::text[]))";
 
 /// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
@@ -180,9 +191,17 @@ fn values_to_take(ask: &Ask) -> Vec<Value> {
 }
 
 pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
-    let (taking, logging) = (taking(ask, ""), logging(""));
+    let mut values = values_to_take(ask);
+    let first = if ask.alone_in.is_empty() {
+        ""
+    } else {
+        let queues: Vec<String> = ask.alone_in.iter().map(|queue| clean(queue)).collect();
+        values.push(Box::new(queues));
+        HAS_NONE
+    };
+    let (taking, logging) = (taking(ask, first), logging(""));
     let sql = format!("WITH {taking}, {logging} SELECT * FROM taken ORDER BY priority DESC, id");
-    steps.push(sql, values_to_take(ask))
+    steps.push(sql, values)
 }
 
 /// The same in one statement with what `ends` does before it: its common tables are `ended`, whose
@@ -301,7 +320,7 @@ impl Postgres {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         bring_back(&mut steps, due, self.settings.attempts_max);
-        let place = if ask.provider.is_some() {
+        let place = if ask.provider.is_some() || !ask.alone_in.is_empty() {
             steps.push("BEGIN", Vec::new());
             in_turn(&mut steps, ask);
             let place = take(&mut steps, ask);

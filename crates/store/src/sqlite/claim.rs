@@ -66,10 +66,28 @@ impl Tx<'_> {
                 self.seen.brought_back.insert((*queue).to_owned());
             }
         }
-        let most = self.room_of_provider(ask, ask.most.min(CLAIMED_MAX))?;
+        let most = if self.has_one_already(ask)? {
+            0
+        } else {
+            self.room_of_provider(ask, ask.most.min(CLAIMED_MAX))?
+        };
         let chosen = candidates(self.db, ask, &queues, most)?;
         self.seen.paused = Some(paused);
         chosen.into_iter().map(|one| self.lease(one, ask)).collect()
+    }
+
+    /// Whether the holder has a claim, where it may have one at a time.
+    fn has_one_already(&self, ask: &Ask) -> Result<bool, Error> {
+        let holder = rows::clean(&ask.holder);
+        let mut select = self.db.prepare_cached(
+            "SELECT 1 FROM jobs WHERE state = 'leased' AND holder = ?1 AND queue = ?2 LIMIT 1",
+        )?;
+        for queue in &ask.alone_in {
+            if select.exists(params![holder, rows::clean(queue)])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What the provider's limit leaves of so many.

@@ -15,13 +15,14 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
     include_str!("../../migrations/sqlite/0004_parcels.sql"),
     include_str!("../../migrations/sqlite/0005_run_tokens.sql"),
     include_str!("../../migrations/sqlite/0006_provider_limits.sql"),
+    include_str!("../../migrations/sqlite/0007_callers.sql"),
 ];
 
 const STATEMENTS_MAX: usize = 128;

@@ -105,6 +105,8 @@ facts! {
     records:
         a_message_is_processed_once,
         the_last_heartbeat_is_seen,
+        a_caller_is_written_by_who_read_it_last,
+        the_newest_sessions_of_a_token_are_kept,
         a_parcel_is_wanted_put_and_taken,
         epics_are_put_and_listed,
         one_reader_at_a_time_goes_on_from_a_bookmark,
@@ -122,6 +124,7 @@ facts! {
     crowd:
         ten_connections_lose_no_job_and_run_none_twice,
         ten_connections_keep_to_a_provider_s_limit,
+        ten_connections_of_one_holder_have_one_claim,
         two_hundred_ask_at_once_and_each_has_its_own_answer,
         who_gives_up_asking_holds_up_nobody;
 }

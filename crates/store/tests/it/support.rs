@@ -235,6 +235,7 @@ pub fn ask(queue: &str) -> Ask {
         queues: vec![queue.to_owned()],
         agent: "worker".to_owned(),
         own_only: false,
+        alone_in: Vec::new(),
         job: None,
         holder: "worker".to_owned(),
         provider: None,

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::super::Office;
 use super::super::identity::Speaker;
-use super::{Claimed, in_hand};
+use super::Claimed;
+use super::claims::{self, Named};
 use crate::failure::Failure;
 
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -23,7 +24,7 @@ pub struct ReviewContext {
     pub test_suite_status: String,
     pub acceptance_criteria: Vec<Claimed>,
     pub revision_count: u32,
-    /// Null: whoever judges begins with a fresh mind.
+    /// Always null.
     pub previous_review_feedback: Option<String>,
 }
 
@@ -31,9 +32,9 @@ pub struct ReviewContext {
 pub async fn of(
     office: &Office,
     speaker: &Speaker,
-    number: Option<i64>,
+    named: &Named,
 ) -> Result<ReviewContext, Failure> {
-    let errand = in_hand(office, speaker, number).await?;
+    let errand = claims::looking(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
     let commit = match &errand.task {
         Task::Review { commit, .. } | Task::Verify { commit, .. } => commit.clone(),

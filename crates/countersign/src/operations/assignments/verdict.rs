@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::identity::Speaker;
 use super::super::{Office, project};
-use super::in_hand;
+use super::claims::{self, Named};
 use crate::failure::{Exit, Failure};
 
 /// 000's answer to a review.
@@ -60,11 +60,12 @@ pub enum Verified {
 pub async fn pass(
     office: &Office,
     speaker: &Speaker,
-    number: Option<i64>,
+    named: &Named,
     word: Word,
     once: Option<Once>,
 ) -> Result<Outcome, Failure> {
-    let errand = in_hand(office, speaker, number).await?;
+    let errand = claims::reporting(office, speaker, named).await?;
+    claims::say(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
     let (desk, guest) = (&office.desk, speaker.guest());
     let ticket = if let Task::Verify { .. } = errand.task {
@@ -79,6 +80,7 @@ pub async fn pass(
         let ticket = guest::judge(desk, &rules.policy, &guest, &errand, review, once).await?;
         return Ok(with_reason(outcome(&ticket), why));
     };
+    claims::reported(office, speaker, &errand.attempt()).await;
     Ok(outcome(&ticket))
 }
 

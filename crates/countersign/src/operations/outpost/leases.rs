@@ -183,12 +183,6 @@ impl Caller<'_> {
         self.must_hold(job, &name, lease.fence)
     }
 
-    /// Whether this worker has a landing of the ticket in hand.
-    pub async fn lands(&self, ticket: &TicketId) -> Result<bool, No> {
-        let mut jobs = self.of_ticket(ticket).await?.into_iter();
-        Ok(jobs.any(|job| job.queue == "merge" && self.holds(job.holder.as_deref())))
-    }
-
     async fn of_ticket(&self, ticket: &TicketId) -> Result<Vec<Job>, No> {
         let query = JobQuery {
             ticket: Some(ticket.clone()),

@@ -57,10 +57,6 @@ impl Caller<'_> {
                 self.held(&ticket.id, lease).await?;
                 Ok(what)
             }
-            Ground::Lands if self.lands(&ticket.id).await? => Ok(what),
-            Ground::Lands => Err(No::barred(
-                "the landing of this ticket is not in your hands",
-            )),
             // The store compares with its own clock when it writes that.
             Ground::Lapsed(_) => Ok(what),
             Ground::DayIsSpent => {

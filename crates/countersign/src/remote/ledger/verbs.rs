@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
 use store::{
-    Agent, Artefact, Ask, Change, Committed, Cursor, Ended, Epic, Error, EventQuery, FreeJob, Job,
-    JobId, JobQuery, JobState, Leased, Message, NewMessage, Noted, Page, Paged, Parcel, Pause,
-    Remembered, Removed, Result, Retention, Scope, Store, Stored, StoredEvent, TicketQuery,
-    TicketRow, Token,
+    Agent, Artefact, Ask, CallerRecord, Change, Committed, Cursor, Ended, Epic, Error, EventQuery,
+    FreeJob, Job, JobId, JobQuery, JobState, Leased, Message, NewMessage, Noted, Page, Paged,
+    Parcel, Pause, Remembered, Removed, Result, Retention, Scope, Store, Stored, StoredEvent,
+    TicketQuery, TicketRow, Token,
 };
 
 use super::{Ledger, Lost, luggage};
@@ -292,6 +292,14 @@ impl Store for Ledger {
     async fn revoke(&self, token: &str, _: Time) -> Result<bool> {
         let token = token.to_owned();
         self.ask(Call::Withdraw { token }).await
+    }
+
+    async fn caller(&self, _: &str, _: &str) -> Result<Option<CallerRecord>> {
+        not_a_workers("what other callers were given")
+    }
+
+    async fn put_caller(&self, _: CallerRecord) -> Result<bool> {
+        not_a_workers("what other callers were given")
     }
 
     async fn put_parcel(&self, parcel: Parcel) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::support::server::Server;
 use crate::support::{DEADLINE, Running, World, until};
 
 /// An agent that speaks to `countersign mcp` on its standard input and output.
-struct Agent {
+pub struct Agent {
     running: Running,
     to: PipeWriter,
     from: BufReader<PipeReader>,
@@ -19,7 +19,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(world: &World, token: &str, words: &[&str]) -> Self {
+    pub fn new(world: &World, token: &str, words: &[&str]) -> Self {
         let ((input, to), (from, output)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
         let token = [format!("COUNTERSIGN_TOKEN={token}")];
         let words = [words, &["mcp"]].concat();
@@ -33,7 +33,7 @@ impl Agent {
     }
 
     /// As a client of the older protocols begins.
-    fn greet(&mut self) -> Value {
+    pub fn greet(&mut self) -> Value {
         let me = json!({"name": "a-test", "version": "1"});
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": me});
         let answer = self.ask("initialize", &hello);
@@ -42,7 +42,7 @@ impl Agent {
         answer
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let ours = json!(self.asked);
         let message = json!({"jsonrpc": "2.0", "id": ours, "method": method, "params": params});
@@ -69,7 +69,7 @@ impl Agent {
     }
 
     /// Its input ends, and so does it.
-    fn leave(self) {
+    pub fn leave(self) {
         drop(self.to);
         self.running.wait(DEADLINE).ends_with(0);
     }

@@ -7,7 +7,7 @@ use crate::support::server::{Reply, Server};
 use crate::support::{SETTINGS, World, until};
 
 /// What was refused to somebody, each with its reason.
-fn refused(world: &World, by: &str) -> Vec<String> {
+pub fn refused(world: &World, by: &str) -> Vec<String> {
     let log = world.json(&["log", "--limit", "10000"]);
     let events = log["events"].as_array().unwrap().iter();
     events

@@ -127,13 +127,35 @@ impl<'a> Server<'a> {
 
     /// Any MCP method, without a session.
     pub fn mcp(&self, token: &str, method: &str, params: &Value) -> Value {
+        self.mcp_in(token, None, method, params).1
+    }
+
+    /// Begins a session as clients of the older protocols do; its label.
+    pub fn session(&self, token: &str) -> String {
+        let me = json!({"name": "a-test", "version": "1"});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": me});
+        let (head, _) = self.mcp_in(token, None, "initialize", &hello);
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let label = lines.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+        label.unwrap().1.to_owned()
+    }
+
+    /// Any MCP method in a session; the head of the reply and the answer.
+    pub fn mcp_in(
+        &self,
+        token: &str,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+    ) -> (String, Value) {
         let bearer = format!("Bearer {token}");
-        let headers = [
+        let mut headers = vec![
             ("Authorization", bearer.as_str()),
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
             ("MCP-Protocol-Version", "2025-11-25"),
         ];
+        headers.extend(session.map(|session| ("Mcp-Session-Id", session)));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let reply = self
             .send("POST", "/mcp", &headers, &body.to_string())
@@ -143,26 +165,29 @@ impl<'a> Server<'a> {
             .lines()
             .find_map(|line| line.strip_prefix("data: {"));
         match text {
-            Some(rest) => serde_json::from_str(&format!("{{{rest}")).unwrap(),
-            None => reply.json(),
+            Some(rest) => {
+                let answer = serde_json::from_str(&format!("{{{rest}")).unwrap();
+                (reply.head, answer)
+            }
+            None => (reply.head.clone(), reply.json()),
         }
     }
 
     /// Calls a tool; its answer, or what it complains of.
     pub fn tool(&self, token: &str, name: &str, arguments: &Value) -> Result<Value, String> {
+        self.tool_in(token, None, name, arguments)
+    }
+
+    /// The same in a session.
+    pub fn tool_in(
+        &self,
+        token: &str,
+        session: Option<&str>,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<Value, String> {
         let params = json!({"name": name, "arguments": arguments});
-        let answer = self.mcp(token, "tools/call", &params);
-        let result = &answer["result"];
-        if result.is_null() {
-            return Err(answer["error"]["message"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned());
-        }
-        if result["isError"] == true {
-            return Err(result["content"][0]["text"].as_str().unwrap().to_owned());
-        }
-        Ok(result["structuredContent"].clone())
+        told(&self.mcp_in(token, session, "tools/call", &params).1)
     }
 
     /// A ticket of the world's repository.
@@ -179,6 +204,21 @@ impl<'a> Server<'a> {
             .unwrap()
             .to_owned()
     }
+}
+
+/// A tool's answer, or what it complains of.
+pub fn told(answer: &Value) -> Result<Value, String> {
+    let result = &answer["result"];
+    if result.is_null() {
+        return Err(answer["error"]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned());
+    }
+    if result["isError"] == true {
+        return Err(result["content"][0]["text"].as_str().unwrap().to_owned());
+    }
+    Ok(result["structuredContent"].clone())
 }
 
 fn reply(text: &str) -> Reply {

@@ -237,6 +237,45 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
     assert_eq!(east.call(&withdraw).is(200).json(), true);
 }
 
+/// Two processes with one token: the first has given its job back, the second has it now.
+#[test]
+fn a_worker_s_report_counts_under_the_lease_that_it_holds_and_no_other() {
+    let world = ground();
+    add(&world, "one", "");
+    let server = Server::start(&world);
+    let east = Worker::new(&server, "east", "service");
+    let (builder, house) = (by("bea", "builder"), by("countersign", "service"));
+    let old = east.claims("one");
+    let start = commit(version(&server), &builder, &started(old));
+    east.call(&start).is(200);
+    let mut given_back = failed(old);
+    given_back["failure"] = json!({"failure": "interrupted"});
+    let given_back = commit(version(&server), &house, &given_back);
+    east.call(&given_back).is(200);
+    let held = east.claims("one");
+    assert!(held > old);
+    east.call(&commit(version(&server), &builder, &started(held)))
+        .is(200);
+    let was = version(&server);
+    for fence in [old, 0, held + 1, 99, u64::MAX] {
+        for what in [started(fence), failed(fence), approval(fence)] {
+            must_refuse(&world, &server, 409, || {
+                east.call(&commit(was, &builder, &what))
+            });
+        }
+        let disputes = json!({"messages": {"to": format!("dispute:one/1/{fence}"), "most": 9}});
+        must_refuse(&world, &server, 409, || east.call(&disputes));
+    }
+    // What names no lease cannot be compared with one.
+    let submission = json!({"commit": "c", "tree": "t"});
+    let stale = json!({"event": "went_stale", "submission": submission, "why": "x"});
+    must_refuse(&world, &server, 403, || {
+        east.call(&commit(was, &house, &stale))
+    });
+    east.call(&commit(version(&server), &house, &failed(held)))
+        .is(200);
+}
+
 #[test]
 fn a_worker_decides_nothing() {
     let world = ground();

@@ -236,7 +236,14 @@ impl Life {
         match dice.below(7) {
             0 => {
                 let submission = Box::new(put(dice));
-                (house(), What::WentStale { submission, why })
+                (
+                    house(),
+                    What::WentStale {
+                        submission,
+                        why,
+                        lease: None,
+                    },
+                )
             }
             1 => (house(), What::BudgetReached { limit: why }),
             2 => (person, self.raise(dice)),
@@ -250,7 +257,7 @@ impl Life {
             }
             _ => (
                 holder.unwrap_or_else(|| dice.pick(&staff(Role::Builder))),
-                What::HelpRequested { why },
+                What::HelpRequested { why, lease: None },
             ),
         }
     }

@@ -209,7 +209,14 @@ impl Desk {
             }
             Happening::WentStale(commit) => {
                 let submission = Box::new(submission(&format!("c{commit}")));
-                (house(), What::WentStale { submission, why })
+                (
+                    house(),
+                    What::WentStale {
+                        submission,
+                        why,
+                        lease: None,
+                    },
+                )
             }
             Happening::News(Kind::TellMet) => (house(), What::DependencyMet { ticket: other }),
             Happening::News(Kind::TellRepaired) => {

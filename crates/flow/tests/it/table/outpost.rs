@@ -9,7 +9,7 @@ fn rests_on(event: &str) -> Option<&'static str> {
     match event {
         "started" | "submitted" | "checked" | "reviewed" | "review_unusable" | "verified"
         | "landed" | "conflicted" | "combination_red" | "job_failed" => Some("its own lease"),
-        "went_stale" => Some("a landing of its own"),
+        "went_stale" => Some("a lease that it does not name"),
         "lease_lost" => Some("a lease that ran out"),
         "budget_reached" => Some("a spent day"),
         "agent_out" => Some("a paused provider"),
@@ -28,7 +28,6 @@ fn a_worker_elsewhere_reports_on_its_own_jobs_and_decides_nothing() {
                 assert_eq!(what.lease(), Some(lease), "{name}");
                 Some("its own lease")
             }
-            Ok(Ground::Lands) => Some("a landing of its own"),
             Ok(Ground::Lapsed(lease)) => {
                 assert_eq!(what.lease(), Some(lease), "{name}");
                 Some("a lease that ran out")
@@ -38,6 +37,10 @@ fn a_worker_elsewhere_reports_on_its_own_jobs_and_decides_nothing() {
             Err(Barred::NotAWorkers { event }) => {
                 assert_eq!(event, name);
                 None
+            }
+            Err(Barred::NamesNoLease { event }) => {
+                assert_eq!(event, name);
+                Some("a lease that it does not name")
             }
             Err(other) => panic!("{name}: {other}"),
         };

@@ -152,6 +152,7 @@ fn with_a_past(stage: Stage) -> Option<Story> {
     let overtaken = What::WentStale {
         submission: Box::new(submission("c2")),
         why: "somebody pushed".to_owned(),
+        lease: None,
     };
     match stage {
         Stage::Approved => {}
@@ -256,7 +257,7 @@ fn help(story: &Story) -> Vec<(Story, Actor, What)> {
     } else {
         builder()
     };
-    vec![(at_work, by, What::HelpRequested { why })]
+    vec![(at_work, by, What::HelpRequested { why, lease: None })]
 }
 
 /// With somebody named who stands in, and with nobody.
@@ -318,6 +319,7 @@ fn plain_events(name: &str) -> Vec<What> {
             .map(|submission| What::WentStale {
                 submission,
                 why: why.clone(),
+                lease: None,
             })
             .to_vec(),
         "budget_reached" => vec![What::BudgetReached { limit: why }],

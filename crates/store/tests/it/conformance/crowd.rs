@@ -118,6 +118,39 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
     assert_eq!(counts.1.load(Ordering::SeqCst), JOBS);
 }
 
+/// One claim at a time, over all the queues that are named, however many ask in one instant.
+pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
+    put_in(Arc::clone(&house.store), 20).await;
+    let alone = || Ask {
+        alone_in: ["work", "other"].map(str::to_owned).to_vec(),
+        most: 1,
+        ..ask("work")
+    };
+    for round in 0..5 {
+        let mut askers = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let (store, asked) = (house.another().await, alone());
+            askers.spawn(async move { store.claim(&asked).await.unwrap() });
+        }
+        let claimed: Vec<_> = askers.join_all().await.into_iter().flatten().collect();
+        assert_eq!(claimed.len(), 1, "in round {round}");
+        // Another holder, or one that may have several, is not held up.
+        let other = Ask {
+            holder: format!("other-{round}"),
+            ..alone()
+        };
+        assert_eq!(house.store.claim(&other).await.unwrap().len(), 1);
+        let several = Ask {
+            alone_in: Vec::new(),
+            ..alone()
+        };
+        let second = house.store.claim(&several).await.unwrap();
+        assert_eq!(second.len(), 1);
+        let ended = claimed.iter().chain(&second).map(done).collect();
+        house.store.finish(ended, None).await.unwrap();
+    }
+}
+
 /// Questions of many callers may travel together; each sees what it wrote before it asked.
 pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: House) {
     let mut callers = tokio::task::JoinSet::new();

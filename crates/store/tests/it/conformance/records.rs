@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use flow::Time;
+use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
-use store::{Agent, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
+use store::{Agent, CallerRecord, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
 
 use crate::support::{House, id};
 
@@ -34,6 +35,57 @@ pub async fn a_message_is_processed_once(house: House) {
     let open = house.store.messages("ada", 10).await.unwrap();
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].message.content, "second");
+}
+
+fn caller(session: &str, version: u64, open: &str) -> CallerRecord {
+    CallerRecord {
+        token: "t1".to_owned(),
+        session: session.to_owned(),
+        version,
+        state: CallerState {
+            open: Some(open.to_owned()),
+            ..CallerState::default()
+        },
+    }
+}
+
+pub async fn a_caller_is_written_by_who_read_it_last(house: House) {
+    let store = &house.store;
+    assert_eq!(store.caller("t1", "").await.unwrap(), None);
+    let mut writers = tokio::task::JoinSet::new();
+    for n in 0..10 {
+        let store = house.another().await;
+        let new = caller("", 0, &format!("greet/{n}/1"));
+        writers.spawn(async move { store.put_caller(new).await.unwrap() });
+    }
+    let written = writers.join_all().await;
+    assert_eq!(written.iter().filter(|won| **won).count(), 1);
+    let known = store.caller("t1", "").await.unwrap().unwrap();
+    assert_eq!(known.version, 1);
+    assert!(store.put_caller(caller("", 1, "greet/1/2")).await.unwrap());
+    assert!(!store.put_caller(caller("", 1, "greet/1/3")).await.unwrap());
+    let known = store.caller("t1", "").await.unwrap();
+    assert_eq!(known, Some(caller("", 2, "greet/1/2")));
+    assert_eq!(store.caller("t1", "other").await.unwrap(), None);
+    assert_eq!(store.caller("t2", "").await.unwrap(), None);
+}
+
+pub async fn the_newest_sessions_of_a_token_are_kept(house: House) {
+    let store = house.store;
+    assert!(store.put_caller(caller("", 0, "greet/1/1")).await.unwrap());
+    for n in 0..150 {
+        let new = caller(&format!("s{n:03}"), 0, "greet/1/1");
+        assert!(store.put_caller(new).await.unwrap());
+    }
+    let mut kept = 0;
+    for n in 0..150 {
+        let found = store.caller("t1", &format!("s{n:03}")).await.unwrap();
+        kept += usize::from(found.is_some());
+    }
+    assert!((100..=101).contains(&kept), "{kept}");
+    assert!(store.caller("t1", "s149").await.unwrap().is_some());
+    // The token's own record is none of them.
+    assert!(store.caller("t1", "").await.unwrap().is_some());
 }
 
 pub async fn the_last_heartbeat_is_seen(house: House) {

@@ -1,4 +1,5 @@
-//! How often one may call: a bucket for each name, filled again as time goes by.
+//! How often one may call, or have a refusal noted: a bucket for each name, filled again as time
+//! goes by.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,6 +21,13 @@ pub struct Rates {
 struct Bucket {
     left: f64,
     seen: Instant,
+}
+
+/// The rate of refusals that are noted.
+impl Default for Rates {
+    fn default() -> Self {
+        Self::of_refusals()
+    }
 }
 
 impl Rates {
