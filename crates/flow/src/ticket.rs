@@ -358,7 +358,18 @@ pub struct Counts {
     /// Reworks of this round that left open what they were to fix.
     #[serde(default)]
     pub unfixed: u32,
+    /// Submissions that changed a forbidden path.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forbidden: u32,
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// The edition of the rules by which a submission is described and judged today.
+pub const EDITION: u32 = 1;
 
 /// An exact commit, put forward by a builder or a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -389,6 +400,10 @@ pub struct Submission {
     /// The builder's word on each acceptance criterion.
     pub claims: Vec<findings::CriterionAnswer>,
     pub summary: String,
+    /// Which rules it is judged by, so that stored tickets replay as they were decided. 0: a
+    /// forbidden path counted as a red check, and reviewers' `paths` were not read as git does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub edition: u32,
 }
 
 /// The checks' results on one commit.
@@ -469,6 +484,12 @@ pub enum Setback {
     },
     RedCombination {
         results: Vec<CheckResult>,
+    },
+    /// The change touches paths that the project or the ticket forbids to change.
+    ForbiddenPaths {
+        paths: Vec<String>,
+        /// The commit to restore them from.
+        base: String,
     },
 }
 
@@ -560,6 +581,7 @@ pub enum Reason {
     NoUsableReview { attempts: u32 },
     NobodyToJudge { why: String },
     RedChecks { times: u32 },
+    ForbiddenPaths { paths: Vec<String> },
     RedOnBase { checks: Vec<String> },
     Conflicts { times: u32 },
     StaleTooOften { times: u32 },

@@ -335,6 +335,7 @@ async fn note(office: &Office, change: &Change, judged: &Judged) -> Result<(), F
         Outcome::Approved => "clean".to_owned(),
         Outcome::ChangesRequested => format!("{open} to be fixed"),
         Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
         Outcome::Undecided(why) => findings::one_line(why),
     };
     let why = format!("{}: {} reviewed, {word}", judged.id, change.name);

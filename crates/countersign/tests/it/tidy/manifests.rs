@@ -46,7 +46,6 @@ const OWNED: [(&str, &str); 12] = [
     ("deadpool-postgres", "store"),
     ("rusqlite", "store"),
     ("tokio-postgres", "store"),
-    ("globset", "engine"),
 ];
 
 struct Dependency {
