@@ -82,6 +82,8 @@ pub struct Failure {
     pub missing: bool,
     /// The log has it already.
     pub on_record: bool,
+    /// The database is away, and may come back.
+    pub away: Option<store::Error>,
 }
 
 impl Failure {
@@ -92,6 +94,7 @@ impl Failure {
             hints: Vec::new(),
             missing: false,
             on_record: false,
+            away: None,
         }
     }
 
@@ -145,6 +148,7 @@ impl From<store::Error> for Failure {
             | store::Error::ReadOnly(_)
             | store::Error::Locked(_)
             | store::Error::DiskFull(_)
+            | store::Error::Gone(_)
             | store::Error::Unreachable(_)
             | store::Error::OutcomeUnknown(_) => Exit::Store,
             store::Error::Other(_) => Exit::Error,
@@ -158,6 +162,7 @@ impl From<store::Error> for Failure {
         };
         Self {
             hints: hint.map(str::to_owned).into_iter().collect(),
+            away: error.is_transient().then(|| error.clone()),
             ..Self::new(exit, error)
         }
     }

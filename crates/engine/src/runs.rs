@@ -65,7 +65,7 @@ fn is_unbounded(caps: &Caps) -> bool {
 }
 
 pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
-    fs::write(dir.join(RECORD), serde_json::to_vec_pretty(run)?)
+    crate::private::write(&dir.join(RECORD), serde_json::to_vec_pretty(run)?)
 }
 
 /// A record that came from another machine, as it may be kept and shown; none where it is no record.

@@ -13,7 +13,10 @@ mod severity;
 mod track;
 pub mod write;
 
-pub use clean::{clean, confine, confine_to, one_line, shorten};
+pub use clean::{
+    TOKEN_DIGITS, TOKEN_PREFIX, clean, clean_json, clean_name, confine, confine_to, is_hidden,
+    one_line, shorten, without_hidden,
+};
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,

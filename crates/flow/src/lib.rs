@@ -7,6 +7,7 @@
 pub mod advance;
 pub mod bound;
 pub mod brief;
+mod cleaned;
 pub mod dialect;
 pub mod epic;
 pub mod event;

@@ -293,7 +293,7 @@ fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
 /// The path as git writes it: the parent real, the name as it is.
 fn settle(path: &Path) -> Result<PathBuf, Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    crate::private::make_dir(parent).map_err(Error::file(parent))?;
     let parent = fs::canonicalize(parent).map_err(Error::file(parent))?;
     let aside = path.with_extension("aside");
     let path = parent.join(path.file_name().unwrap_or_default());

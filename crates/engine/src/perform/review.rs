@@ -160,7 +160,7 @@ async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
     let dir = held.dir().join("checkout");
-    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
+    crate::private::make_dir(dir.parent().unwrap_or(&dir))?;
     Ok(shop
         .git
         .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)

@@ -34,7 +34,7 @@ const PURE_LIBRARIES: [&str; 6] = [
 ];
 
 /// Libraries that belong to one crate.
-const OWNED: [(&str, &str); 12] = [
+const OWNED: [(&str, &str); 11] = [
     ("axum", "countersign"),
     ("clap", "countersign"),
     ("clap_complete", "countersign"),
