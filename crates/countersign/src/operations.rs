@@ -156,10 +156,7 @@ impl Office {
 
 /// Does it again while the database is away, as long as workers wait for it. A person who does not want
 /// to wait ends the program.
-pub async fn patiently<T, F>(
-    office: &Office,
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, Failure>
+pub async fn patiently<T, F>(office: &Office, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
 {

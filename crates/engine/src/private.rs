@@ -46,7 +46,10 @@ mod tests {
         write(&deep.join("x"), "shorter").unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&dir.path().join("a")), DIRECTORY_MODE);
-        assert_eq!((mode(&deep), mode(&deep.join("x"))), (DIRECTORY_MODE, FILE_MODE));
+        assert_eq!(
+            (mode(&deep), mode(&deep.join("x"))),
+            (DIRECTORY_MODE, FILE_MODE)
+        );
         assert_eq!(std::fs::read_to_string(deep.join("x")).unwrap(), "shorter");
     }
 }

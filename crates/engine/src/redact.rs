@@ -28,7 +28,14 @@ const SECRET_BYTES_MAX: usize = 4096;
 const SECRETS_MAX: usize = 64;
 /// Words in the name of a variable that holds a secret.
 const SECRET_WORDS: [&str; 8] = [
-    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE",
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "AUTH",
+    "COOKIE",
 ];
 /// How much of what a run left behind is looked through.
 const FILES_MAX: usize = 20_000;
@@ -89,7 +96,11 @@ impl Redactor {
 
     /// How many bytes at the end of a piece may be the beginning of a secret.
     pub fn longest(&self) -> usize {
-        if self.forms.is_some() { self.longest } else { 0 }
+        if self.forms.is_some() {
+            self.longest
+        } else {
+            0
+        }
     }
 
     /// The bytes with every secret replaced by a mark.
@@ -190,7 +201,14 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
         }));
         all.push(percent(secret, upper, |_| false));
         let digits = hex(secret);
-        all.push(if upper { digits.to_ascii_uppercase() } else { digits }.into_bytes());
+        all.push(
+            if upper {
+                digits.to_ascii_uppercase()
+            } else {
+                digits
+            }
+            .into_bytes(),
+        );
     }
     // What stands before it shifts base64 by none, one or two bytes; the characters that a
     // neighbour has a share in are left out at both ends.
@@ -199,7 +217,10 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
         shifted.extend_from_slice(secret);
         let whole = shifted.len() / 3 * 4;
         let skip = [0, 2, 3][shift];
-        for text in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
+        for text in [
+            STANDARD_NO_PAD.encode(&shifted),
+            URL_SAFE_NO_PAD.encode(&shifted),
+        ] {
             let form = text.as_bytes().get(skip..whole).unwrap_or_default();
             if form.len() >= SECRET_BYTES_MIN {
                 all.push(form.to_vec());
@@ -274,7 +295,10 @@ mod tests {
         let redactor = Redactor::of_token(&env(&[(TOKEN, &token())])).unwrap();
         redactor.scrub(&[at("home")]);
         let read = |name: &str| fs::read_to_string(at(name)).unwrap();
-        assert_eq!(read("home/deep/x"), format!("a {} b", "*".repeat(token().len())));
+        assert_eq!(
+            read("home/deep/x"),
+            format!("a {} b", "*".repeat(token().len()))
+        );
         assert_eq!((read("elsewhere"), read("second")), (text.clone(), text));
         assert!(Redactor::of_token(&env(&[])).is_none());
     }

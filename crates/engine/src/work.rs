@@ -45,7 +45,11 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
         match at_work.turn(shop, id, &mut stop).await {
             Ok(Some(ticket)) => return Ok(ticket),
             Ok(None) => outage.is_over(),
-            Err(error) => at_work.wait_for_store(&mut outage, error, &mut stop).await?,
+            Err(error) => {
+                at_work
+                    .wait_for_store(&mut outage, error, &mut stop)
+                    .await?
+            }
         }
     }
 }

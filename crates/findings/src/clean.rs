@@ -319,14 +319,22 @@ mod tests {
     #[test]
     fn the_secrets_of_our_tokens_are_taken_out() {
         let token = format!("{TOKEN_PREFIX}{}", "0a".repeat(TOKEN_DIGITS / 2));
-        let cleaned = clean(&format!("a {token}\u{202e}{token}b cs_12 {TOKEN_PREFIX}{token}"));
-        assert_eq!(cleaned, "a cs_[redacted]cs_[redacted]b cs_12 cs_cs_[redacted]");
+        let cleaned = clean(&format!(
+            "a {token}\u{202e}{token}b cs_12 {TOKEN_PREFIX}{token}"
+        ));
+        assert_eq!(
+            cleaned,
+            "a cs_[redacted]cs_[redacted]b cs_12 cs_cs_[redacted]"
+        );
         // Characters that nobody sees do not hide a token.
         let split = format!("cs_\u{200b}{}", &token[3..]);
         assert_eq!(clean(&split), "cs_[redacted]");
         let mut value = serde_json::json!({"a\u{1b}[1m": [token, {"b": "x\u{202e}"}], "n": 1});
         clean_json(&mut value);
-        assert_eq!(value, serde_json::json!({"a": ["cs_[redacted]", {"b": "x"}], "n": 1}));
+        assert_eq!(
+            value,
+            serde_json::json!({"a": ["cs_[redacted]", {"b": "x"}], "n": 1})
+        );
         assert_eq!(clean_name("a\nb\tc  d"), "a b c  d");
     }
 

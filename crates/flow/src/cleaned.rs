@@ -86,7 +86,9 @@ impl What {
                 texts(failed.iter_mut().map(|(_, why)| why));
             }
             Self::Submitted {
-                submission, reports, ..
+                submission,
+                reports,
+                ..
             } => {
                 clean_submission(submission);
                 for report in reports {

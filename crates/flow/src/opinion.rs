@@ -93,9 +93,7 @@ pub fn outcome(ticket: &Ticket) -> Outcome {
             let red = results.iter().map(|result| result.name.clone());
             Outcome::RedChecks(red.collect())
         }
-        (_, Some(Setback::ForbiddenPaths { paths, .. })) => {
-            Outcome::ForbiddenPaths(paths.clone())
-        }
+        (_, Some(Setback::ForbiddenPaths { paths, .. })) => Outcome::ForbiddenPaths(paths.clone()),
         (Stage::Failed, _) => Outcome::ChangesRequested,
         _ => Outcome::Undecided(undecided(ticket)),
     }

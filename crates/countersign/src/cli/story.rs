@@ -163,7 +163,8 @@ struct PlainLines {
 
 impl Witness for PlainLines {
     fn notice(&self, text: &str) {
-        self.out.line(self.out.paint(Mood::Bad, &findings::clean(text)));
+        self.out
+            .line(self.out.paint(Mood::Bad, &findings::clean(text)));
     }
 
     fn hear(&self, told: Told) {

@@ -56,7 +56,9 @@ pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
     open.extend(entries(data));
     open.sort();
     open.dedup();
-    let closed = open.into_iter().fold(0, |closed, path| closed + close_below(&path));
+    let closed = open
+        .into_iter()
+        .fold(0, |closed, path| closed + close_below(&path));
     let (was, data) = (found.mode() & 0o777, data.display());
     Ok(Some(format!(
         "{data} could be read by other users of this machine (mode {was:04o}); it is now closed to \
@@ -87,8 +89,7 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 /// Links are what they lead to, which is not ours.
 fn is_open(path: &Path) -> bool {
-    fs::symlink_metadata(path)
-        .is_ok_and(|found| !found.is_symlink() && found.mode() & OTHERS != 0)
+    fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink() && found.mode() & OTHERS != 0)
 }
 
 /// One that cannot be closed lies in a directory that is.
@@ -138,7 +139,11 @@ mod tests {
             let worktree = data.join("tickets/T-1/worktree");
             fs::create_dir_all(&run).unwrap();
             fs::create_dir_all(&worktree).unwrap();
-            let files = ["countersign.db", "tickets/T-1/jobs/1/run-1/transcript.log", "tickets/T-1/worktree/run.sh"];
+            let files = [
+                "countersign.db",
+                "tickets/T-1/jobs/1/run-1/transcript.log",
+                "tickets/T-1/worktree/run.sh",
+            ];
             for (file, mode) in files.iter().zip([0o644, 0o664, 0o755]) {
                 fs::write(data.join(file), "x").unwrap();
                 fs::set_permissions(data.join(file), Permissions::from_mode(mode)).unwrap();
@@ -151,10 +156,14 @@ mod tests {
 
             assert!(prepare(&data).unwrap().is_some(), "{top:o}");
             assert_eq!(prepare(&data).unwrap(), None, "told once");
-            for (path, wanted) in [("", 0o700), ("countersign.db", 0o600), ("tickets", 0o700),
-                ("tickets/T-1/jobs/1/run-1/transcript.log", 0o600), ("tickets/T-1/worktree", 0o700),
-                ("tickets/T-1/worktree/run.sh", 0o755)]
-            {
+            for (path, wanted) in [
+                ("", 0o700),
+                ("countersign.db", 0o600),
+                ("tickets", 0o700),
+                ("tickets/T-1/jobs/1/run-1/transcript.log", 0o600),
+                ("tickets/T-1/worktree", 0o700),
+                ("tickets/T-1/worktree/run.sh", 0o755),
+            ] {
                 assert_eq!(mode(&data.join(path)), wanted, "{path} under {top:o}");
             }
             assert_eq!(mode(&outside), 0o644);

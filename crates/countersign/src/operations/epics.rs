@@ -11,8 +11,8 @@ use serde_json::Value;
 use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
-use super::{Office, patiently};
 use super::tickets::{Added, add};
+use super::{Office, patiently};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::Wanted;

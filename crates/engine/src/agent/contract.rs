@@ -167,9 +167,14 @@ pub(super) fn without_secrets(
 fn close_to_others(path: &Path) {
     let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(nofollow.bits()).unwrap_or_default();
-    let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path);
     if let Ok(file) = opened
-        && file.metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1)
+        && file
+            .metadata()
+            .is_ok_and(|found| found.is_file() && found.nlink() == 1)
     {
         // Its directory is closed all the same.
         let _ = file.set_permissions(fs::Permissions::from_mode(private::FILE_MODE));

@@ -191,7 +191,12 @@ mod tests {
         let token = format!("cs_{}", "0f".repeat(32));
         let secret = "sk-test-0123456789";
         let env = [("X_API_KEY".into(), secret.into())];
-        let text = format!("{}{token}{}{secret}{}\n", "x".repeat(300), "y".repeat(90), "z".repeat(200));
+        let text = format!(
+            "{}{token}{}{secret}{}\n",
+            "x".repeat(300),
+            "y".repeat(90),
+            "z".repeat(200)
+        );
         for limit in [200, 256, 331, 400, 1000] {
             for chunk in [1, 7, 64, 1000] {
                 let mut splitter = Splitter::new(limit, Redactor::of_environment(&env));
@@ -202,7 +207,9 @@ mod tests {
                 }
                 splitter.finish(&mut take);
                 let seen = String::from_utf8(seen).unwrap();
-                let expected = text.replace(&token, "[redacted]").replace(secret, "[redacted]");
+                let expected = text
+                    .replace(&token, "[redacted]")
+                    .replace(secret, "[redacted]");
                 assert_eq!(seen, expected, "limit {limit}, chunks of {chunk}");
             }
         }

@@ -91,7 +91,8 @@ impl Host {
         let voice = Voice::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
         let redactor = Redactor::of_environment(&env);
-        let splitters = [&redactor; 2].map(|one| Splitter::new(spec.limits.line_bytes, one.clone()));
+        let splitters =
+            [&redactor; 2].map(|one| Splitter::new(spec.limits.line_bytes, one.clone()));
         let mut feeds = Feeds::new(&mut known, splitters, spool, voice, on_line);
         let mut exit = watch(
             &mut known,

@@ -90,7 +90,10 @@ mod tests {
         while outage.wait(away(), &mut Stop::never()).await.is_ok() {}
         assert!(began.elapsed() >= most);
         outage.is_over();
-        assert!(outage.wait(away(), &mut Stop::never()).await.is_ok(), "a new one");
+        assert!(
+            outage.wait(away(), &mut Stop::never()).await.is_ok(),
+            "a new one"
+        );
     }
 
     #[tokio::test]

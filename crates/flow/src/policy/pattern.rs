@@ -71,6 +71,16 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     PathPatterns::new([&pattern.to_owned()]).matches(path)
 }
 
+/// Whether the pattern would mean the path if its `*` and `?` went through slashes, as those of
+/// `protected` once did.
+pub fn matches_across_slashes(pattern: &str, path: &str) -> bool {
+    let whole = tokens(pattern.as_bytes()).map(|segments| {
+        let slash = [Token::Byte(b'/')];
+        segments.join(&slash[..])
+    });
+    whole.is_some_and(|whole| matches_name(&whole, path.as_bytes()))
+}
+
 /// The reason why a pattern can match nothing, for the person who wrote it.
 pub fn problem(pattern: &str) -> Option<String> {
     if pattern.len() > PATTERN_BYTES_MAX {
@@ -82,9 +92,9 @@ pub fn problem(pattern: &str) -> Option<String> {
     if pattern.starts_with('#') {
         return Some("a comment: write `\\#` for a name that begins with #".to_owned());
     }
-    parse(pattern)
-        .is_none()
-        .then(|| "broken: a `[` without its `]`, a `\\` at the end, or nothing but slashes".to_owned())
+    parse(pattern).is_none().then(|| {
+        "broken: a `[` without its `]`, a `\\` at the end, or nothing but slashes".to_owned()
+    })
 }
 
 fn parse(line: &str) -> Option<PathPattern> {

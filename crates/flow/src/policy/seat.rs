@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pattern::{self, PathPatterns};
 use super::Policy;
+use super::pattern::{self, PathPatterns};
 use crate::ticket::{Submission, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

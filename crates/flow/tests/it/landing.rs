@@ -342,9 +342,18 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
             base: "base".to_owned()
         })
     );
-    assert_eq!((story.ticket.counts.forbidden, story.ticket.counts.red_checks), (1, 0));
+    assert_eq!(
+        (
+            story.ticket.counts.forbidden,
+            story.ticket.counts.red_checks
+        ),
+        (1, 0)
+    );
     let brief = flow::brief::build(&story.ticket, &forbids(), &flow::brief::House::default());
-    assert!(brief.contains("git checkout base -- 'tests/x.py'"), "{brief}");
+    assert!(
+        brief.contains("git checkout base -- 'tests/x.py'"),
+        "{brief}"
+    );
     assert!(!brief.contains("checks are red"), "{brief}");
 
     submits_forbidden(&mut story, "c2", EDITION);
@@ -365,17 +374,31 @@ fn a_forbidden_path_that_was_restored_goes_on_to_the_checks() {
 #[test]
 fn submissions_of_the_first_edition_replay_as_they_were_decided() {
     let mut story = Story::under(forbids());
-    for (n, stage) in [Stage::Rework, Stage::Rework, Stage::Rework, Stage::Escalated]
-        .into_iter()
-        .enumerate()
+    for (n, stage) in [
+        Stage::Rework,
+        Stage::Rework,
+        Stage::Rework,
+        Stage::Escalated,
+    ]
+    .into_iter()
+    .enumerate()
     {
         submits_forbidden(&mut story, &format!("c{n}"), 0);
         assert_eq!(story.stage(), stage);
-        assert!(matches!(story.ticket.setback, Some(Setback::RedChecks { .. })));
+        assert!(matches!(
+            story.ticket.setback,
+            Some(Setback::RedChecks { .. })
+        ));
     }
     let text = serde_json::to_string(&story.ticket).unwrap();
-    assert!(!text.contains("edition") && !text.contains("forbidden"), "{text}");
-    assert_eq!(serde_json::from_str::<flow::Ticket>(&text).unwrap(), story.ticket);
+    assert!(
+        !text.contains("edition") && !text.contains("forbidden"),
+        "{text}"
+    );
+    assert_eq!(
+        serde_json::from_str::<flow::Ticket>(&text).unwrap(),
+        story.ticket
+    );
 }
 
 #[test]

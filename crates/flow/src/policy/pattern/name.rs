@@ -9,7 +9,10 @@ pub enum Token {
     /// `*`
     Star,
     /// `[a-z]`, `[!a-z]`
-    Class { negated: bool, ranges: Vec<(u8, u8)> },
+    Class {
+        negated: bool,
+        ranges: Vec<(u8, u8)>,
+    },
 }
 
 impl Token {
@@ -19,7 +22,10 @@ impl Token {
             Self::Any => true,
             Self::Star => false,
             Self::Class { negated, ranges } => {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte)) != *negated
+                ranges
+                    .iter()
+                    .any(|(low, high)| (*low..=*high).contains(&byte))
+                    != *negated
             }
         }
     }

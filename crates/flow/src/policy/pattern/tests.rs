@@ -71,13 +71,35 @@ fn what_can_match_nothing_is_named() {
 #[test]
 fn patterns_of_before_protect_no_less() {
     let patterns = [
-        ".github/**", "tests/**", "test.sh", "src/auth/**", "**/auth/**", "**/*.sql", "migrations/**",
-        "Cargo.toml", "src/", "ci.yml", "src/**/*.rs", "AGENTS.md",
+        ".github/**",
+        "tests/**",
+        "test.sh",
+        "src/auth/**",
+        "**/auth/**",
+        "**/*.sql",
+        "migrations/**",
+        "Cargo.toml",
+        "src/",
+        "ci.yml",
+        "src/**/*.rs",
+        "AGENTS.md",
     ];
     let paths = [
-        ".github/workflows/ci.yml", "tests/a.py", "tests/a/b/c.py", "test.sh", "src/auth/x.rs",
-        "src/auth/deep/x.rs", "lib/auth/x.rs", "a.sql", "db/x/a.sql", "migrations/1/up.sql",
-        "Cargo.toml", "src/a.rs", "src/b/c.rs", "ci.yml", "AGENTS.md",
+        ".github/workflows/ci.yml",
+        "tests/a.py",
+        "tests/a/b/c.py",
+        "test.sh",
+        "src/auth/x.rs",
+        "src/auth/deep/x.rs",
+        "lib/auth/x.rs",
+        "a.sql",
+        "db/x/a.sql",
+        "migrations/1/up.sql",
+        "Cargo.toml",
+        "src/a.rs",
+        "src/b/c.rs",
+        "ci.yml",
+        "AGENTS.md",
     ];
     for pattern in patterns {
         let before = paths.iter().filter(|path| first::fits(pattern, path));
