@@ -90,7 +90,8 @@ impl Failure {
     pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
             exit,
-            message: message.to_string(),
+            // It may quote what somebody sent.
+            message: findings::clean(&message.to_string()),
             hints: Vec::new(),
             missing: false,
             on_record: false,
@@ -123,7 +124,7 @@ impl Failure {
 
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
-        self.hints.push(hint.to_string());
+        self.hints.push(findings::clean(&hint.to_string()));
         self
     }
 }

@@ -48,7 +48,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             Err(error) => {
                 at_work
                     .wait_for_store(&mut outage, error, &mut stop)
-                    .await?
+                    .await?;
             }
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use findings::{Review, clean, clean_json, clean_name, one_line};
 
 use crate::event::{Actor, Choice, What};
-use crate::ticket::{CheckResult, Context, Spec, Submission};
+use crate::ticket::{CheckResult, Context, EDITION, Spec, Submission};
 
 fn text(text: &mut String) {
     *text = clean(text);
@@ -148,6 +148,8 @@ impl What {
 }
 
 fn clean_submission(put: &mut Submission) {
+    // A new one is judged by the rules of today, whatever its sender says.
+    put.edition = EDITION;
     text(&mut put.summary);
     names(&mut put.signed_as);
     for claim in &mut put.claims {

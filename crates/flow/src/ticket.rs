@@ -1,5 +1,7 @@
 //! The ticket: a wanted change and all that has been decided about it so far.
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -14,6 +16,7 @@ use crate::policy::{DependantsStart, Policy};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
+pub use counts::Counts;
 
 /// A ticket's name: the user's own where given, always fit to be part of a git ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -344,30 +347,6 @@ impl Ticket {
     }
 }
 
-/// Everything that may not grow without end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Counts {
-    /// Verdicts since the last reset by a person.
-    pub verdicts: u32,
-    /// Rounds that persons granted on top of the policy's maximum since then.
-    pub granted: u32,
-    pub red_checks: u32,
-    pub conflicts: u32,
-    pub stale: u32,
-    pub unusable_reviews: u32,
-    /// Reworks of this round that left open what they were to fix.
-    #[serde(default)]
-    pub unfixed: u32,
-    /// Submissions that changed a forbidden path.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub forbidden: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
-}
-
 /// The edition of the rules by which a submission is described and judged today.
 pub const EDITION: u32 = 1;
 
@@ -402,7 +381,7 @@ pub struct Submission {
     pub summary: String,
     /// Which rules it is judged by, so that stored tickets replay as they were decided. 0: a
     /// forbidden path counted as a red check, and reviewers' `paths` were not read as git does.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "counts::is_zero")]
     pub edition: u32,
 }
 

@@ -10,8 +10,8 @@ use crate::failure::{Exit, Failure};
 
 /// What others may do with a file.
 const OTHERS: u32 = 0o077;
-/// How deep our own files lie: `tickets/ID/jobs/N/run-F/answer`.
-const DEPTH_MAX: usize = 6;
+/// How deep our own files lie: `tickets/ID/jobs/N/run-F/head/sandbox-1/proof.json`, and some more.
+const DEPTH_MAX: usize = 9;
 const ENTRIES_MAX: usize = 200_000;
 /// Directories that are closed as a whole: what is in them is the agents' or git's, with the modes
 /// that those need.

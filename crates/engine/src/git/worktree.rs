@@ -162,7 +162,8 @@ impl Repository {
         self.check_out(&git_dir, path).await?;
         sync(path).await?;
         let note = note_of(path);
-        fs::write(&note, format!("{branch}\n")).map_err(Error::file(&note))?;
+        let text = format!("{branch}\n");
+        crate::private::write(&note, text).map_err(Error::file(&note))?;
         Ok(if begins && !again {
             Made::Fresh
         } else {

@@ -3,6 +3,7 @@
 //! Memory stays bounded whatever comes in: a line longer than the limit is
 //! handed on in pieces, and the transcript stops growing at its cap.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -31,6 +32,12 @@ impl Splitter {
             limit: limit.max(16),
             redactor,
         }
+    }
+
+    /// For both streams of a program with this environment.
+    pub fn pair(limit: usize, env: &[(OsString, OsString)]) -> [Self; 2] {
+        let redactor = Redactor::of_environment(env);
+        [redactor.clone(), redactor].map(|redactor| Self::new(limit, redactor))
     }
 
     pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(Piece<'_>)) {

@@ -15,7 +15,6 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::redact::Redactor;
 use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof};
 
 const CHUNK: usize = 64 << 10;
@@ -90,9 +89,7 @@ impl Host {
 
         let voice = Voice::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
-        let redactor = Redactor::of_environment(&env);
-        let splitters =
-            [&redactor; 2].map(|one| Splitter::new(spec.limits.line_bytes, one.clone()));
+        let splitters = Splitter::pair(spec.limits.line_bytes, &env);
         let mut feeds = Feeds::new(&mut known, splitters, spool, voice, on_line);
         let mut exit = watch(
             &mut known,

@@ -104,7 +104,7 @@ fn no_hidden_character_comes_out_whichever_way_it_went_in() {
     let mut next = || texts.next().unwrap();
     let mut ids = Vec::new();
     // The command line takes no NUL; files, REST and MCP do.
-    let sentence = next().replace('\0', "");
+    let sentence = format!("Do {}", next().replace('\0', ""));
     let added = world.json(&["ticket", "add", &sentence]);
     ids.push(added["tickets"][0]["id"].as_str().unwrap().to_owned());
     for n in 0..3 {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::support::crew::smooth;
 use crate::support::{TICKET, World};
 
-/// Directories whose content is the agents' or git's; they themselves are closed.
+/// Directories of the agents' or git's own; they lie in one that is closed.
 const WHOLE: [&str; 9] = [
     "checkout",
     "git",
@@ -27,10 +27,11 @@ fn open_to_others(dir: &Path, found: &mut Vec<PathBuf>) {
         let seen = fs::symlink_metadata(&path).unwrap();
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_lock = name.ends_with(".lock");
-        if !seen.is_symlink() && !is_lock && seen.mode() & 0o077 != 0 {
+        let is_whole = WHOLE.contains(&name.as_str());
+        if !seen.is_symlink() && !is_lock && !is_whole && seen.mode() & 0o077 != 0 {
             found.push(path.clone());
         }
-        if seen.is_dir() && !WHOLE.contains(&name.as_str()) {
+        if seen.is_dir() && !is_whole {
             open_to_others(&path, found);
         }
     }
@@ -105,7 +106,9 @@ fn a_linked_directory_is_closed_where_it_leads_and_no_link_in_it_is_followed() {
     fs::set_permissions(&outside, Permissions::from_mode(0o644)).unwrap();
     symlink(&outside, real.join("link")).unwrap();
     symlink(&real, &world.data).unwrap();
-    world.call(&["ticket", "add", "Something"]).ends_with(0);
+    world
+        .call(&["ticket", "add", "Something to do"])
+        .ends_with(0);
     assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o777, 0o644);
 }

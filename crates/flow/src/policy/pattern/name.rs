@@ -102,9 +102,8 @@ fn class(text: &[u8]) -> Option<(Token, &[u8])> {
 /// One byte of a class, where a backslash quotes the next.
 fn one(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
-        [b'\\', byte, rest @ ..] => Some((*byte, rest)),
         [b'\\'] | [] => None,
-        [byte, rest @ ..] => Some((*byte, rest)),
+        [b'\\', byte, rest @ ..] | [byte, rest @ ..] => Some((*byte, rest)),
     }
 }
 
