@@ -35,11 +35,14 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
     let (stopper, halt) = Stop::pair();
     let mut at_work = AtWork {
         running: JoinSet::new(),
+        held: Vec::new(),
         landing: None,
         stopping: false,
         stopper,
         halt,
+        calm_until: None,
     };
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     let mut outage = Outage::new(shop.desk.witness.clone());
     loop {
         match at_work.turn(shop, id, &mut stop).await {
@@ -47,7 +50,7 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
             Ok(None) => outage.is_over(),
             Err(error) => {
                 at_work
-                    .wait_for_store(&mut outage, error, &mut stop)
+                    .wait_for_store((&mut outage, lease), error, &mut stop)
                     .await?;
             }
         }
@@ -56,11 +59,16 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result
 
 /// What is being done for the ticket at present.
 struct AtWork {
-    running: JoinSet<Result<(), Error>>,
+    running: JoinSet<(Option<Lease>, Result<(), Error>)>,
+    /// The leases of what runs here. Our own work is not lost, however late its renewal is.
+    held: Vec<Lease>,
     landing: Option<AbortHandle>,
     stopping: bool,
     stopper: Stopper,
     halt: Stop,
+    /// After an outage those who are still at work get the time of a lease to renew theirs, before
+    /// any is taken back.
+    calm_until: Option<Instant>,
 }
 
 impl AtWork {
@@ -73,10 +81,17 @@ impl AtWork {
     ) -> Result<Option<Ticket>, Error> {
         let mut in_vain = true;
         if !self.stopping {
-            for job in attend(shop, id).await? {
+            let calm = self.calm_until.is_some_and(|until| Instant::now() < until);
+            if !calm {
+                take_back(shop, id, &self.held).await?;
+            }
+            for claimed in claim(shop, id).await? {
                 in_vain = false;
-                self.running
-                    .spawn(perform::perform(shop.clone(), job, self.halt.clone()));
+                let fence = claimed.job.fence;
+                let lease = claimed.job.serial.map(|serial| Lease { serial, fence });
+                self.held.extend(lease);
+                let job = perform::perform(shop.clone(), claimed, self.halt.clone());
+                self.running.spawn(async move { (lease, job.await) });
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
@@ -84,7 +99,8 @@ impl AtWork {
         let landed = self.landing.as_ref().is_none_or(AbortHandle::is_finished);
         if queued && !self.stopping && landed {
             let turn = perform::queue::take_turn(shop.clone(), id.clone(), self.halt.clone());
-            self.landing = Some(self.running.spawn(Box::pin(turn)));
+            let turn = Box::pin(turn);
+            self.landing = Some(self.running.spawn(async move { (None, turn.await) }));
         }
         if ticket.stage.is_terminal() {
             // Somebody ended it: nobody waits for what is still being done.
@@ -100,7 +116,11 @@ impl AtWork {
         }
         let any = ask(shop, id, "countersign", &queues(shop));
         tokio::select! {
-            Some(ended) = self.running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
+            Some(ended) = self.running.join_next() => {
+                let (lease, ended) = ended.map_err(|error| Error::Broken(error.to_string()))?;
+                self.held.retain(|held| Some(*held) != lease);
+                ended?;
+            }
             () = quiet(shop, &any, in_vain), if !self.stopping => {}
             () = stop.asked(), if !self.stopping => self.stop(),
         }
@@ -115,10 +135,11 @@ impl AtWork {
     /// What runs goes on while the store is away; once we are stopped, it is over when that has ended.
     async fn wait_for_store(
         &mut self,
-        outage: &mut Outage,
+        (outage, lease): (&mut Outage, Duration),
         error: Error,
         stop: &mut Stop,
     ) -> Result<(), Error> {
+        self.calm_until = Some(Instant::now() + lease);
         if self.stopping {
             while self.running.join_next().await.is_some() {}
             return Err(error);
@@ -149,7 +170,11 @@ async fn quiet(shop: &Workshop, any: &Ask, in_vain: bool) {
 /// Looks after a ticket before anything of it is done: leases, the day's budget, stand-ins, news. Then
 /// claims what is ready of it for us.
 pub async fn attend(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, Error> {
-    take_back(shop, id).await?;
+    take_back(shop, id, &[]).await?;
+    claim(shop, id).await
+}
+
+async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, Error> {
     mind_the_day(shop, id).await?;
     hands::hand_over(shop, id).await?;
     news::bring(&shop.desk, &shop.post.worker).await?;
@@ -205,7 +230,7 @@ async fn mind_the_day(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
 
 /// Leases that ran out, and those of workers on this machine that are certainly dead, become
 /// events: the job goes back to its queue.
-async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
+async fn take_back(shop: &Workshop, id: &TicketId, ours: &[Lease]) -> Result<(), Error> {
     let query = JobQuery {
         ticket: Some(id.clone()),
         state: Some(JobState::Leased),
@@ -225,13 +250,16 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         let (Some(serial), true) = (job.serial, dead || expired) else {
             continue;
         };
-        if dead && !expired {
-            let_go(&shop.desk, &job).await?;
-        }
         let lease = Lease {
             serial,
             fence: job.fence,
         };
+        if ours.contains(&lease) {
+            continue;
+        }
+        if dead && !expired {
+            let_go(&shop.desk, &job).await?;
+        }
         report_lost(&shop.desk, id, &shop.project.policy, lease).await?;
     }
     Ok(())

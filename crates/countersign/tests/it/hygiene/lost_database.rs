@@ -124,7 +124,7 @@ fn the_next_command_makes_no_empty_database_where_there_was_one() {
         }
         for words in [
             &["ticket", "list"][..],
-            &["ticket", "add", "Another"],
+            &["ticket", "add", "Another thing to do"],
             &["status"],
         ] {
             let ran = world.call(words).ends_with(7);

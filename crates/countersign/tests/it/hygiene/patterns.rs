@@ -165,33 +165,27 @@ fn forbidding() -> World {
 #[test]
 fn a_forbidden_path_is_named_at_once_and_costs_one_rework() {
     let world = forbidding();
-    let kept = world.root().join("brief.md");
-    let mut first = builds("greet.sh", GOOD);
-    first.insert(0, writes("tests/x.py", "weakened\n"));
-    let mut second = vec![
-        runs(&format!(
-            "cp \"$COUNTERSIGN_BRIEF_FILE\" {}",
-            kept.display()
-        )),
-        writes("tests/x.py", "original\n"),
-    ];
-    second.extend(builds("greet.sh", GOOD));
-    let script = crew(
-        &rounds([first, second.clone()]),
-        &always(approves()),
-        &always(verifies(&[])),
-    );
+    let flag = world.root().join("weakened").display().to_string();
+    let mut build = vec![runs(&format!(
+        "if [ -e {flag} ]; then git checkout --quiet main -- tests/x.py; \
+         else touch {flag}; echo weaker > tests/x.py; fi"
+    ))];
+    build.extend(builds("greet.sh", GOOD));
+    let script = built_by(&always(build));
     let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&script));
     let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
-    let ran = world.call(&words);
     let told = "the change touches tests/x.py, which this project or ticket forbids to change";
-    let ran = ran.says(told);
-    // The scripted builder is told of the same round again, so it answers as in the first.
-    assert!([0, 4].contains(&ran.code), "{}{}", ran.out, ran.err);
+    world.call(&words).ends_with(0).says(told);
+    assert_eq!(world.count("greet", "submitted"), 2);
     assert_eq!(
         world.count("greet", "checked"),
-        usize::from(ran.code == 0),
-        "no check was paid"
+        1,
+        "no check was paid for the first"
+    );
+    assert_eq!(
+        world.ticket("greet")["rounds"].as_array().unwrap().len(),
+        1,
+        "and no round"
     );
     world.call(&["log", "greet"]).ends_with(0).says(told);
     world.must_be_sound();

@@ -90,7 +90,13 @@ fn a_run_outlives_restarts_of_its_database() {
     let ran = run.wait(crate::support::DEADLINE).ends_with(0);
     assert!(ran.out.contains("waiting up to 5 minutes"), "{}", ran.out);
     assert_eq!(world.count("t1", "submitted"), 1);
-    assert_eq!(begun(world).len(), 1, "nobody is paid twice");
+    let log = world.call(&["log", "t1"]).out;
+    assert_eq!(
+        begun(world).len(),
+        1,
+        "nobody is paid twice:\n{log}{}",
+        ran.out
+    );
     world.must_be_sound();
 }
 
