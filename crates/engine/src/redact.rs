@@ -37,6 +37,8 @@ const SECRET_WORDS: [&str; 8] = [
     "AUTH",
     "COOKIE",
 ];
+/// Words in the name of a variable whose value may be a path.
+const PATH_WORDS: [&str; 5] = ["CREDENTIALS", "DIR", "FILE", "PATH", "SOCK"];
 /// How much of what a run left behind is looked through.
 const FILES_MAX: usize = 20_000;
 const FILE_BYTES_MAX: u64 = 32 << 20;
@@ -55,8 +57,9 @@ impl Redactor {
     pub fn of_environment(env: &[(OsString, OsString)]) -> Self {
         let secret = env.iter().filter(|(name, value)| {
             let name = name.to_string_lossy().to_ascii_uppercase();
-            // A variable may name the file that holds the secret.
-            let is_path = value.as_bytes().starts_with(b"/");
+            // A variable may name the file that holds the secret; a secret may begin with a slash too.
+            let names_file = PATH_WORDS.iter().any(|word| name.contains(word));
+            let is_path = names_file && value.as_bytes().starts_with(b"/");
             !is_path && SECRET_WORDS.iter().any(|word| name.contains(word))
         });
         Self::of(secret.map(|(_, value)| value.as_bytes()))

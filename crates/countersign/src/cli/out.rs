@@ -208,26 +208,27 @@ pub fn escaped_json(value: &Value) -> String {
 /// Keeps colour codes (`ESC [ … m`) and links (`ESC ] 8 ; …`) where the terminal has them, and takes
 /// out every other character that nobody sees.
 fn shown(text: &str, colours: bool, links: Links) -> String {
+    let own = |text: &str| {
+        let colour = colour_code(text).filter(|_| colours);
+        colour.or_else(|| link_code(text).filter(|_| links != Links::None))
+    };
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\u{1b}') {
-        let (before, from) = rest.split_at(at);
-        out.push_str(&findings::without_hidden(before));
-        let own = if colours { colour_code(from) } else { None };
-        let own = own.or_else(|| link_code(from).filter(|_| links != Links::None));
-        if let Some(length) = own {
-            let (code, after) = from.split_at(length);
-            out.push_str(code);
-            rest = after;
-            continue;
+    // What lies between two codes of ours is cleaned as a whole: a foreign sequence may have several
+    // escapes in it.
+    let (mut from, mut at) = (0, 0);
+    while let Some(found) = text[at..].find('\u{1b}') {
+        let here = at + found;
+        match own(&text[here..]) {
+            Some(length) => {
+                out.push_str(&findings::without_hidden(&text[from..here]));
+                out.push_str(&text[here..here + length]);
+                at = here + length;
+                from = at;
+            }
+            None => at = here + 1,
         }
-        // Up to the next escape, which may be one of ours.
-        let end = from.get(1..).and_then(|after| after.find('\u{1b}'));
-        let (foreign, after) = from.split_at(end.map_or(from.len(), |end| end + 1));
-        out.push_str(&findings::without_hidden(foreign));
-        rest = after;
     }
-    out.push_str(&findings::without_hidden(rest));
+    out.push_str(&findings::without_hidden(&text[from..]));
     out
 }
 
