@@ -219,7 +219,13 @@ impl Desktop {
         if let Some(place) = &self.surroundings.server.place {
             return Err(only_here(&place.url));
         }
-        let open = || Office::open(self.surroundings.clone());
+        let open = async || {
+            let office = Office::open(self.surroundings.clone()).await?;
+            if let Some(remark) = &office.remark {
+                self.out.remark(remark);
+            }
+            Ok(office)
+        };
         self.office.get_or_try_init(open).await.cloned()
     }
 

@@ -82,16 +82,20 @@ pub struct Failure {
     pub missing: bool,
     /// The log has it already.
     pub on_record: bool,
+    /// The database is away, and may come back.
+    pub away: Option<store::Error>,
 }
 
 impl Failure {
     pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
             exit,
-            message: message.to_string(),
+            // It may quote what somebody sent.
+            message: findings::clean(&message.to_string()),
             hints: Vec::new(),
             missing: false,
             on_record: false,
+            away: None,
         }
     }
 
@@ -120,7 +124,7 @@ impl Failure {
 
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
-        self.hints.push(hint.to_string());
+        self.hints.push(findings::clean(&hint.to_string()));
         self
     }
 }
@@ -145,6 +149,7 @@ impl From<store::Error> for Failure {
             | store::Error::ReadOnly(_)
             | store::Error::Locked(_)
             | store::Error::DiskFull(_)
+            | store::Error::Gone(_)
             | store::Error::Unreachable(_)
             | store::Error::OutcomeUnknown(_) => Exit::Store,
             store::Error::Other(_) => Exit::Error,
@@ -158,6 +163,7 @@ impl From<store::Error> for Failure {
         };
         Self {
             hints: hint.map(str::to_owned).into_iter().collect(),
+            away: error.is_transient().then(|| error.clone()),
             ..Self::new(exit, error)
         }
     }

@@ -8,6 +8,7 @@ pub mod bulletin;
 pub mod config;
 mod confinement;
 mod crew;
+pub mod data_dir;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
@@ -45,6 +46,8 @@ pub mod workers;
 use std::sync::Arc;
 
 use engine::desk::{Desk, Once, Report};
+use engine::process::Stop;
+use engine::work::Outage;
 use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
@@ -63,6 +66,8 @@ pub struct Office {
     pub speaker: Actor,
     /// What the caller wants kept: that its call counts once, and for what it had seen.
     pub call: Call,
+    /// What the person should know about the data directory.
+    pub remark: Option<String>,
 }
 
 /// How a change was asked for.
@@ -78,9 +83,11 @@ pub struct Call {
 impl Office {
     /// Opens the store, making the data directory where there is none.
     pub async fn open(surroundings: Surroundings) -> Result<Self, Failure> {
-        make_data_dir(&surroundings)?;
+        let remark = data_dir::prepare(&surroundings.data_dir)?;
         let store = store::open(&surroundings.database()).await?;
-        Ok(Self::with(surroundings, store))
+        let mut office = Self::with(surroundings, store);
+        office.remark = remark;
+        Ok(office)
     }
 
     /// The same over a store that is open.
@@ -97,6 +104,7 @@ impl Office {
             surroundings,
             speaker,
             call: Call::default(),
+            remark: None,
         }
     }
 
@@ -147,16 +155,28 @@ impl Office {
     }
 }
 
-/// Where there is none.
-pub fn make_data_dir(surroundings: &Surroundings) -> Result<(), Failure> {
-    let data = &surroundings.data_dir;
-    std::fs::create_dir_all(data).map_err(|error| {
-        Failure::error(format!(
-            "the data directory {} cannot be made: {error}",
-            data.display()
-        ))
-        .hint("say where data may go with --data-dir DIR")
-    })
+/// Does it again while the database is away, as long as workers wait for it. A person who does not want
+/// to wait ends the program.
+pub async fn patiently<T, F>(office: &Office, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut outage = Outage::new(office.desk.witness.clone());
+    loop {
+        match attempt().await {
+            Err(mut failure) => {
+                let Some(away) = failure.away.take() else {
+                    return Err(failure);
+                };
+                let waited = outage.wait(away.into(), &mut Stop::never()).await;
+                waited.map_err(|_| failure)?;
+            }
+            Ok(done) => {
+                outage.is_over();
+                return Ok(done);
+            }
+        }
+    }
 }
 
 pub fn ticket_id(text: &str) -> Result<TicketId, Failure> {

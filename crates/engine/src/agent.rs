@@ -15,6 +15,7 @@ use heard::Heard;
 use crate::process::{
     self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
 };
+use crate::redact::Redactor;
 use crate::sandbox::{Confinement, Proof};
 
 mod acp;
@@ -289,6 +290,8 @@ pub async fn run(
     contract::prepare(assignment, &invocation)?;
     let mut dialogue = adapter.dialogue(assignment);
     let spec = specify(adapter, assignment, invocation, dialogue.as_mut());
+    let redactor = Redactor::of_environment(&spec.env);
+    let left_behind = Redactor::of_token(&spec.env);
     let litter = contract::absent(&assignment.dir, adapter.litter());
     let mut heard = Heard::default();
     let on_line = |line: Line| {
@@ -321,11 +324,14 @@ pub async fn run(
     if let Some(event) = last.filter(|event| heard.outweighs(event)) {
         heard.keep(event);
     }
+    scrub(left_behind, assignment).await;
     let accounts = contract::read_bounded(&contract::accounts_file(assignment));
     if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
         heard.keep(event);
     }
-    let (result, beside) = heard.result(contract::read_bounded(&assignment.result_file));
+    let answer = contract::read_bounded(&assignment.result_file);
+    let answer = contract::without_secrets(assignment, answer, &redactor)?;
+    let (result, beside) = heard.result(answer);
     let told = told(adapter, assignment, &heard, result.as_ref());
     Ok(Report {
         exit: ended.exit,
@@ -344,6 +350,16 @@ pub async fn run(
         survivors: ended.survivors,
         proof: ended.proof,
     })
+}
+
+/// What the run leaves in its own directories keeps no token.
+async fn scrub(left_behind: Option<Redactor>, assignment: &Assignment) {
+    let Some(redactor) = left_behind else {
+        return;
+    };
+    let dirs = vec![assignment.home.clone(), assignment.scratch.clone()];
+    // A thread that broke has scrubbed less; the token is over with its run all the same.
+    let _ = tokio::task::spawn_blocking(move || redactor.scrub(&dirs)).await;
 }
 
 fn specify(

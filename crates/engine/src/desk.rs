@@ -89,6 +89,9 @@ pub trait Witness: fmt::Debug + Send + Sync {
     /// Sees a sign of life from a run. It is called while the run's output is read, and must
     /// return at once: whoever needs time takes a note and looks at it later.
     fn see(&self, _activity: Activity) {}
+
+    /// Hears what concerns no ticket: that the store is away, or back.
+    fn notice(&self, _text: &str) {}
 }
 
 /// A part of a ticket's story.
@@ -194,6 +197,7 @@ impl Desk {
         // Whoever reads the log reads a ticket's context.
         let remote = spec.context.remote.take();
         spec.context.remote = remote.map(|address| without_secret(&address));
+        let (spec, by) = (spec.cleaned(), by.cleaned());
         for _ in 0..ATTEMPTS_MAX {
             let (what, reads) = self.created(id, &spec).await?;
             let event = Event {
@@ -261,8 +265,10 @@ impl Desk {
         &self,
         id: &TicketId,
         policy: &Policy,
-        report: Report,
+        mut report: Report,
     ) -> Result<Ticket, Error> {
+        report.what = report.what.cleaned();
+        report.by = report.by.cleaned();
         // Tickets on the way through make the future large; callers should not carry that.
         Box::pin(self.decide_until_written(id, policy, report)).await
     }

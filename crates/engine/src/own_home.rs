@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path};
 
+use crate::private;
+
 /// Makes the way to a file below the directory: real directories all along, and nothing at its end.
 /// What else lies there is removed; it was the agent's own.
 pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
@@ -24,7 +26,7 @@ pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
             file.display()
         )));
     }
-    fs::create_dir_all(own)?;
+    private::make_dir(own)?;
     let mut at = own.to_owned();
     let mut parts = below.components().peekable();
     while let Some(part) = parts.next() {
@@ -38,7 +40,7 @@ pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
             None => {}
         }
         if !is_last {
-            fs::create_dir(&at)?;
+            private::make_dir(&at)?;
         }
     }
     Ok(())
@@ -47,7 +49,7 @@ pub fn clear_way(own: &Path, file: &Path) -> io::Result<()> {
 /// Writes a file of ours there.
 pub fn write(own: &Path, file: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     clear_way(own, file)?;
-    fs::write(file, text)
+    private::write(file, text)
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
 use crate::post::Share;
+use crate::private;
 use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Files, Member, Project, Workshop};
 
@@ -518,8 +519,8 @@ pub fn write_round_document(files: &Files, ticket: &Ticket) {
     };
     let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
-        let _ = path.parent().map(std::fs::create_dir_all);
-        let _ = std::fs::write(path, text);
+        let _ = path.parent().map(private::make_dir);
+        let _ = private::write(&path, text);
     }
 }
 

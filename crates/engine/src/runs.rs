@@ -65,7 +65,7 @@ fn is_unbounded(caps: &Caps) -> bool {
 }
 
 pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
-    fs::write(dir.join(RECORD), serde_json::to_vec_pretty(run)?)
+    crate::private::write(&dir.join(RECORD), serde_json::to_vec_pretty(run)?)
 }
 
 /// The record in this directory, where there is one.

@@ -197,12 +197,12 @@ impl Confinement {
             source,
         };
         let text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
-        fs::create_dir_all(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        crate::private::make_dir(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         match fs::remove_file(&self.proof) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        fs::write(&file, text).map_err(failed)?;
+        crate::private::write(&file, text).map_err(failed)?;
         Ok(file)
     }
 

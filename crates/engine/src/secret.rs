@@ -11,8 +11,8 @@ use sha2::Sha256;
 use crate::hash::{self, hex};
 
 /// Every secret begins with it, so that scanners for leaked ones know ours.
-pub const PREFIX: &str = "cs_";
-const BYTES: usize = 32;
+pub const PREFIX: &str = findings::TOKEN_PREFIX;
+const BYTES: usize = findings::TOKEN_DIGITS / 2;
 const ID_CHARS: usize = 8;
 
 /// A new secret of 256 random bits.

@@ -2,6 +2,9 @@
 //! the same ticket; leases keep them apart, and what is lost by one is taken up by the next.
 
 mod hands;
+mod outage;
+
+pub use outage::Outage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +20,7 @@ use crate::desk::{Error, Report};
 use crate::news;
 use crate::perform;
 use crate::post::{let_go, worker_is_dead};
-use crate::process::Stop;
+use crate::process::{Stop, Stopper};
 use crate::watchdog::report_lost;
 use crate::workshop::Workshop;
 
@@ -26,46 +29,130 @@ const POLL: Duration = Duration::from_secs(2);
 /// Between two looks at something that is not given to us.
 const REST: Duration = Duration::from_millis(250);
 
-/// Works on one ticket until it is done, waits for a person or another ticket, or we are stopped.
+/// Works on one ticket until it is done, waits for a person or another ticket, or we are stopped. A
+/// store that goes away meanwhile is waited for.
 pub async fn work(shop: &Arc<Workshop>, id: &TicketId, mut stop: Stop) -> Result<Ticket, Error> {
-    let mut running: JoinSet<Result<(), Error>> = JoinSet::new();
-    let mut stopping = false;
     let (stopper, halt) = Stop::pair();
-    let mut landing: Option<AbortHandle> = None;
+    let mut at_work = AtWork {
+        running: JoinSet::new(),
+        held: Vec::new(),
+        landing: None,
+        stopping: false,
+        stopper,
+        halt,
+        calm_until: None,
+    };
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    let mut outage = Outage::new(shop.desk.witness.clone());
     loop {
+        match at_work.turn(shop, id, &mut stop).await {
+            Ok(Some(ticket)) => return Ok(ticket),
+            Ok(None) => outage.is_over(),
+            Err(error) => {
+                at_work
+                    .wait_for_store((&mut outage, lease), error, &mut stop)
+                    .await?;
+            }
+        }
+    }
+}
+
+/// What is being done for the ticket at present.
+struct AtWork {
+    running: JoinSet<(Option<Lease>, Result<(), Error>)>,
+    /// The leases of what runs here. Our own work is not lost, however late its renewal is.
+    held: Vec<Lease>,
+    landing: Option<AbortHandle>,
+    stopping: bool,
+    stopper: Stopper,
+    halt: Stop,
+    /// After an outage those who are still at work get the time of a lease to renew theirs, before
+    /// any is taken back.
+    calm_until: Option<Instant>,
+}
+
+impl AtWork {
+    /// One look at the ticket, and whatever comes next. Answers the ticket once it rests.
+    async fn turn(
+        &mut self,
+        shop: &Arc<Workshop>,
+        id: &TicketId,
+        stop: &mut Stop,
+    ) -> Result<Option<Ticket>, Error> {
         let mut in_vain = true;
-        if !stopping {
-            for job in attend(shop, id).await? {
+        if !self.stopping {
+            let calm = self.calm_until.is_some_and(|until| Instant::now() < until);
+            if !calm {
+                take_back(shop, id, &self.held).await?;
+            }
+            for claimed in claim(shop, id).await? {
                 in_vain = false;
-                running.spawn(perform::perform(shop.clone(), job, halt.clone()));
+                let fence = claimed.job.fence;
+                let lease = claimed.job.serial.map(|serial| Lease { serial, fence });
+                self.held.extend(lease);
+                let job = perform::perform(shop.clone(), claimed, self.halt.clone());
+                self.running.spawn(async move { (lease, job.await) });
             }
         }
         let ticket = shop.desk.ticket(id).await?.ticket;
         let queued = shop.lands_in_turn() && flow::queue::waits(&ticket);
-        if queued && !stopping && landing.as_ref().is_none_or(AbortHandle::is_finished) {
-            let turn = perform::queue::take_turn(shop.clone(), id.clone(), halt.clone());
-            landing = Some(running.spawn(Box::pin(turn)));
+        let landed = self.landing.as_ref().is_none_or(AbortHandle::is_finished);
+        if queued && !self.stopping && landed {
+            let turn = perform::queue::take_turn(shop.clone(), id.clone(), self.halt.clone());
+            let turn = Box::pin(turn);
+            self.landing = Some(self.running.spawn(async move { (None, turn.await) }));
         }
         if ticket.stage.is_terminal() {
             // Somebody ended it: nobody waits for what is still being done.
-            stopper.stop();
+            self.stopper.stop();
         }
-        if running.is_empty() && (stopping || !ticket.stage.is_at_work()) {
+        if self.running.is_empty() && (self.stopping || !ticket.stage.is_at_work()) {
             // What the ticket's end means to others is told before we go.
             news::bring(&shop.desk, &shop.post.worker).await?;
-            return Ok(ticket);
+            return Ok(Some(ticket));
         }
-        if running.is_empty() {
+        if self.running.is_empty() {
             hands::must_be_for_us(shop, &ticket)?;
         }
         let any = ask(shop, id, "countersign", &queues(shop));
         tokio::select! {
-            Some(ended) = running.join_next() => ended.map_err(|error| Error::Broken(error.to_string()))??,
-            () = quiet(shop, &any, in_vain), if !stopping => {}
-            () = stop.asked(), if !stopping => {
-                stopping = true;
-                stopper.stop();
+            Some(ended) = self.running.join_next() => {
+                let (lease, ended) = ended.map_err(|error| Error::Broken(error.to_string()))?;
+                self.held.retain(|held| Some(*held) != lease);
+                ended?;
             }
+            () = quiet(shop, &any, in_vain), if !self.stopping => {}
+            () = stop.asked(), if !self.stopping => self.stop(),
+        }
+        Ok(None)
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.stopper.stop();
+    }
+
+    /// What runs goes on while the store is away; once we are stopped, it is over when that has ended.
+    async fn wait_for_store(
+        &mut self,
+        (outage, lease): (&mut Outage, Duration),
+        error: Error,
+        stop: &mut Stop,
+    ) -> Result<(), Error> {
+        self.calm_until = Some(Instant::now() + lease);
+        if self.stopping {
+            while self.running.join_next().await.is_some() {}
+            return Err(error);
+        }
+        let away = matches!(&error, Error::Store(error) if error.is_transient());
+        match outage.wait(error, stop).await {
+            // It is stopped, not given up: what runs is ended in order.
+            Err(error) if away && !self.running.is_empty() => {
+                self.stop();
+                while self.running.join_next().await.is_some() {}
+                Err(error)
+            }
+            waited => waited,
         }
     }
 }
@@ -83,7 +170,11 @@ async fn quiet(shop: &Workshop, any: &Ask, in_vain: bool) {
 /// Looks after a ticket before anything of it is done: leases, the day's budget, stand-ins, news. Then
 /// claims what is ready of it for us.
 pub async fn attend(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, Error> {
-    take_back(shop, id).await?;
+    take_back(shop, id, &[]).await?;
+    claim(shop, id).await
+}
+
+async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, Error> {
     mind_the_day(shop, id).await?;
     hands::hand_over(shop, id).await?;
     news::bring(&shop.desk, &shop.post.worker).await?;
@@ -140,7 +231,7 @@ async fn mind_the_day(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
 
 /// Leases that ran out, and those of workers on this machine that are certainly dead, become
 /// events: the job goes back to its queue.
-async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
+async fn take_back(shop: &Workshop, id: &TicketId, ours: &[Lease]) -> Result<(), Error> {
     let query = JobQuery {
         ticket: Some(id.clone()),
         state: Some(JobState::Leased),
@@ -160,13 +251,16 @@ async fn take_back(shop: &Workshop, id: &TicketId) -> Result<(), Error> {
         let (Some(serial), true) = (job.serial, dead || expired) else {
             continue;
         };
-        if dead && !expired {
-            let_go(&shop.desk, &job).await?;
-        }
         let lease = Lease {
             serial,
             fence: job.fence,
         };
+        if ours.contains(&lease) {
+            continue;
+        }
+        if dead && !expired {
+            let_go(&shop.desk, &job).await?;
+        }
         report_lost(&shop.desk, id, &shop.project.policy, lease).await?;
     }
     Ok(())

@@ -7,6 +7,8 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
+use serde_json::Value;
+
 /// The longest title that is kept, in characters.
 pub const TITLE_CHARS_MAX: usize = 240;
 /// The longest text of one field that is kept, in characters.
@@ -19,10 +21,75 @@ const CSI: char = '\u{9b}';
 const OSC: char = '\u{9d}';
 const BELL: char = '\u{7}';
 
-/// Takes out control and escape sequences, bidi controls and invisible characters.
-/// Line ends become `\n`; tabs stay.
+/// Bearer tokens that Countersign issues begin so, and go on with [`TOKEN_DIGITS`] hexadecimal digits.
+pub const TOKEN_PREFIX: &str = "cs_";
+pub const TOKEN_DIGITS: usize = 64;
+const TOKEN_MASK: &str = "cs_[redacted]";
+
+/// Takes out control and escape sequences, bidi controls, invisible characters and the secrets of
+/// our own tokens. Line ends become `\n`; tabs stay.
 pub fn clean(text: &str) -> String {
-    if !text.chars().any(is_suspect) {
+    let shown = without_hidden(text);
+    if has_token(&shown) {
+        return without_tokens(&shown);
+    }
+    shown
+}
+
+/// Cleans a name or another short text that stands on one line: line ends and tabs become spaces,
+/// other spaces stay as they are.
+pub fn clean_name(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+/// Cleans every string and every key in a JSON value.
+pub fn clean_json(value: &mut Value) {
+    match value {
+        Value::String(text) if needs_cleaning(text) => *text = clean(text),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Array(items) => items.iter_mut().for_each(clean_json),
+        Value::Object(fields) => {
+            if fields.keys().any(|key| needs_cleaning(key)) {
+                let taken = std::mem::take(fields).into_iter();
+                fields.extend(taken.map(|(key, value)| (clean(&key), value)));
+            }
+            fields.values_mut().for_each(clean_json);
+        }
+    }
+}
+
+fn needs_cleaning(text: &str) -> bool {
+    text.chars().any(is_hidden) || has_token(text)
+}
+
+fn has_token(text: &str) -> bool {
+    text.match_indices(TOKEN_PREFIX)
+        .any(|(at, _)| is_token(text, at))
+}
+
+fn is_token(text: &str, at: usize) -> bool {
+    let digits = text.as_bytes().get(at + TOKEN_PREFIX.len()..);
+    let digits = digits.and_then(|rest| rest.get(..TOKEN_DIGITS));
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+fn without_tokens(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in text.match_indices(TOKEN_PREFIX) {
+        if at >= from && is_token(text, at) {
+            out.push_str(&text[from..at]);
+            out.push_str(TOKEN_MASK);
+            from = at + TOKEN_PREFIX.len() + TOKEN_DIGITS;
+        }
+    }
+    out.push_str(&text[from..]);
+    out
+}
+
+/// The same as [`clean`], with the secrets of tokens left in: for the one command that shows a token.
+pub fn without_hidden(text: &str) -> String {
+    if !text.chars().any(is_hidden) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
@@ -36,7 +103,7 @@ pub fn clean(text: &str) -> String {
                 }
             }
             '\u{2028}' | '\u{2029}' => out.push('\n'),
-            c if is_suspect(c) => {}
+            c if is_hidden(c) => {}
             c => out.push(c),
         }
     }
@@ -69,7 +136,9 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     format!("{}…", head[..end].trim_end())
 }
 
-fn is_suspect(c: char) -> bool {
+/// A character that nobody sees, or that changes how a terminal shows others. Line ends and tabs
+/// are none.
+pub fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{ad}'
@@ -290,6 +359,28 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_secrets_of_our_tokens_are_taken_out() {
+        let token = format!("{TOKEN_PREFIX}{}", "0a".repeat(TOKEN_DIGITS / 2));
+        let cleaned = clean(&format!(
+            "a {token}\u{202e}{token}b cs_12 {TOKEN_PREFIX}{token}"
+        ));
+        assert_eq!(
+            cleaned,
+            "a cs_[redacted]cs_[redacted]b cs_12 cs_cs_[redacted]"
+        );
+        // Characters that nobody sees do not hide a token.
+        let split = format!("cs_\u{200b}{}", &token[3..]);
+        assert_eq!(clean(&split), "cs_[redacted]");
+        let mut value = serde_json::json!({"a\u{1b}[1m": [token, {"b": "x\u{202e}"}], "n": 1});
+        clean_json(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({"a": ["cs_[redacted]", {"b": "x"}], "n": 1})
+        );
+        assert_eq!(clean_name("a\nb\tc  d"), "a b c  d");
+    }
+
     proptest::proptest! {
         #[test]
         fn cleaning_twice_is_cleaning_once(text in ".*") {
@@ -300,7 +391,7 @@ mod tests {
         #[test]
         fn escapes_are_gone_whatever_follows_them(parts in proptest::collection::vec("\u{1b}[\\[\\]P(]?[0-9;]{0,3}[a-z\u{7}\u{9b}\u{202e}\r\n]?", 0..20)) {
             let once = clean(&parts.concat());
-            proptest::prop_assert!(!once.chars().any(is_suspect));
+            proptest::prop_assert!(!once.chars().any(is_hidden));
             proptest::prop_assert_eq!(clean(&once), once);
         }
 

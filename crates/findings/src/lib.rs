@@ -15,7 +15,10 @@ mod track;
 pub mod write;
 
 pub use answer::{CommissionedReview, hear_beside, read_answer, read_call};
-pub use clean::{clean, confine, confine_to, one_line, shorten, without_roots};
+pub use clean::{
+    TOKEN_DIGITS, TOKEN_PREFIX, clean, clean_json, clean_name, confine, confine_to, is_hidden,
+    one_line, shorten, without_hidden, without_roots,
+};
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,

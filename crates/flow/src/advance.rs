@@ -14,6 +14,7 @@ mod stand_in;
 mod table;
 mod verify;
 
+pub use build::forbidden_sentence;
 pub use draft::{left, over_day, spent_in_round};
 pub use person::choices;
 pub use stand_in::stand_in;

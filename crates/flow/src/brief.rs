@@ -158,6 +158,19 @@ fn rework(ticket: &Ticket, setback: &Setback, policy: &Policy) -> String {
             out.push_str(&check_tails(results));
             out
         }
+        Setback::ForbiddenPaths { paths, base } => {
+            let text = "Your commit was not checked or reviewed. Undo your changes to these paths, commit, \
+                        and keep the rest of your work. If the ticket cannot be done without them, \
+                        leave them alone all the same and say so in your summary.";
+            let mut out = section("You changed paths that are forbidden to change", text);
+            let restore = |path: &String| {
+                let path = line(path).replace('\'', "'\\''");
+                format!("`git checkout {base} -- '{path}'` (where it is new: `git rm '{path}'`)")
+            };
+            let commands: Vec<String> = paths.iter().map(restore).collect();
+            out.push_str(&bullets("How to restore them", &commands));
+            out
+        }
         Setback::Conflict { files, evidence } if files.is_empty() => {
             let text = "The base branch was rewritten: commits that yours stand on are no longer there. \
                         Put your own commits, and nothing else, on top of the new base branch.";

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod attempt;
 pub mod bound;
 pub mod brief;
+mod cleaned;
 pub mod dialect;
 pub mod epic;
 pub mod event;

@@ -6,7 +6,9 @@ use crate::event::{AnswerOutcome, Event, What};
 use crate::forecast::{left, left_text};
 use crate::ledger::Evolution;
 use crate::policy::Policy;
-use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, Stage, Submission, Ticket};
+use crate::ticket::{
+    ApprovedBy, CheckOutcome, CheckResult, Reason, Setback, Stage, Submission, Ticket,
+};
 use crate::usage::{Usage, dollars};
 
 /// One sentence of the story.
@@ -19,7 +21,7 @@ pub struct Sentence {
 }
 
 /// The words of all sentences that there are.
-pub const ACTIVITIES: [&str; 32] = [
+pub const ACTIVITIES: [&str; 33] = [
     "agent_out",
     "blocked",
     "budget_raised",
@@ -37,6 +39,7 @@ pub const ACTIVITIES: [&str; 32] = [
     "escalated_for_human_review",
     "evolution",
     "failed",
+    "forbidden_paths",
     "help_requested",
     "job_failed",
     "landed",
@@ -84,6 +87,7 @@ pub fn narrate(
     if after.rounds.len() > rounds_before {
         story.extend(verdict(after));
     }
+    story.extend(forbidden(before, after));
     story.extend(taken_over(before, after));
     let newly =
         |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
@@ -106,6 +110,24 @@ pub fn narrate(
         ));
     }
     story
+}
+
+/// The commit goes back before any check, because it changes what is forbidden.
+fn forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
+    let counted = before.map_or(0, |ticket| ticket.counts.forbidden);
+    if after.counts.forbidden <= counted {
+        return None;
+    }
+    let Some(Setback::ForbiddenPaths { paths, .. }) = &after.setback else {
+        return None;
+    };
+    let sentence = crate::advance::forbidden_sentence(paths);
+    let next = if after.stage == Stage::Escalated {
+        "a person decides"
+    } else {
+        "the builder has to restore them"
+    };
+    Some(bad("forbidden_paths", format!("{sentence}; {next}")))
 }
 
 #[expect(
@@ -439,6 +461,9 @@ pub fn reason(reason: &Reason) -> String {
             format!("nobody can judge it: {}", findings::one_line(why))
         }
         Reason::RedChecks { times } => format!("checks red {times} times in one round"),
+        Reason::ForbiddenPaths { paths } => {
+            format!("twice {}", crate::advance::forbidden_sentence(paths))
+        }
         Reason::RedOnBase { checks } => format!("red on the base as well: {}", checks.join(", ")),
         Reason::Conflicts { times } => format!("did not merge {times} times"),
         Reason::StaleTooOften { times } => format!("overtaken {times} times after approval"),

@@ -18,6 +18,8 @@ pub enum Outcome {
     ChangesRequested,
     /// Checks of these names are red; nobody was asked to review.
     RedChecks(Vec<String>),
+    /// It changes these paths, which are forbidden to change; nobody was asked to review.
+    ForbiddenPaths(Vec<String>),
     /// Nobody can tell, and why: a person has to look.
     Undecided(String),
 }
@@ -93,6 +95,7 @@ pub fn outcome(ticket: &Ticket) -> Outcome {
             let red = results.iter().map(|result| result.name.clone());
             Outcome::RedChecks(red.collect())
         }
+        (_, Some(Setback::ForbiddenPaths { paths, .. })) => Outcome::ForbiddenPaths(paths.clone()),
         (Stage::Failed, _) => Outcome::ChangesRequested,
         _ => Outcome::Undecided(undecided(ticket)),
     }

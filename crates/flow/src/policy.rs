@@ -448,6 +448,7 @@ impl Policy {
         self.panel_problems(&mut found);
         self.score_problems(&mut found);
         self.limits.problems(&mut found);
+        self.pattern_problems(&mut found);
         found
     }
 
@@ -504,6 +505,17 @@ impl Policy {
                 .is_some_and(|command| command.trim().is_empty())
             {
                 found.push(format!("reviewer {:?}: command is empty", seat.name));
+            }
+        }
+    }
+
+    fn pattern_problems(&self, found: &mut Vec<String>) {
+        let of_seats = self.reviewers.iter().flat_map(|seat| &seat.paths);
+        let all = self.protected.iter().map(|path| ("protected", path));
+        for (key, path) in all.chain(of_seats.map(|path| ("reviewers", path))) {
+            if let Some(why) = pattern::problem(path) {
+                let shown = findings::shorten(&findings::one_line(path), 80);
+                found.push(format!("{key}: the path pattern {shown:?} is {why}"));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The ticket: a wanted change and all that has been decided about it so far.
 
+mod counts;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use crate::policy::{DependantsStart, Policy};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
+pub use counts::Counts;
 pub use refusal::Refusal;
 
 /// A ticket's name: the user's own where given, always fit to be part of a git ref.
@@ -347,21 +349,8 @@ impl Ticket {
     }
 }
 
-/// Everything that may not grow without end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Counts {
-    /// Verdicts since the last reset by a person.
-    pub verdicts: u32,
-    /// Rounds that persons granted on top of the policy's maximum since then.
-    pub granted: u32,
-    pub red_checks: u32,
-    pub conflicts: u32,
-    pub stale: u32,
-    pub unusable_reviews: u32,
-    /// Reworks of this round that left open what they were to fix.
-    #[serde(default)]
-    pub unfixed: u32,
-}
+/// The edition of the rules by which a submission is described and judged today.
+pub const EDITION: u32 = 1;
 
 /// An exact commit, put forward by a builder or a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -392,6 +381,10 @@ pub struct Submission {
     /// The builder's word on each acceptance criterion.
     pub claims: Vec<findings::CriterionAnswer>,
     pub summary: String,
+    /// Which rules it is judged by, so that stored tickets replay as they were decided. 0: a
+    /// forbidden path counted as a red check, and reviewers' `paths` were not read as git does.
+    #[serde(skip_serializing_if = "counts::is_zero")]
+    pub edition: u32,
 }
 
 /// The checks' results on one commit.
@@ -479,6 +472,12 @@ pub enum Setback {
     },
     RedCombination {
         results: Vec<CheckResult>,
+    },
+    /// The change touches paths that the project or the ticket forbids to change.
+    ForbiddenPaths {
+        paths: Vec<String>,
+        /// The commit to restore them from.
+        base: String,
     },
 }
 
@@ -572,6 +571,7 @@ pub enum Reason {
     NoUsableReview { attempts: u32 },
     NobodyToJudge { why: String },
     RedChecks { times: u32 },
+    ForbiddenPaths { paths: Vec<String> },
     RedOnBase { checks: Vec<String> },
     Conflicts { times: u32 },
     StaleTooOften { times: u32 },

@@ -41,6 +41,9 @@ pub enum Error {
     Locked(String),
     #[error("the disk is full: {0}; free some space, nothing half-written was kept")]
     DiskFull(String),
+    /// The file under the store is not the one that was opened, or not the one that was in use.
+    #[error("the database cannot be used: {0}")]
+    Gone(String),
     /// The server went away; the same call may work later.
     #[error("the database cannot be reached: {0}")]
     Unreachable(String),

@@ -246,15 +246,17 @@ fn event_columns(ticket: &Ticket, event: &Event, policy: &str) -> Result<EventCo
 
 impl EventColumns {
     pub(crate) fn note(noted: &Noted) -> Result<Self, Error> {
+        let mut body = noted.body.clone();
+        findings::clean_json(&mut body);
         Ok(Self {
             ticket: noted.ticket.as_ref().map(ToString::to_string),
             version: None,
             policy: None,
             at: noted.at.0,
             name: clean(&noted.name),
-            by: clean(&noted.by),
+            by: findings::clean_name(&noted.by),
             spent: None,
-            body: serde_json::to_string(&noted.body)?,
+            body: serde_json::to_string(&body)?,
         })
     }
 

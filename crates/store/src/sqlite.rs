@@ -7,6 +7,7 @@ mod callers;
 mod claim;
 mod errors;
 mod finish;
+mod identity;
 mod jobs;
 mod log;
 mod open;
@@ -47,6 +48,7 @@ use crate::wakes::{LOG, Wakes};
 use crate::{Result, Store};
 
 use claim::Look;
+use identity::Identity;
 use readers::Readers;
 use retain::Sort;
 use wakefile::Watch;
@@ -73,14 +75,29 @@ impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
         let wakes = Arc::<Wakes>::default();
         let (owned, set) = (path.to_owned(), settings.clone());
-        let db = tokio::task::spawn_blocking(move || open::writer(&owned, &set))
+        let opened = tokio::task::spawn_blocking(move || {
+            let db = open::writer(&owned, &set)?;
+            let identity = Identity::establish(&owned, &db)?;
+            Ok::<_, Error>((db, Arc::new(identity)))
+        });
+        let (db, identity) = opened
             .await
             .map_err(|error| Error::Other(format!("opening was broken off: {error}")))??;
-        let quick = Readers::new(path.to_owned(), settings.clone(), 1);
+        let reading = |most| {
+            let identity = Arc::clone(&identity);
+            Readers::new(path.to_owned(), identity, settings.clone(), most)
+        };
+        let quick = reading(1);
+        let readers = reading(settings.readers_max);
         Ok(Self {
             path: path.to_owned(),
-            writer: Writer::start(path.to_owned(), db, settings.clone(), Arc::clone(&wakes))?,
-            readers: Readers::new(path.to_owned(), settings.clone(), settings.readers_max),
+            writer: Writer::start(
+                path.to_owned(),
+                (db, identity),
+                settings.clone(),
+                Arc::clone(&wakes),
+            )?,
+            readers,
             secrets: Gather::new(quick.clone()),
             open: Gather::new(quick.clone()),
             hands: Gather::new(quick.clone()),

@@ -102,6 +102,25 @@ fn shown(value: &Value) -> String {
     }
 }
 
+/// `protected "tests/": 12 files (tests/a.py, tests/b.py, tests/c.py, …)`
+fn pattern_lines(used: &config::PatternUse) -> Vec<String> {
+    let more = if used.files > used.examples.len() {
+        ", …"
+    } else {
+        ""
+    };
+    let files = match used.files {
+        0 => "no file".to_owned(),
+        1 => format!("1 file ({})", used.examples.join(", ")),
+        n => format!("{n} files ({}{more})", used.examples.join(", ")),
+    };
+    let head = format!("{} {:?}: {files}", used.key, used.pattern);
+    let warning = used.warning.as_ref();
+    std::iter::once(head)
+        .chain(warning.map(|text| format!("warning: {:?}: {text}", used.pattern)))
+        .collect()
+}
+
 async fn check(files: &[PathBuf], desktop: &Desktop) -> Result<Exit, Failure> {
     let checked = config::check(&desktop.surroundings, &desktop.directory, files).await?;
     let fine = checked.iter().all(|file| file.problems.is_empty());
@@ -119,6 +138,11 @@ async fn check(files: &[PathBuf], desktop: &Desktop) -> Result<Exit, Failure> {
             desktop.out.line(problem.told(&file.name));
             if let Some(hint) = &problem.hint {
                 desktop.out.line(format!("  {hint}"));
+            }
+        }
+        for used in &file.patterns {
+            for line in pattern_lines(used) {
+                desktop.out.line(format!("  {line}"));
             }
         }
     }

@@ -33,7 +33,7 @@ pub async fn new_ticket(
     }
     let data = &desktop.surroundings.data_dir;
     let path = data.join(format!("new-ticket-{}.md", std::process::id()));
-    let made = std::fs::create_dir_all(data).map_err(|error| not_written(data, &error));
+    let made = engine::private::make_dir(data).map_err(|error| not_written(data, &error));
     made.and_then(|()| write_new(&path, title))?;
     let Some(wanted) = write_until_sound(&path, title)? else {
         // Nothing of the person's is in it.

@@ -50,8 +50,14 @@ impl Out {
     /// One line of text for people; nothing where JSON was asked for.
     pub fn line(&self, text: impl AsRef<str>) {
         if !self.json {
-            write_out(&format!("{}\n", text.as_ref()));
+            write_out(&format!("{}\n", self.shown(text.as_ref())));
         }
+    }
+
+    /// The text without characters that nobody sees; our own colours and links stay on a terminal
+    /// that has them.
+    fn shown(&self, text: &str) -> String {
+        shown(text, self.terminal.colours, self.terminal.links)
     }
 
     /// A line for people, broken at its words where the terminal would break it anywhere.
@@ -95,14 +101,14 @@ impl Out {
     /// What goes on, beside the answer; only for somebody who watches.
     pub fn aside(&self, text: impl AsRef<str>) {
         if !self.json && std::io::stderr().is_terminal() {
-            write_err(&format!("{}\n", text.as_ref()));
+            write_err(&format!("{}\n", self.shown(text.as_ref())));
         }
     }
 
     /// What the person should know, beside the answer.
     pub fn remark(&self, text: impl AsRef<str>) {
         if !self.json {
-            write_err(&format!("note: {}\n", text.as_ref()));
+            write_err(&format!("note: {}\n", self.shown(text.as_ref())));
         }
     }
 
@@ -122,7 +128,7 @@ impl Out {
             }
             (_, None) => {}
         }
-        write_out(&format!("{answer}\n"));
+        write_out(&format!("{}\n", escaped_json(&answer)));
     }
 
     pub fn failure(&self, failure: &Failure) {
@@ -131,11 +137,13 @@ impl Out {
                 "version": JSON_VERSION,
                 "error": {"message": failure.message, "hints": failure.hints, "exit": failure.exit.code()},
             });
-            write_out(&format!("{error}\n"));
+            write_out(&format!("{}\n", escaped_json(&error)));
             return;
         }
-        let mut text = format!("{} {}\n", self.paint(Mood::Bad, "error:"), failure.message);
+        let message = findings::without_hidden(&failure.message);
+        let mut text = format!("{} {message}\n", self.paint(Mood::Bad, "error:"));
         for hint in &failure.hints {
+            let hint = findings::without_hidden(hint);
             let _ = writeln!(text, "{} {hint}", self.paint(Mood::Plain, "  hint:"));
         }
         write_err(&text);
@@ -174,7 +182,69 @@ fn write_err(text: &str) {
 
 /// Text that is the answer itself, in either form (an export).
 pub fn raw(text: &str) {
-    write_out(text);
+    write_out(&findings::without_hidden(text));
+}
+
+/// JSON in which characters that nobody sees are written as escapes: programs read the same, and a
+/// terminal shows them.
+pub fn escaped_json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.chars().any(findings::is_hidden) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if findings::is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Keeps colour codes (`ESC [ … m`) and links (`ESC ] 8 ; …`) where the terminal has them, and takes
+/// out every other character that nobody sees.
+fn shown(text: &str, colours: bool, links: Links) -> String {
+    let own = |text: &str| {
+        let colour = colour_code(text).filter(|_| colours);
+        colour.or_else(|| link_code(text).filter(|_| links != Links::None))
+    };
+    let mut out = String::with_capacity(text.len());
+    // What lies between two codes of ours is cleaned as a whole: a foreign sequence may have several
+    // escapes in it.
+    let (mut from, mut at) = (0, 0);
+    while let Some(found) = text[at..].find('\u{1b}') {
+        let here = at + found;
+        match own(&text[here..]) {
+            Some(length) => {
+                out.push_str(&findings::without_hidden(&text[from..here]));
+                out.push_str(&text[here..here + length]);
+                at = here + length;
+                from = at;
+            }
+            None => at = here + 1,
+        }
+    }
+    out.push_str(&findings::without_hidden(&text[from..]));
+    out
+}
+
+/// The length of a colour code at the beginning of the text.
+fn colour_code(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\u{1b}[")?;
+    let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    (codes.get(end..)?.starts_with('m') && end <= 16).then_some(end + 3)
+}
+
+/// The length of a link's beginning or end at the beginning of the text.
+fn link_code(text: &str) -> Option<usize> {
+    let address = text.strip_prefix("\u{1b}]8;;")?;
+    let end = address.find('\u{1b}')?;
+    let sound = address.get(..end)?.chars().all(|c| c.is_ascii_graphic());
+    (sound && address.get(end..)?.starts_with("\u{1b}\\")).then_some(end + 7)
 }
 
 /// Help and version are answers; everything else about the words is a usage error.
@@ -191,7 +261,14 @@ pub fn usage(error: &clap::Error, json: bool) -> Exit {
         let failure = lines.fold(failure, |failure, line| failure.hint(line.trim()));
         Out::new(true).failure(&failure);
     } else {
-        let _ = error.print();
+        // The message quotes the words as they were typed.
+        let colours = std::io::stderr().is_terminal() && Terminal::read().colours;
+        let text = if colours {
+            error.render().ansi().to_string()
+        } else {
+            error.to_string()
+        };
+        write_err(&shown(&text, colours, Links::None));
     }
     Exit::Usage
 }
@@ -223,4 +300,37 @@ pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(pad).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_our_own_codes_reach_a_terminal() {
+        let text = "a \u{1b}[1;33mb\u{1b}[0m \u{1b}[2Jc\u{202e}\u{9b}31md \u{1b}]0;t\u{7}e";
+        let own = "a \u{1b}[1;33mb\u{1b}[0m cd e";
+        assert_eq!(shown(text, true, Links::None), own);
+        assert_eq!(shown(text, false, Links::None), "a b cd e");
+        let link = "\u{1b}]8;;file:///a\u{1b}\\x\u{1b}]8;;\u{1b}\\";
+        assert_eq!(shown(link, true, Links::Code), link);
+        assert_eq!(shown(link, true, Links::None), "x");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_hidden_is_printed_where_there_are_no_colours(
+            parts in proptest::collection::vec("(?s).{0,6}[\u{1b}\u{9b}\u{9d}\u{202e}\u{2066}\u{200b}\u{feff}\0\u{85}]?[\\[\\]0-9;m\\\\8]{0,5}", 0..8)
+        ) {
+            let text = parts.concat();
+            let out = shown(&text, false, Links::None);
+            prop_assert!(!out.chars().any(findings::is_hidden), "{:?}", out);
+            let value = json!({"x": text});
+            let escaped = escaped_json(&value);
+            prop_assert!(!escaped.chars().any(findings::is_hidden));
+            prop_assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+        }
+    }
 }

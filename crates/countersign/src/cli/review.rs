@@ -189,8 +189,14 @@ fn tell(desktop: &Desktop, progress: &Progress<'_>) {
 fn exit_of(reviewed: &Reviewed, report_only: bool) -> Exit {
     match reviewed.judged.as_ref().map(|judged| &judged.outcome) {
         None | Some(Outcome::Approved) => Exit::Done,
-        Some(Outcome::ChangesRequested | Outcome::RedChecks(_)) if report_only => Exit::Done,
-        Some(Outcome::ChangesRequested | Outcome::RedChecks(_)) => Exit::ChangesRequested,
+        Some(Outcome::ChangesRequested | Outcome::RedChecks(_) | Outcome::ForbiddenPaths(_))
+            if report_only =>
+        {
+            Exit::Done
+        }
+        Some(Outcome::ChangesRequested | Outcome::RedChecks(_) | Outcome::ForbiddenPaths(_)) => {
+            Exit::ChangesRequested
+        }
         Some(Outcome::Undecided(_)) => Exit::Escalated,
     }
 }

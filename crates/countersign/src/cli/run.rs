@@ -15,7 +15,7 @@ use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::notify::{self, Carriers};
 use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, config, escalations, forecasts, plans, run};
+use crate::operations::{Office, config, escalations, forecasts, patiently, plans, run};
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::id_for;
 
@@ -137,16 +137,18 @@ async fn go(
     if let Some(file) = epic {
         return epic::run(&office, &shop, &file, args.jobs.into(), telling, desktop).await;
     }
-    let begun = run::begin(&office, &shop, &args.ticket, || {
-        ticket::wanted(&desktop.directory, &args.ticket)
+    let begun = patiently(&office, || {
+        run::begin(&office, &shop, &args.ticket, || {
+            ticket::wanted(&desktop.directory, &args.ticket)
+        })
     })
     .await?;
     if begun.resumed {
         desktop.out.line(format!("{} goes on", begun.id));
     }
-    foretell(&office, &shop, &begun.id, desktop).await?;
+    patiently(&office, || foretell(&office, &shop, &begun.id, desktop)).await?;
     let mut ticket = drive(&shop, &begun.id, &mut telling, &desktop.out).await?;
-    let mut exit = finish(&office, &ticket, desktop).await?;
+    let mut exit = patiently(&office, || finish(&office, &ticket, desktop)).await?;
     while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
         ticket = settled;
         if ticket.stage.is_at_work() {
@@ -238,7 +240,14 @@ pub async fn drive(
         }
     };
     telling.rest();
-    ended
+    match ended {
+        // The person did not want to wait any longer.
+        Err(failure) if asked > 0 && failure.exit == Exit::Store => Err(Failure {
+            exit: Exit::Interrupted,
+            ..failure.hint(format!("go on with: countersign run {id}"))
+        }),
+        ended => ended,
+    }
 }
 
 pub fn names_of_checks(shop: &Workshop) -> Vec<String> {

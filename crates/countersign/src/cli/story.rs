@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use engine::activity::{Activity, Sign};
 use engine::desk::{Told, Witness};
+use flow::narrate::Mood;
 use flow::{TicketId, Time};
 use ratatui::text::Line;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::live::Region;
-use super::out::{JSON_VERSION, Out, size};
+use super::out::{JSON_VERSION, Out, escaped_json, size};
 use super::progress::Progress;
 use crate::operations::Office;
 
@@ -161,6 +162,11 @@ struct PlainLines {
 }
 
 impl Witness for PlainLines {
+    fn notice(&self, text: &str) {
+        self.out
+            .line(self.out.paint(Mood::Bad, &findings::clean(text)));
+    }
+
     fn hear(&self, told: Told) {
         let name = self.names.of(&told.ticket);
         for sentence in told.story {
@@ -176,16 +182,23 @@ impl Witness for PlainLines {
 struct JsonLines;
 
 impl Witness for JsonLines {
+    fn notice(&self, text: &str) {
+        let line = json!({
+            "version": JSON_VERSION, "progress": "notice", "text": findings::clean(text),
+        });
+        super::out::raw(&format!("{}\n", escaped_json(&line)));
+    }
+
     fn hear(&self, told: Told) {
         let after = &told.after;
         for sentence in &told.story {
             super::out::raw(&format!(
                 "{}\n",
-                json!({
+                escaped_json(&json!({
                     "version": JSON_VERSION, "progress": sentence.activity, "at": after.updated_at,
                     "ticket": told.ticket, "stage": after.stage, "round": after.round,
                     "spent": after.spent.ticket, "text": findings::clean(&sentence.text),
-                })
+                }))
             ));
         }
     }
@@ -193,11 +206,11 @@ impl Witness for JsonLines {
     fn see(&self, seen: Activity) {
         super::out::raw(&format!(
             "{}\n",
-            json!({
+            escaped_json(&json!({
                 "version": JSON_VERSION, "progress": word(seen.sign), "at": seen.at,
                 "ticket": seen.ticket, "round": seen.round, "job": seen.job, "role": seen.role,
                 "name": seen.name, "usage": seen.usage, "text": seen.detail,
-            })
+            }))
         ));
     }
 }
@@ -269,6 +282,15 @@ impl Live {
 }
 
 impl Witness for Live {
+    fn notice(&self, text: &str) {
+        let text = findings::one_line(text);
+        let lines = self.out.broken(&text, 2);
+        let above = lines.iter().fold(String::new(), |above, line| {
+            format!("{above}{}\r\n", self.out.paint(Mood::Bad, line))
+        });
+        self.draw(&above);
+    }
+
     fn hear(&self, told: Told) {
         self.progress().hear(&told);
         let name = self.names.of(&told.ticket);

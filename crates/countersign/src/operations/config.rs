@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use engine::git::Repository;
+use flow::Policy;
+use flow::policy::pattern::{self, PathPatterns};
 use serde::Serialize;
 use serde_json::json;
 
@@ -13,6 +15,10 @@ use crate::settings::layers::{self, Setting, Source};
 use crate::settings::trouble::{self, Problem};
 use crate::settings::{Surroundings, read_bounded};
 
+/// Patterns of one file that are looked at.
+const PATTERNS_MAX: usize = 100;
+/// Files that are named for a pattern.
+const EXAMPLES_MAX: usize = 3;
 /// A larger file is no configuration.
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -187,6 +193,23 @@ fn without_password(address: &str) -> String {
 pub struct Checked {
     pub name: String,
     pub problems: Vec<Problem>,
+    /// The path patterns of its policy, and what each means on the base branch today.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<PatternUse>,
+}
+
+/// A path pattern, and the files that it matches today.
+#[derive(Clone, Debug, Serialize)]
+pub struct PatternUse {
+    /// `protected`, or `reviewers.NAME.paths`.
+    pub key: String,
+    pub pattern: String,
+    pub files: usize,
+    /// The first few of them.
+    pub examples: Vec<String>,
+    /// Something that the person probably did not mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// Looks at the named files, else at all that count here and the one in the work tree.
@@ -201,13 +224,79 @@ pub async fn check(
         let read = files.iter().map(|path| from_file(&directory.join(path)));
         read.collect::<Result<_, _>>()?
     };
+    let own = surroundings.user_file.as_ref();
+    let own = own.map(|path| path.display().to_string());
+    let tracked = tracked_files(surroundings, directory).await;
     Ok(sources
         .into_iter()
-        .map(|source| Checked {
-            problems: trouble::find(&source.text),
-            name: source.name,
+        .map(|source| {
+            let is_own = own.as_ref() == Some(&source.name);
+            let mut problems = trouble::find(&source.text);
+            let read = file::read(&source.name, &source.text).ok();
+            let users = read.as_ref().and_then(Project::says_what_is_the_users);
+            if let Some(what) = users.filter(|_| !is_own) {
+                problems.push(trouble::of_the_users(&source.text, what));
+            }
+            let patterns = match (&read, &tracked) {
+                (Some(project), Some((base, files))) => uses(&project.policy, base, files),
+                _ => Vec::new(),
+            };
+            Checked {
+                problems,
+                name: source.name,
+                patterns,
+            }
         })
         .collect())
+}
+
+/// The base branch and its files, where there is a repository with one.
+async fn tracked_files(
+    surroundings: &Surroundings,
+    directory: &Path,
+) -> Option<(String, Vec<String>)> {
+    let git = project::open(surroundings, directory).await.ok()?;
+    let base = git.default_base().await.ok()?;
+    let commit = git.base(&base).await.ok()?;
+    let files = git.files_at(&commit).await.ok()?;
+    Some((base, files))
+}
+
+/// What each pattern of a policy means for these files.
+fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
+    let protected = policy.protected.iter();
+    let protected = protected.map(|pattern| ("protected".to_owned(), pattern));
+    let seats = policy.reviewers.iter().flat_map(|seat| {
+        let key = format!("reviewers.{}.paths", seat.name);
+        seat.paths.iter().map(move |pattern| (key.clone(), pattern))
+    });
+    protected
+        .chain(seats)
+        .take(PATTERNS_MAX)
+        .map(|(key, pattern)| use_of(key, pattern, base, files))
+        .collect()
+}
+
+fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
+    let list = PathPatterns::new([&pattern.trim_start_matches('!').to_owned()]);
+    let matched: Vec<&String> = files.iter().filter(|file| list.matches(file)).collect();
+    let lost = files.iter().find(|file| {
+        key == "protected" && !list.matches(file) && pattern::matches_across_slashes(pattern, file)
+    });
+    let warning = if matched.is_empty() {
+        Some(format!("it matches no file of {base}"))
+    } else {
+        lost.map(|file| {
+            format!("it does not match {file}: `*` stays inside a directory, `**/` goes deeper")
+        })
+    };
+    PatternUse {
+        files: matched.len(),
+        examples: matched.into_iter().take(EXAMPLES_MAX).cloned().collect(),
+        key,
+        pattern: pattern.to_owned(),
+        warning,
+    }
 }
 
 async fn all_here(surroundings: &Surroundings, directory: &Path) -> Result<Vec<Source>, Failure> {

@@ -11,8 +11,8 @@ use serde_json::Value;
 use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
-use super::Office;
 use super::tickets::{Added, add};
+use super::{Office, patiently};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::Wanted;
@@ -98,10 +98,12 @@ async fn keep(office: &Office, file: &EpicFile) -> Result<(), Failure> {
 }
 
 async fn put(office: &Office, id: &str, title: &str, body: &Body) -> Result<(), Failure> {
+    let mut body = serde_json::to_value(body).map_err(Failure::error)?;
+    findings::clean_json(&mut body);
     let epic = Epic {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        body: serde_json::to_value(body).map_err(Failure::error)?,
+        id: findings::clean_name(id),
+        title: findings::one_line(title),
+        body,
         updated_at: (office.desk.clock)(),
     };
     Ok(office.desk.store.put_epic(epic).await?)
@@ -213,8 +215,18 @@ pub async fn work(
     let mut stopping = false;
     loop {
         // News of what ended lets others begin.
-        let news_underway = office.bring_news().await?;
-        let looked = look(office, id).await?;
+        let looked = patiently(office, || async {
+            let news_underway = office.bring_news().await?;
+            Ok((news_underway, look(office, id).await?))
+        });
+        let (news_underway, looked) = tokio::select! {
+            looked = looked => looked?,
+            () = asked.asked(), if !stopping => {
+                stopping = true;
+                stopper.stop();
+                continue;
+            }
+        };
         match &looked.standing {
             Standing::Goes { ready } if !stopping => {
                 let free = ready.iter().filter(|one| !at_work.contains(one));

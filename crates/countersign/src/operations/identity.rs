@@ -73,10 +73,13 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     let token = Token {
         id,
         hash,
-        principal: wanted.principal.unwrap_or_else(|| agent.clone()),
+        principal: match wanted.principal {
+            Some(principal) => findings::clean_name(&principal),
+            None => agent.clone(),
+        },
         agent,
         role: wanted.role.word().to_owned(),
-        family: wanted.family,
+        family: wanted.family.map(|family| findings::clean_name(&family)),
         ticket: wanted.ticket,
         lease: None,
         created_by: office.person().agent,

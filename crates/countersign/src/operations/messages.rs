@@ -135,7 +135,7 @@ async fn put(
 ) -> Result<i64, Failure> {
     let message = NewMessage {
         at: (office.desk.clock)(),
-        from: speaker.actor.agent.clone(),
+        from: findings::clean_name(&speaker.actor.agent),
         to: findings::one_line(to),
         kind: kind.word().to_owned(),
         ticket: held.map(|held| held.stored.ticket.id.clone()),

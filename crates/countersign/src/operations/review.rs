@@ -322,8 +322,8 @@ fn keep(change: &Change, judged: &Judged) -> Result<(), Failure> {
         "ticket": judged.ticket,
     });
     let file = judged.dir.join("review.json");
-    std::fs::create_dir_all(&judged.dir)
-        .and_then(|()| std::fs::write(&file, record.to_string()))
+    engine::private::make_dir(&judged.dir)
+        .and_then(|()| engine::private::write(&file, record.to_string()))
         .map_err(|error| Failure::error(format!("{}: {error}", file.display())))
 }
 
@@ -335,6 +335,7 @@ async fn note(office: &Office, change: &Change, judged: &Judged) -> Result<(), F
         Outcome::Approved => "clean".to_owned(),
         Outcome::ChangesRequested => format!("{open} to be fixed"),
         Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
         Outcome::Undecided(why) => findings::one_line(why),
     };
     let why = format!("{}: {} reviewed, {word}", judged.id, change.name);

@@ -174,7 +174,7 @@ impl Furnisher {
         let ours = engine::hash::short(self.post.worker.as_bytes());
         let aside = place.with_extension(format!("{ours}.part"));
         remove_tree(&aside).map_err(Failure::error)?;
-        std::fs::create_dir_all(&aside).map_err(Failure::error)?;
+        engine::private::make_dir(&aside).map_err(Failure::error)?;
         let tool = git_tool(&self.office.surroundings, &aside)?;
         let (identity, message) = (Identity::countersign(), "An empty directory for a task");
         let made = tool.create(&aside, OWN_BASE, &identity, message).await;

@@ -191,6 +191,7 @@ pub async fn put(
     if let Some(Value::String(address)) = body.pointer_mut("/context/remote") {
         *address = without_secret(address);
     }
+    findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let job = FreeJob {
         queue: queue.to_owned(),

@@ -18,7 +18,7 @@ use store::{Artefact, Error, Store};
 use super::{Server, Unreached, luggage};
 use crate::failure::Failure;
 use crate::operations::outpost::call::{Call, Kept, PATH};
-use crate::operations::{Office, make_data_dir, service};
+use crate::operations::{Office, data_dir, service};
 use crate::settings::Surroundings;
 
 const QUICK: Duration = Duration::from_secs(20);
@@ -85,13 +85,16 @@ impl Ledger {
     pub async fn open(server: Server, surroundings: Surroundings) -> Result<Office, Failure> {
         must_be_the_only_store(&surroundings)?;
         must_be_our_own(&surroundings)?;
-        make_data_dir(&surroundings)?;
+        let remark = data_dir::prepare(&surroundings.data_dir)?;
         let ledger = Self {
             server,
             data_dir: surroundings.data_dir.clone(),
         };
         ledger.now().await.map_err(not_let_in)?;
-        Ok(Office::with(surroundings, Arc::new(ledger)))
+        Ok(Office {
+            remark,
+            ..Office::with(surroundings, Arc::new(ledger))
+        })
     }
 
     async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {

@@ -60,6 +60,19 @@ pub fn find(text: &str) -> Vec<Problem> {
     }
 }
 
+/// What a project's file may not say, with its place.
+pub fn of_the_users(text: &str, what: &str) -> Problem {
+    let key = what.trim_matches(['[', ']']).to_owned();
+    let span = DeTable::parse(text)
+        .ok()
+        .and_then(|read| place(read.get_ref(), &[key]));
+    let message = format!(
+        "{what} is not for a project's file: a repository would reach out in your name; `run` refuses it"
+    );
+    let hint = "put it into your own file, ~/.config/countersign/config.toml".to_owned();
+    Problem::at(text, span, message, Some(hint))
+}
+
 /// Reads again and again, each time without the line that was wrong.
 fn unknown_words(text: &str) -> Vec<Problem> {
     let mut found = Vec::new();

@@ -26,12 +26,18 @@ pub async fn place(State(house): State<House>, request: Request, next: Next) -> 
 
 fn stranger(house: &House, request: &Request) -> Option<Problem> {
     let headers = request.headers();
+    // A proxy before us may have taken the first and we the last.
+    if headers.get_all(header::HOST).iter().count() > 1 {
+        let why = "the request has more than one Host";
+        return Some(Problem::new(StatusCode::BAD_REQUEST, why));
+    }
     let host = request
         .uri()
         .authority()
         .map(axum::http::uri::Authority::as_str)
         .or_else(|| text(headers, header::HOST));
-    let Some(host) = host.filter(|host| is_ours(house, name_of(host))) else {
+    let ours = |host: &&str| name_of(host).is_some_and(|name| is_ours(house, name));
+    let Some(host) = host.filter(ours) else {
         let why = "this server does not answer to that name";
         return Some(
             Problem::new(StatusCode::FORBIDDEN, why)
@@ -58,12 +64,20 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// `name:port` without the port.
-fn name_of(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or_default();
-    }
-    host.split(':').next().unwrap_or_default()
+/// `name:port` without the port; nothing where it is anything else, such as `name:port.evil`,
+/// `name:port@evil` or `me@name`.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        digits && port.parse::<u16>().is_ok()
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    let sound = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (sound && !name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
 fn is_ours(house: &House, name: &str) -> bool {
@@ -144,7 +158,25 @@ mod tests {
             ("localhost", "localhost"),
             ("evil.example:7420", "evil.example"),
         ] {
-            assert_eq!(name_of(host), name);
+            assert_eq!(name_of(host), Some(name));
+        }
+        for host in [
+            "127.0.0.1:7555.evil",
+            "127.0.0.1:7555@evil",
+            "127.0.0.1@evil",
+            "evil@127.0.0.1",
+            "127.0.0.1:7555:7555",
+            "127.0.0.1:",
+            "127.0.0.1:99999",
+            "127.0.0.1:+80",
+            "[::1]evil",
+            "[::1",
+            "localhost/evil",
+            "localhost evil",
+            "",
+            ":80",
+        ] {
+            assert_eq!(name_of(host), None, "{host}");
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use flow::Role;
+
 use super::House;
 use super::problem::Problem;
+use crate::operations::identity::Speaker;
 use crate::operations::measures::{self, Measure};
 
 /// Ready means that the store answers.
@@ -18,7 +22,18 @@ pub async fn ready(State(house): State<House>) -> Response {
     }
 }
 
-pub async fn show(State(house): State<House>) -> Result<Response, Problem> {
+/// For people and for those who watch the service; an agent learns nothing of others' work here.
+pub async fn show(
+    State(house): State<House>,
+    Extension(speaker): Extension<Speaker>,
+) -> Result<Response, Problem> {
+    match speaker.actor.role {
+        Role::Human | Role::Service | Role::Admin => {}
+        role @ (Role::Builder | Role::Reviewer | Role::Verifier) => {
+            let why = format!("a {} may not read the metrics", role.word());
+            return Err(Problem::new(StatusCode::FORBIDDEN, why).refusal());
+        }
+    }
     let measures = measures::gather(&house.office, &house.running).await?;
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((kind, text(&measures)).into_response())

@@ -30,7 +30,8 @@ impl Problem {
     pub fn new(status: StatusCode, detail: impl Display) -> Self {
         Self {
             status,
-            detail: detail.to_string(),
+            // It may quote what somebody sent.
+            detail: findings::clean(&detail.to_string()),
             hints: Vec::new(),
             exit: None,
             retry_after_secs: None,

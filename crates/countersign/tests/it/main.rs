@@ -7,6 +7,7 @@
 mod cli;
 mod crash;
 mod docs;
+mod hygiene;
 mod processes;
 mod sandbox;
 mod server;

@@ -3,10 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Assignment, Error, Invocation};
 use crate::own_home;
+use crate::private;
+use crate::redact::Redactor;
 
 /// The version of what an agent is given and may answer.
 pub const CONTRACT: &str = "2";
@@ -40,7 +43,7 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
         &assignment.scratch.join("tmp"),
         &parent.to_owned(),
     ] {
-        fs::create_dir_all(dir).map_err(failed(dir))?;
+        private::make_dir(dir).map_err(failed(dir))?;
     }
     for answer in [&assignment.result_file, &accounts_file(assignment)] {
         match fs::remove_file(answer) {
@@ -137,6 +140,46 @@ pub(super) fn read_bounded(path: &Path) -> Option<String> {
         .ok()?;
     let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{FFFD}");
     (!text.trim().is_empty()).then_some(text)
+}
+
+/// The answer without secrets; the file that held one is written again without it.
+pub(super) fn without_secrets(
+    assignment: &Assignment,
+    answer: Option<String>,
+    redactor: &Redactor,
+) -> Result<Option<String>, Error> {
+    let Some(answer) = answer else {
+        return Ok(None);
+    };
+    close_to_others(&assignment.result_file);
+    let masked = redactor.text(answer.clone());
+    if masked != answer {
+        let path = &assignment.result_file;
+        let own = path.parent().unwrap_or(&assignment.scratch);
+        own_home::write(own, path, &masked).map_err(|source| Error::File {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(Some(masked))
+}
+
+/// The agent made it under its own umask. A file that has another name elsewhere is not ours alone.
+fn close_to_others(path: &Path) {
+    let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(nofollow.bits()).unwrap_or_default();
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path);
+    if let Ok(file) = opened
+        && file
+            .metadata()
+            .is_ok_and(|found| found.is_file() && found.nlink() == 1)
+    {
+        // Its directory is closed all the same.
+        let _ = file.set_permissions(fs::Permissions::from_mode(private::FILE_MODE));
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cli;
 use crate::hash;
+use crate::private;
 use crate::process::{self, Call, output};
 
 /// A help text that takes longer does not come.
@@ -50,7 +51,7 @@ pub async fn examine(
     }
     let home = dir.join("home");
     // Without it the answer is not kept, and nothing else is lost.
-    let _ = fs::create_dir_all(&home);
+    let _ = private::make_dir(&home);
     let mut found = Installed {
         version: first_line(&ask(place, &["--version"], path, &home).await?),
         missing: Vec::new(),
@@ -63,7 +64,7 @@ pub async fn examine(
         found.missing.extend(absent.map(|flag| (*flag).to_owned()));
     }
     if let Ok(text) = serde_json::to_vec(&found) {
-        let _ = fs::write(known, text);
+        let _ = private::write(&known, text);
     }
     Ok(found)
 }

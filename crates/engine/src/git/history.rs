@@ -156,6 +156,19 @@ impl Repository {
         Ok((said.code == 0).then_some(said.out))
     }
 
+    /// The paths of all files of a commit.
+    pub async fn files_at(&self, commit: &Oid) -> Result<Vec<String>, Error> {
+        let list = [
+            "ls-tree",
+            "-r",
+            "-z",
+            "--full-tree",
+            "--name-only",
+            commit.as_str(),
+        ];
+        self.git().args(list).fields().await
+    }
+
     pub async fn diff(&self, from: &Oid, to: &Oid, context: Context) -> Result<Diff, Error> {
         let unified = match context {
             Context::Usual => "-U3",

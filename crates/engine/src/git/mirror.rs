@@ -19,7 +19,7 @@ impl Repository {
     /// Brings the commit and all its ancestors into the mirror.
     pub(super) async fn mirror(&self, dir: &Path, base: &Oid) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(parent).map_err(Error::file(parent))?;
+        crate::private::make_dir(parent).map_err(Error::file(parent))?;
         let _lock = Lock::take(&dir.with_extension("lock")).await?;
         let list = dir.join("bases");
         let known = fs::read_to_string(&list).unwrap_or_default();
@@ -74,7 +74,7 @@ impl Repository {
 
     /// An empty repository without templates, hooks or anybody's settings.
     pub(super) async fn init(&self, dir: &Path, options: &[&str]) -> Result<(), Error> {
-        fs::create_dir_all(dir).map_err(Error::file(dir))?;
+        crate::private::make_dir(dir).map_err(Error::file(dir))?;
         let format = self.fact(&["rev-parse", "--show-object-format"]).await?;
         let format = format!("--object-format={format}");
         let init = Run::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);

@@ -60,7 +60,7 @@ impl Tool {
         if dir.join("HEAD").exists() {
             return Ok(());
         }
-        fs::create_dir_all(dir).map_err(Error::file(dir))?;
+        crate::private::make_dir(dir).map_err(Error::file(dir))?;
         let init = [
             "init",
             "--quiet",

@@ -116,7 +116,7 @@ impl Tool {
     /// none, and brought up to date.
     pub async fn follow(&self, remote: &Remote, branch: &str, dir: &Path) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(parent).map_err(Error::file(parent))?;
+        crate::private::make_dir(parent).map_err(Error::file(parent))?;
         let _lock = Lock::take(&dir.with_extension("lock")).await?;
         let made = dir.join("followed");
         if !made.exists() {

@@ -161,7 +161,8 @@ impl Repository {
         self.check_out(&git_dir, path).await?;
         sync(path).await?;
         let note = note_of(path);
-        fs::write(&note, format!("{branch}\n")).map_err(Error::file(&note))?;
+        let text = format!("{branch}\n");
+        crate::private::write(&note, text).map_err(Error::file(&note))?;
         Ok(if begins && !again {
             Made::Fresh
         } else {
@@ -292,7 +293,7 @@ fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
 /// The path as git writes it: the parent real, the name as it is.
 fn settle(path: &Path) -> Result<PathBuf, Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    crate::private::make_dir(parent).map_err(Error::file(parent))?;
     let parent = fs::canonicalize(parent).map_err(Error::file(parent))?;
     let aside = path.with_extension("aside");
     let path = parent.join(path.file_name().unwrap_or_default());

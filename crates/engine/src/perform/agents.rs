@@ -19,6 +19,7 @@ use super::purse::Purse;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
+use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
 use crate::workshop::{Member, Workshop};
@@ -69,7 +70,7 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
         serde_json::to_vec(run).map_err(Trouble::transient)?,
     );
     let aside = path.with_extension("part");
-    let mut file = fs::File::create(&aside)?;
+    let mut file = private::create(&aside)?;
     file.write_all(&text)?;
     file.sync_all()?;
     Ok(fs::rename(aside, path)?)
@@ -168,7 +169,7 @@ pub async fn begin(
     held.must_be_ours().await?;
     end_earlier_holders(held).await?;
     let own = held.dir();
-    fs::create_dir_all(&own)?;
+    private::make_dir(&own)?;
     let mut assignment = assignment(held, member, start, &own)?;
     let (shop, adapter) = (held.shop, member.adapter.as_ref());
     if role == Role::Build {

@@ -14,6 +14,7 @@ use super::agents::artefact;
 use super::{Brought, Held, Trouble, millis, room, supply};
 use crate::check::{Check, Ground, Outcome};
 use crate::git::{Context, Oid, Purpose, remove_tree, scan_added_lines};
+use crate::private;
 use crate::process::{Exit, RunId};
 
 pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
@@ -214,7 +215,7 @@ impl Site {
     pub async fn at(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<Self, Trouble> {
         let shop = held.shop;
         let root = held.dir().join(name);
-        std::fs::create_dir_all(&root)?;
+        private::make_dir(&root)?;
         let dir = root.join("checkout");
         let mirror = shop.mirror();
         shop.git
@@ -260,8 +261,8 @@ impl Site {
     }
 
     fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
-        std::fs::create_dir_all(&self.home)?;
-        std::fs::create_dir_all(&self.tmp)?;
+        private::make_dir(&self.home)?;
+        private::make_dir(&self.tmp)?;
         let mut env = held.shop.environment();
         env.extend([
             ("HOME".into(), self.home.clone().into()),

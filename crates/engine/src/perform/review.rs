@@ -107,7 +107,10 @@ fn hear(
         answer = findings::hear_beside(answer, &in_repository(held, beside));
     }
     if let Some(first) = &watched.run.first {
-        let (before, review) = (findings::read(&in_repository(held, first)), &mut answer.review);
+        let (before, review) = (
+            findings::read(&in_repository(held, first)),
+            &mut answer.review,
+        );
         let new = |finding: &findings::Finding| {
             let mut known = review.findings.iter();
             !known.any(|one| one.title == finding.title)
@@ -428,7 +431,7 @@ async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<PathB
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
     let dir = run_dir.join("checkout");
-    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
+    crate::private::make_dir(dir.parent().unwrap_or(&dir))?;
     Ok(shop
         .git
         .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)

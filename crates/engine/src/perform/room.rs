@@ -9,6 +9,7 @@ use flow::policy;
 use super::Trouble;
 use crate::agent::{Adapter, Assignment, Role};
 use crate::own_home;
+use crate::private;
 use crate::sandbox::{Confinement, Layered, Lent, Network, Room};
 use crate::workshop::Workshop;
 
@@ -26,7 +27,7 @@ pub fn of_agent(
     let answer = own.join("answer");
     let mut write = vec![assignment.home.clone(), assignment.scratch.clone(), answer];
     for dir in &write {
-        fs::create_dir_all(dir)?;
+        private::make_dir(dir)?;
     }
     let mut room = Room {
         read: Vec::new(),
@@ -69,11 +70,11 @@ pub fn git_layer(own: &Path) -> PathBuf {
 fn build_in(room: &mut Room, shop: &Workshop, worktree: &Path, own: &Path) -> Result<(), Trouble> {
     let common = shop.git.common_dir();
     let (changes, work) = (git_layer(own), own.join("git/work"));
-    fs::create_dir_all(&changes)?;
-    fs::create_dir_all(&work)?;
+    private::make_dir(&changes)?;
+    private::make_dir(&work)?;
     let config = own.join("git/config");
     let known = fs::read_to_string(common.join("config"))?;
-    fs::write(&config, without_secrets(&known))?;
+    private::write(&config, without_secrets(&known))?;
     room.lent.push(Lent {
         from: config,
         to: common.join("config"),

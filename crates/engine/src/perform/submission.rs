@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use findings::LineMap;
 use flow::Ticket;
-use flow::ticket::{Spec, Submission};
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use flow::policy::pattern::{self, PathPatterns};
+use flow::ticket::{EDITION, Spec, Submission};
 
 use super::Trouble;
 use super::build::identity;
@@ -85,6 +85,7 @@ pub async fn describe_range(
         moved,
         claims: Vec::new(),
         summary: String::new(),
+        edition: EDITION,
     })
 }
 
@@ -173,9 +174,15 @@ pub fn diff_id(diff: &str) -> String {
 
 /// Paths that the project or the ticket protects, and files that steer agents.
 fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<String>, Trouble> {
-    let globs = globs(project.policy.protected.iter().chain(&spec.protected))?;
+    // Two lists: a ticket's `!` takes back nothing that the project protects.
+    let lists = [
+        patterns(&project.policy.protected)?,
+        patterns(&spec.protected)?,
+    ];
     let hit = |file: &&String| {
-        globs.is_match(file) || is_agent_configuration(file) || *file == "countersign.toml"
+        lists.iter().any(|list| list.matches(file))
+            || is_agent_configuration(file)
+            || *file == "countersign.toml"
     };
     Ok(files
         .iter()
@@ -186,15 +193,17 @@ fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<Str
         .collect())
 }
 
-fn globs<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<GlobSet, Trouble> {
-    let bad = |error: globset::Error| {
-        Trouble::permanent(format!("a protected path is no pattern: {error}"))
-    };
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        set.add(Glob::new(pattern).map_err(bad)?);
+/// A pattern that can match nothing protects nothing, so it stops the work instead.
+fn patterns(lines: &[String]) -> Result<PathPatterns, Trouble> {
+    for line in lines {
+        if let Some(why) = pattern::problem(line) {
+            let shown = findings::shorten(&findings::one_line(line), NAME_CHARS_MAX);
+            return Err(Trouble::permanent(format!(
+                "the protected path {shown:?} is {why}; mend it in the ticket or in countersign.toml"
+            )));
+        }
     }
-    set.build().map_err(bad)
+    Ok(PathPatterns::new(lines))
 }
 
 #[cfg(test)]

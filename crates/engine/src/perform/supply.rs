@@ -68,7 +68,7 @@ pub async fn furnish_worktree(held: &Held<'_>, worktree: &Worktree) -> Result<()
     if changed || !done.exists() {
         // Red or green: the builder sees for itself, and the check says so of its commit.
         set_up(held, &site).await?;
-        fs::write(done, "")?;
+        crate::private::write(&done, "")?;
     }
     Ok(())
 }
@@ -124,14 +124,14 @@ async fn prepare(held: &Held<'_>, base: &Oid, sets: &Path, set: &Path) -> Result
     let green = set_up(held, &site).await?.is_some_and(|ran| ran.green);
     let aside = site.root.join("set");
     let made = of_set(&aside);
-    fs::create_dir_all(&aside)?;
+    crate::private::make_dir(&aside)?;
     for cache in caches.iter().filter(|_| green) {
         let found = cache.place(&site.dir, &site.home).found();
         if let (Some(from), Some(to)) = (found, cache.place(&made.checkout, &made.home).free()?) {
             fs::rename(from, to)?;
         }
     }
-    fs::create_dir_all(sets)?;
+    crate::private::make_dir(sets)?;
     match fs::rename(&aside, set) {
         // Somebody else has just made the same.
         Err(_) if set.is_dir() => {}

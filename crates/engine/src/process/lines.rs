@@ -3,14 +3,20 @@
 //! Memory stays bounded whatever comes in: a line longer than the limit is
 //! handed on in pieces, and the transcript stops growing at its cap.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use crate::private;
+use crate::redact::Redactor;
+
 /// Cuts a byte stream at newlines, and at `limit` where there are none.
+/// Secrets are taken out before anybody sees a piece.
 pub(super) struct Splitter {
     kept: Vec<u8>,
     limit: usize,
+    redactor: Redactor,
 }
 
 /// A piece with its line end, if it has one, still on.
@@ -20,21 +26,28 @@ pub(super) struct Piece<'a> {
 }
 
 impl Splitter {
-    pub fn new(limit: usize) -> Self {
+    pub fn new(limit: usize, redactor: Redactor) -> Self {
         Self {
             kept: Vec::new(),
             limit: limit.max(16),
+            redactor,
         }
+    }
+
+    /// For both streams of a program with this environment.
+    pub fn pair(limit: usize, env: &[(OsString, OsString)]) -> [Self; 2] {
+        let redactor = Redactor::of_environment(env);
+        [redactor.clone(), redactor].map(|redactor| Self::new(limit, redactor))
     }
 
     pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(Piece<'_>)) {
         while !bytes.is_empty() {
-            let room = self.limit - self.kept.len();
+            let room = self.limit.saturating_sub(self.kept.len());
             let window = &bytes[..bytes.len().min(room)];
             if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
                 self.kept.extend_from_slice(&window[..=end]);
                 emit(Piece {
-                    raw: &self.kept,
+                    raw: &self.redactor.bytes(&self.kept),
                     whole: true,
                 });
                 self.kept.clear();
@@ -42,7 +55,7 @@ impl Splitter {
             } else {
                 self.kept.extend_from_slice(window);
                 bytes = &bytes[window.len()..];
-                if self.kept.len() == self.limit {
+                if self.kept.len() >= self.limit {
                     self.cut(&mut emit);
                 }
             }
@@ -53,7 +66,7 @@ impl Splitter {
     pub fn finish(&mut self, emit: impl FnOnce(Piece<'_>)) {
         if !self.kept.is_empty() {
             emit(Piece {
-                raw: &self.kept,
+                raw: &self.redactor.bytes(&self.kept),
                 whole: true,
             });
             self.kept.clear();
@@ -61,12 +74,17 @@ impl Splitter {
     }
 
     fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
-        let end = self.kept.len() - unfinished_character(&self.kept);
+        let mut kept = self.redactor.bytes(&self.kept).into_owned();
+        // A secret may have begun at the end: that much waits for what follows.
+        let back = self.redactor.longest().min(kept.len() / 2);
+        let end = kept.len() - back;
+        let end = end - unfinished_character(&kept[..end]);
         emit(Piece {
-            raw: &self.kept[..end],
+            raw: &kept[..end],
             whole: false,
         });
-        self.kept.drain(..end);
+        kept.drain(..end);
+        self.kept = kept;
     }
 }
 
@@ -110,10 +128,10 @@ pub(super) struct Spool {
 impl Spool {
     pub fn create(path: &Path, cap: u64) -> std::io::Result<Self> {
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
+            private::make_dir(parent)?;
         }
         Ok(Self {
-            file: Some(File::create(path)?),
+            file: Some(private::create(path)?),
             room: cap,
             cut: false,
             error: None,
@@ -146,7 +164,7 @@ mod tests {
     use super::*;
 
     fn pieces(limit: usize, chunks: &[&[u8]]) -> Vec<(String, bool)> {
-        let mut splitter = Splitter::new(limit);
+        let mut splitter = Splitter::new(limit, Redactor::default());
         let mut seen = Vec::new();
         let mut take = |piece: Piece<'_>| seen.push((text(piece.raw), piece.whole));
         for chunk in chunks {
@@ -173,6 +191,35 @@ mod tests {
     fn broken_bytes_and_nuls_become_replacement_characters() {
         let seen = pieces(64, &[b"a\xFFb\0c\n"]);
         assert_eq!(seen, [("a\u{FFFD}b\u{FFFD}c".to_owned(), true)]);
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_chunks_and_cuts_fall() {
+        let token = format!("cs_{}", "0f".repeat(32));
+        let secret = "sk-test-0123456789";
+        let env = [("X_API_KEY".into(), secret.into())];
+        let text = format!(
+            "{}{token}{}{secret}{}\n",
+            "x".repeat(300),
+            "y".repeat(90),
+            "z".repeat(200)
+        );
+        for limit in [200, 256, 331, 400, 1000] {
+            for chunk in [1, 7, 64, 1000] {
+                let mut splitter = Splitter::new(limit, Redactor::of_environment(&env));
+                let mut seen = Vec::new();
+                let mut take = |piece: Piece<'_>| seen.extend_from_slice(piece.raw);
+                for part in text.as_bytes().chunks(chunk) {
+                    splitter.push(part, &mut take);
+                }
+                splitter.finish(&mut take);
+                let seen = String::from_utf8(seen).unwrap();
+                let expected = text
+                    .replace(&token, "[redacted]")
+                    .replace(secret, "[redacted]");
+                assert_eq!(seen, expected, "limit {limit}, chunks of {chunk}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Our own short commands: started, fed, read to a cap, and over.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use super::run::exit_of;
 use super::spawn::{Known, Recipe, spawn};
 use super::{Error, Exit, Launcher};
+use crate::private;
 
 /// One short command.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub async fn output(call: &Call) -> Result<Output, Error> {
     };
     let mut command = recipe.command();
     if let Some(path) = &call.stdout_file {
-        let file = File::create(path).map_err(|source| Error::File {
+        let file = private::create(path).map_err(|source| Error::File {
             path: path.clone(),
             source,
         })?;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tree::{Family, Identity, new_mark, place};
 use super::{Error, RunId};
+use crate::private;
 
 const TERM_GRACE: Duration = Duration::from_millis(500);
 /// How a record is called while it is being written.
@@ -91,8 +92,8 @@ impl Record {
         // Named after its writer, so that a killed one's can be told from one that is being written.
         let Identity { pid, start } = self.entry.owner;
         let half = self.path.with_extension(format!("{pid}.{start}.{HALF}"));
-        let written = fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))
-            .and_then(|()| fs::write(&half, text))
+        let written = private::make_dir(self.path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| private::write(&half, text))
             .and_then(|()| fs::rename(&half, &self.path));
         written.map_err(|source| Error::File {
             path: self.path.clone(),

@@ -89,7 +89,8 @@ impl Host {
 
         let voice = Voice::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
-        let mut feeds = Feeds::new(&mut known, &spec.limits, spool, voice, on_line);
+        let splitters = Splitter::pair(spec.limits.line_bytes, &env);
+        let mut feeds = Feeds::new(&mut known, splitters, spool, voice, on_line);
         let mut exit = watch(
             &mut known,
             &mut feeds,
@@ -315,12 +316,18 @@ struct Feeds<F> {
 }
 
 impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
-    fn new(known: &mut Known, limits: &Limits, spool: Spool, voice: Voice, on_line: F) -> Self {
+    fn new(
+        known: &mut Known,
+        [out, err]: [Splitter; 2],
+        spool: Spool,
+        voice: Voice,
+        on_line: F,
+    ) -> Self {
         Self {
             stdout: known.child.stdout.take(),
             stderr: known.child.stderr.take(),
-            out: Splitter::new(limits.line_bytes),
-            err: Splitter::new(limits.line_bytes),
+            out,
+            err,
             out_chunk: vec![0; CHUNK],
             err_chunk: vec![0; CHUNK],
             spool,

@@ -282,7 +282,8 @@ async fn an_endless_line_comes_in_pieces() {
     assert!(
         ran.lines[..15]
             .iter()
-            .all(|line| !line.whole && line.text.len() == 1 << 16)
+            // The end of a piece waits for the next: a token of ours may have begun there.
+            .all(|line| !line.whole && (65_000..=1 << 16).contains(&line.text.len()))
     );
     assert_eq!(ran.transcript.len(), 1_000_000);
 }

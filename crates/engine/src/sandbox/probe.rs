@@ -70,7 +70,7 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
     clear(&all);
     let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
     let own = dir.join("own");
-    std::fs::create_dir_all(&own)?;
+    crate::private::make_dir(&own)?;
     let confinement = ward.confine(Room {
         read: vec![exe.to_owned()],
         write: vec![own.clone()],

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -90,7 +91,7 @@ impl Notebook {
         let name = confinement.proof.file_name();
         let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
         let mut options = OpenOptions::new();
-        options.create(true).append(true);
+        options.create(true).append(true).mode(0o600);
         Ok(Self(options.open(specification.with_file_name(name))?))
     }
 

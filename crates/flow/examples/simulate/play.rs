@@ -288,6 +288,7 @@ impl Play<'_> {
             authors: authors.iter().map(|author| (*author).to_owned()).collect(),
             files: vec!["src/a.rs".to_owned()],
             lines_changed: LINES,
+            edition: flow::ticket::EDITION,
             ..Submission::default()
         }
     }

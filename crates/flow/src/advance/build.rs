@@ -10,6 +10,11 @@ use crate::job::Task;
 use crate::policy::{ProtectedChange, RedOnBase};
 use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, Setback, Stage, Submission};
 
+/// How often a builder is told of a forbidden path before a person is asked.
+const FORBIDDEN_REWORKS_MAX: u32 = 1;
+/// Paths named in one sentence.
+const FORBIDDEN_SHOWN_MAX: usize = 5;
+
 impl Draft<'_> {
     pub(super) fn submitted(
         &mut self,
@@ -77,8 +82,13 @@ impl Draft<'_> {
         };
         let (commit, protected) = (submission.commit.clone(), &submission.protected);
         if self.policy.protected_change == ProtectedChange::Forbid && !protected.is_empty() {
-            let results = vec![forbidden(protected)];
-            return self.send_back_red(results);
+            if submission.edition == 0 {
+                let results = vec![forbidden(protected)];
+                return self.send_back_red(results);
+            }
+            let paths: BTreeSet<String> = protected.iter().cloned().collect();
+            let (paths, base) = (paths.into_iter().collect(), submission.base.clone());
+            return self.send_back_forbidden(paths, base);
         }
         self.ticket.stage = Stage::Checking;
         self.order(Task::Check { commit }, None);
@@ -133,6 +143,24 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// A forbidden path is named to the builder once; the second time a person decides. No check and
+    /// no reviewer is paid for such a commit.
+    fn send_back_forbidden(&mut self, paths: Vec<String>, base: String) {
+        self.ticket.counts.forbidden += 1;
+        let again = self.ticket.counts.forbidden > FORBIDDEN_REWORKS_MAX;
+        let setback = Setback::ForbiddenPaths {
+            paths: paths.clone(),
+            base,
+        };
+        if again {
+            let evidence = forbidden_sentence(&paths);
+            self.ticket.setback = Some(setback);
+            self.escalate(Reason::ForbiddenPaths { paths }, Stage::Rework, &evidence);
+            return;
+        }
+        self.rework(setback);
+    }
+
     /// Red checks cost no round, but they have a bound of their own.
     fn send_back_red(&mut self, results: Vec<CheckResult>) {
         self.ticket.counts.red_checks += 1;
@@ -154,6 +182,25 @@ impl Draft<'_> {
     }
 }
 
+/// `It changes ci.yml and 2 more paths, which are forbidden to change.`
+pub fn forbidden_sentence(paths: &[String]) -> String {
+    let shown: Vec<String> = paths
+        .iter()
+        .take(FORBIDDEN_SHOWN_MAX)
+        .map(|path| findings::one_line(path))
+        .collect();
+    let more = paths.len().saturating_sub(shown.len());
+    let more = match more {
+        0 => String::new(),
+        1 => " and 1 more".to_owned(),
+        n => format!(" and {n} more"),
+    };
+    format!(
+        "the change touches {}{more}, which this project or ticket forbids to change",
+        shown.join(", ")
+    )
+}
+
 fn with_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<CheckResult> {
     results
         .iter()
@@ -162,6 +209,7 @@ fn with_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<Check
         .collect()
 }
 
+/// Submissions of the first edition told a forbidden path as a red check.
 fn forbidden(paths: &[String]) -> CheckResult {
     let unique: BTreeSet<&String> = paths.iter().collect();
     let list = unique

@@ -1,81 +1,199 @@
-//! Path patterns: `*` and `?` stay inside a directory, `**` goes through any number of them, and
-//! a pattern that ends in a slash means all that is below it.
+//! Path patterns, read as git reads the lines of a `.gitignore`: `tests/` is everything below any
+//! `tests`, `*.lock` any such file at any depth, a slash at the start or in the middle anchors the
+//! pattern at the top of the repository, `*`, `?` and `[a-z]` stay inside a directory, `**` goes
+//! through any number of them, and `!` takes back what an earlier line of the same list matched.
+//! Names are compared as bytes, case and all.
 
-/// Whether the path, relative to the repository, is one that the pattern means.
-pub fn fits(pattern: &str, path: &str) -> bool {
-    let whole = if pattern.ends_with('/') {
-        format!("{pattern}**")
-    } else {
-        pattern.to_owned()
-    };
-    let pattern: Vec<&str> = whole.split('/').filter(|part| !part.is_empty()).collect();
-    let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    parts(&pattern, &path)
+pub mod first;
+mod name;
+#[cfg(test)]
+mod tests;
+
+use name::{Token, matches_name, tokens};
+
+/// The longest pattern, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// A list of patterns. The last one that matches a path decides.
+#[derive(Clone, Debug, Default)]
+pub struct PathPatterns {
+    patterns: Vec<PathPattern>,
 }
 
-fn parts(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern.split_first(), path.split_first()) {
-        (None, None) => true,
-        (Some((&"**", rest)), None) => parts(rest, &[]),
-        (Some((&"**", rest)), Some((_, below))) => parts(rest, path) || parts(pattern, below),
-        (Some((first, rest)), Some((name, below))) => part(first, name) && parts(rest, below),
-        (Some(_), None) | (None, Some(_)) => false,
+#[derive(Clone, Debug)]
+struct PathPattern {
+    negated: bool,
+    /// Written with a slash at the end: only a directory, with all that is below it.
+    directory_only: bool,
+    /// Compared with the whole path, not with the last name.
+    anchored: bool,
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug)]
+enum Segment {
+    /// `**`
+    AnyDepth,
+    Name(Vec<Token>),
+}
+
+impl PathPatterns {
+    /// Lines that can match nothing (empty, comments, broken ones) are left out; [`problem`] names them.
+    pub fn new<'a>(lines: impl IntoIterator<Item = &'a String>) -> Self {
+        let lines = lines.into_iter();
+        Self {
+            patterns: lines.filter_map(|line| parse(line)).collect(),
+        }
+    }
+
+    /// Whether the patterns mean this file, relative to the repository, or a directory above it.
+    pub fn matches(&self, path: &str) -> bool {
+        let names: Vec<&[u8]> = path
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .map(str::as_bytes)
+            .collect();
+        (1..=names.len()).any(|end| {
+            let (above, is_directory) = (names.get(..end).unwrap_or_default(), end < names.len());
+            self.decides(above, is_directory) == Some(true)
+        })
+    }
+
+    fn decides(&self, names: &[&[u8]], is_directory: bool) -> Option<bool> {
+        let mut last_first = self.patterns.iter().rev();
+        let found = last_first.find(|pattern| pattern.matches(names, is_directory));
+        found.map(|pattern| !pattern.negated)
     }
 }
 
-/// One name; on a mismatch the last star takes one letter more.
-fn part(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut seen, mut star) = (0, 0, None);
-    while seen < name.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, seen));
+/// Whether one pattern by itself means the path.
+pub fn matches(pattern: &str, path: &str) -> bool {
+    PathPatterns::new([&pattern.to_owned()]).matches(path)
+}
+
+/// Whether the pattern would mean the path if its `*` and `?` went through slashes, as those of
+/// `protected` once did.
+pub fn matches_across_slashes(pattern: &str, path: &str) -> bool {
+    let whole = tokens(pattern.as_bytes()).map(|segments| {
+        let slash = [Token::Byte(b'/')];
+        segments.join(&slash[..])
+    });
+    whole.is_some_and(|whole| matches_name(&whole, path.as_bytes()))
+}
+
+/// The reason why a pattern can match nothing, for the person who wrote it.
+pub fn problem(pattern: &str) -> Option<String> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Some(format!("longer than {PATTERN_BYTES_MAX} bytes"));
+    }
+    if pattern.trim().is_empty() {
+        return Some("empty".to_owned());
+    }
+    if pattern.starts_with('#') {
+        return Some("a comment: write `\\#` for a name that begins with #".to_owned());
+    }
+    parse(pattern).is_none().then(|| {
+        "broken: a `[` without its `]`, a `\\` at the end, or nothing but slashes".to_owned()
+    })
+}
+
+fn parse(line: &str) -> Option<PathPattern> {
+    if line.len() > PATTERN_BYTES_MAX || line.starts_with('#') {
+        return None;
+    }
+    let line = without_trailing_spaces(line);
+    let (negated, line) = match line.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, line),
+    };
+    let (directory_only, line) = match line.strip_suffix('/') {
+        Some(rest) => (true, rest),
+        None => (false, line),
+    };
+    let anchored = line.contains('/');
+    let line = line.strip_prefix('/').unwrap_or(line);
+    if line.is_empty() {
+        return None;
+    }
+    let segments = tokens(line.as_bytes())?;
+    Some(PathPattern {
+        negated,
+        directory_only,
+        anchored,
+        segments: segments.into_iter().map(segment).collect(),
+    })
+}
+
+/// Spaces at the end do not count, unless a backslash stands before them.
+fn without_trailing_spaces(line: &str) -> &str {
+    let bare = line.trim_end_matches(' ');
+    let slashes = bare.len() - bare.trim_end_matches('\\').len();
+    if bare.len() < line.len() && slashes % 2 == 1 {
+        return line.get(..=bare.len()).unwrap_or(bare);
+    }
+    bare
+}
+
+fn segment(tokens: Vec<Token>) -> Segment {
+    let stars = tokens.iter().all(|token| matches!(token, Token::Star));
+    if stars && tokens.len() >= 2 {
+        return Segment::AnyDepth;
+    }
+    Segment::Name(tokens)
+}
+
+impl PathPattern {
+    fn matches(&self, names: &[&[u8]], is_directory: bool) -> bool {
+        if self.directory_only && !is_directory {
+            return false;
+        }
+        if self.anchored {
+            return matches_path(&self.segments, names);
+        }
+        let (Some(segment), Some(name)) = (self.segments.first(), names.last()) else {
+            return false;
+        };
+        segment.matches(name)
+    }
+}
+
+impl Segment {
+    fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Self::AnyDepth => true,
+            Self::Name(tokens) => matches_name(tokens, name),
+        }
+    }
+}
+
+/// On a mismatch the last `**` takes one directory more, so the work is bounded by the product of
+/// both lengths.
+fn matches_path(segments: &[Segment], names: &[&[u8]]) -> bool {
+    let (mut at, mut seen, mut back) = (0, 0, None);
+    loop {
+        match (segments.get(at), names.get(seen)) {
+            (None, None) => return true,
+            (Some(Segment::AnyDepth), here) => {
+                if at + 1 == segments.len() {
+                    return here.is_some();
+                }
+                back = Some((at, seen));
                 at += 1;
+                continue;
             }
-            Some(c) if *c == '?' || name.get(seen) == Some(c) => {
+            (Some(segment), Some(name)) if segment.matches(name) => {
                 at += 1;
                 seen += 1;
+                continue;
             }
-            Some(_) | None => {
-                let Some((back, taken)) = star else {
-                    return false;
-                };
-                star = Some((back, taken + 1));
-                at = back + 1;
-                seen = taken + 1;
-            }
+            (_, None) => return false,
+            (_, Some(_)) => {}
         }
-    }
-    pattern.iter().skip(at).all(|c| *c == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_mean_what_people_expect() {
-        let rows = [
-            ("src/*.rs", "src/a.rs", true),
-            ("src/*.rs", "src/a/b.rs", false),
-            ("src/**", "src/a/b.rs", true),
-            ("src/", "src/a/b.rs", true),
-            ("**/auth/**", "src/auth/token.rs", true),
-            ("**/auth/**", "auth/token.rs", true),
-            ("**/auth/**", "src/author/token.rs", false),
-            ("*.sql", "a.sql", true),
-            ("*.sql", "db/a.sql", false),
-            ("**/*.sql", "a.sql", true),
-            ("a?c*e", "abcxde", true),
-            ("a*b*c", "aXbYbZc", true),
-            ("a*b*c", "aXbYbZ", false),
-            ("Cargo.toml", "Cargo.toml", true),
-            ("Cargo.toml", "x/Cargo.toml", false),
-        ];
-        for (pattern, path, fits_it) in rows {
-            assert_eq!(fits(pattern, path), fits_it, "{pattern} on {path}");
-        }
+        let Some((depth, taken)) = back else {
+            return false;
+        };
+        back = Some((depth, taken + 1));
+        at = depth + 1;
+        seen = taken + 1;
     }
 }

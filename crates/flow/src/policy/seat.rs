@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, pattern};
+use super::Policy;
+use super::pattern::{self, PathPatterns};
 use crate::ticket::{Submission, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,9 +121,20 @@ impl SeatSpec {
     }
 
     fn fits_change(&self, put: &Submission) -> bool {
-        let touches = |pattern: &String| put.files.iter().any(|file| pattern::fits(pattern, file));
-        let here = self.paths.is_empty() || self.paths.iter().any(touches);
+        let here = self.paths.is_empty() || self.touched_by(put);
         here && put.lines_changed >= self.lines_min
+    }
+
+    fn touched_by(&self, put: &Submission) -> bool {
+        let mut files = put.files.iter();
+        if put.edition == 0 {
+            return files.any(|file| {
+                let mut paths = self.paths.iter();
+                paths.any(|pattern| pattern::first::fits(pattern, file))
+            });
+        }
+        let patterns = PathPatterns::new(&self.paths);
+        files.any(|file| patterns.matches(file))
     }
 
     /// An agent's seat that is there for every change of every ticket in every round, and sees

@@ -3,7 +3,7 @@
 use flow::event::AnswerOutcome;
 use flow::job::News;
 use flow::policy::{DependantsStart, Land, ProtectedChange, ReviewMode};
-use flow::ticket::{ApprovedBy, CheckOutcome, Reason, Submission};
+use flow::ticket::{ApprovedBy, CheckOutcome, EDITION, Reason, Setback, Submission};
 use flow::{Effect, Policy, Refused, Stage, Task, Usage, What};
 
 use crate::story::{Story, approves, builder, check, held, house, rejects, submission, submitted};
@@ -311,6 +311,95 @@ fn a_forbidden_path_is_refused_by_whatever_way_it_comes() {
     };
     by_hand.tell(&crate::story::human(), what);
     assert_eq!(by_hand.stage(), Stage::Rework);
+}
+
+fn forbids() -> Policy {
+    Policy {
+        protected_change: ProtectedChange::Forbid,
+        ..Policy::default()
+    }
+}
+
+fn submits_forbidden(story: &mut Story, commit: &str, edition: u32) {
+    let lease = story.start("build", &builder());
+    let mut what = submitted(lease, commit);
+    if let What::Submitted { submission, .. } = &mut what {
+        submission.protected = vec!["tests/x.py".to_owned(), "ci.yml".to_owned()];
+        submission.edition = edition;
+    }
+    story.tell(&builder(), what);
+}
+
+#[test]
+fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
+    let mut story = Story::under(forbids());
+    submits_forbidden(&mut story, "c1", EDITION);
+    assert_eq!(story.stage(), Stage::Rework);
+    let paths = vec!["ci.yml".to_owned(), "tests/x.py".to_owned()];
+    assert_eq!(
+        story.ticket.setback,
+        Some(Setback::ForbiddenPaths {
+            paths: paths.clone(),
+            base: "base".to_owned()
+        })
+    );
+    assert_eq!(
+        (
+            story.ticket.counts.forbidden,
+            story.ticket.counts.red_checks
+        ),
+        (1, 0)
+    );
+    let brief = flow::brief::build(&story.ticket, &forbids(), &flow::brief::House::default());
+    assert!(
+        brief.contains("git checkout base -- 'tests/x.py'"),
+        "{brief}"
+    );
+    assert!(!brief.contains("checks are red"), "{brief}");
+
+    submits_forbidden(&mut story, "c2", EDITION);
+    assert_eq!(story.stage(), Stage::Escalated);
+    let reason = &story.ticket.escalation.as_ref().unwrap().reason;
+    assert_eq!(reason, &Reason::ForbiddenPaths { paths });
+    assert!(flow::narrate::reason(reason).contains("tests/x.py"));
+}
+
+#[test]
+fn a_forbidden_path_that_was_restored_goes_on_to_the_checks() {
+    let mut story = Story::under(forbids());
+    submits_forbidden(&mut story, "c1", EDITION);
+    story.built("c2").green();
+    assert_eq!(story.stage(), Stage::Reviewing);
+}
+
+#[test]
+fn submissions_of_the_first_edition_replay_as_they_were_decided() {
+    let mut story = Story::under(forbids());
+    for (n, stage) in [
+        Stage::Rework,
+        Stage::Rework,
+        Stage::Rework,
+        Stage::Escalated,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        submits_forbidden(&mut story, &format!("c{n}"), 0);
+        assert_eq!(story.stage(), stage);
+        assert!(matches!(
+            story.ticket.setback,
+            Some(Setback::RedChecks { .. })
+        ));
+    }
+    let text = serde_json::to_string(&story.ticket).unwrap();
+    assert!(
+        !text.contains("edition") && !text.contains("forbidden"),
+        "{text}"
+    );
+    assert_eq!(
+        serde_json::from_str::<flow::Ticket>(&text).unwrap(),
+        story.ticket
+    );
 }
 
 #[test]

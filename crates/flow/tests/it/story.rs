@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use findings::{Claim, Finding, Rating, Review, Score, Severity};
 use flow::event::{Answer, AnswerOutcome, Choice, Lease};
 use flow::job::OpenJob;
-use flow::ticket::{CheckOutcome, CheckResult, Spec, Submission};
+use flow::ticket::{CheckOutcome, CheckResult, EDITION, Spec, Submission};
 use flow::{
     Actor, Effect, Event, Policy, Refused, Role, Stage, Ticket, TicketId, Time, Usage, What,
     advance, open,
@@ -83,6 +83,7 @@ pub fn submission(commit: &str) -> Submission {
         signed_as: Vec::new(),
         authors: BTreeSet::from(["bob".to_owned()]),
         files: vec!["src/greet.rs".to_owned()],
+        edition: EDITION,
         ..Submission::default()
     }
 }

@@ -42,7 +42,8 @@ impl Error {
             Self::Unreachable(text) => Self::Unreachable(name(text)),
             Self::OutcomeUnknown(text) => Self::OutcomeUnknown(name(text)),
             Self::Other(text) => Self::Other(name(text)),
-            Self::Conflict { .. }
+            Self::Gone(_)
+            | Self::Conflict { .. }
             | Self::StaleFence { .. }
             | Self::Exists(_)
             | Self::KeyReused { .. }

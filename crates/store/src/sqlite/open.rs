@@ -1,5 +1,7 @@
 //! Opens an `SQLite` file: durable settings, the schema, and a clear word where it cannot be used.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -8,6 +10,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::error::Error;
 use crate::settings::Settings;
 
+use super::identity;
+
 /// From 3.7.0 to 3.51.2 a checkpoint beside a write could corrupt the file.
 const VERSION_MIN: i32 = 3_051_003;
 
@@ -15,7 +19,7 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
@@ -23,6 +27,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/sqlite/0005_run_tokens.sql"),
     include_str!("../../migrations/sqlite/0006_provider_limits.sql"),
     include_str!("../../migrations/sqlite/0007_callers.sql"),
+    include_str!("../../migrations/sqlite/0008_identity.sql"),
 ];
 
 const STATEMENTS_MAX: usize = 128;
@@ -34,14 +39,28 @@ const TURNS_MAX: u32 = 64;
 pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     version_is_sound(rusqlite::version_number(), rusqlite::version())?;
     if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|error| cannot_write(path, &error.to_string()))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .map_err(|error| cannot_write(path, &error.to_string()))?;
     }
+    identity::may_be_made(path)?;
+    make_privately(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
     prepare(&mut db, path, settings).map_err(|error| error.at(path))?;
     Ok(db)
+}
+
+/// `SQLite` gives the files beside the database the mode that the database has. What cannot be made
+/// is told by the opening that follows.
+fn make_privately(path: &Path) {
+    let mut how = OpenOptions::new();
+    how.write(true).create_new(true).mode(0o600);
+    let _ = how.open(path);
 }
 
 /// A connection that cannot write.

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 use crate::settings::Settings;
 
+use super::identity::Identity;
 use super::open;
 
 #[derive(Clone, Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Readers {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    identity: Arc<Identity>,
     settings: Settings,
     most: usize,
     line: Mutex<Line>,
@@ -40,9 +42,15 @@ struct Line {
 type Work = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, settings: Settings, most: usize) -> Self {
+    pub(super) fn new(
+        path: PathBuf,
+        identity: Arc<Identity>,
+        settings: Settings,
+        most: usize,
+    ) -> Self {
         let shared = Shared {
             path,
+            identity,
             settings,
             most: most.max(1),
             line: Mutex::default(),
@@ -91,6 +99,10 @@ impl Shared {
     fn work_off(&self) {
         let mut db = None;
         while let Some(work) = self.next(&mut db) {
+            if let Err(error) = self.identity.check() {
+                work(Err(error));
+                continue;
+            }
             if db.is_none() {
                 db = match open::reader(&self.path, &self.settings) {
                     Ok(db) => Some(db),

@@ -1,8 +1,9 @@
 //! Room on the disk. When a disk is full even the smallest insert fails, so work is not begun
 //! when little is left, and a ballast file lies ready to be given up for recording the failure.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -63,7 +64,9 @@ impl Space {
     }
 
     fn write_ballast(&self) -> std::io::Result<()> {
-        let mut file = File::create(&self.ballast)?;
+        let mut how = OpenOptions::new();
+        how.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = how.open(&self.ballast)?;
         // Bytes that no file system can leave out as a hole.
         file.write_all(&vec![0xCB; self.ballast_bytes])?;
         file.sync_all()

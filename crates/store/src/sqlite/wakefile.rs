@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub(super) struct Ringer {
 impl Ringer {
     pub(super) fn new(database: &Path) -> Self {
         let mut how = OpenOptions::new();
-        how.write(true).create(true).truncate(false);
+        how.write(true).create(true).truncate(false).mode(0o600);
         Self {
             file: how.open(path(database)).ok(),
         }

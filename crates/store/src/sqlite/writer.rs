@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::wakes::Wakes;
 
+use super::identity::Identity;
 use super::space::Space;
 use super::wakefile::Ringer;
 
@@ -63,7 +64,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         path: PathBuf,
-        db: Connection,
+        (db, identity): (Connection, Arc<Identity>),
         settings: Settings,
         wakes: Arc<Wakes>,
     ) -> Result<Self, Error> {
@@ -73,6 +74,7 @@ impl Writer {
             ringer: Ringer::new(&path),
             path,
             db,
+            identity,
             settings,
             wakes,
             last_group: 0,
@@ -181,6 +183,7 @@ where
 struct Desk {
     path: PathBuf,
     db: Connection,
+    identity: Arc<Identity>,
     settings: Settings,
     space: Space,
     wakes: Arc<Wakes>,
@@ -195,13 +198,13 @@ impl Desk {
         while let Some(first) = outbox.blocking_recv() {
             let mut ready = BTreeSet::new();
             let mut group = Group::new();
-            let ended = match self.execute("BEGIN IMMEDIATE") {
+            let ended = match self.begin() {
                 Ok(()) => self
                     .fill(first, &mut outbox, &mut group, &mut ready)
-                    .and_then(|()| self.execute("COMMIT").map_err(Error::of_commit)),
+                    .and_then(|()| self.commit()),
                 Err(error) => {
                     group.push(first);
-                    Err(Error::from(error))
+                    Err(error)
                 }
             };
             self.last_group = group.len();
@@ -210,6 +213,19 @@ impl Desk {
                 Err(error) => self.spoil(group, error),
             }
         }
+    }
+
+    fn begin(&self) -> Result<(), Error> {
+        self.identity.check()?;
+        Ok(self.execute("BEGIN IMMEDIATE")?)
+    }
+
+    /// The file may have gone while the group was run, and again while it was written: nobody is told
+    /// that something was written which nobody will find.
+    fn commit(&self) -> Result<(), Error> {
+        self.identity.check()?;
+        self.execute("COMMIT").map_err(Error::of_commit)?;
+        self.identity.check()
     }
 
     /// Runs the first operation and all that have queued up meanwhile. An error means that the

@@ -95,6 +95,7 @@ fn word(outcome: &Outcome) -> &'static str {
         Outcome::Approved => "clean",
         Outcome::ChangesRequested => "changes_requested",
         Outcome::RedChecks(_) => "red_checks",
+        Outcome::ForbiddenPaths(_) => "forbidden_paths",
         Outcome::Undecided(_) => "undecided",
     }
 }
@@ -230,6 +231,7 @@ fn sentence(judged: &Judged, exit: Exit) -> String {
         Outcome::Approved if open == 0 => "clean: nothing was found".to_owned(),
         Outcome::Approved => format!("clean: {open} finding(s), none that must be fixed"),
         Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
         Outcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
         Outcome::ChangesRequested => {
             let must = judged.ticket.ledger.open_must_fix(&judged.policy).len();

@@ -157,7 +157,7 @@ impl Scratch {
     fn new(office: &Office) -> Result<Self, Failure> {
         let name = format!("aside-{}", std::process::id());
         let dir = office.surroundings.data_dir.join(name);
-        std::fs::create_dir_all(&dir)
+        engine::private::make_dir(&dir)
             .map_err(|error| Failure::error(format!("{}: {error}", dir.display())))?;
         Ok(Self(dir))
     }

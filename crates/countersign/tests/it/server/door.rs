@@ -75,6 +75,10 @@ fn pages_of_others_and_names_that_are_not_ours_get_nowhere() {
     let cases = [
         ("Host", "evil.example".to_owned(), 403),
         ("Host", format!("evil.example:{port}"), 403),
+        ("Host", format!("127.0.0.1:{port}.evil"), 403),
+        ("Host", format!("127.0.0.1:{port}@evil"), 403),
+        ("Host", format!("evil@127.0.0.1:{port}"), 403),
+        ("Host", "127.0.0.1:".to_owned(), 403),
         ("Host", format!("localhost:{port}"), 200),
         ("Origin", "null".to_owned(), 403),
         ("Origin", "http://evil.example".to_owned(), 403),
@@ -93,10 +97,31 @@ fn pages_of_others_and_names_that_are_not_ours_get_nowhere() {
         let mcp = server.send("POST", "/mcp", &headers, "{}");
         assert_eq!(mcp.status == 403, *status == 403, "{name}: {value}");
     }
+    let twice = [
+        ("Authorization", bearer.as_str()),
+        ("Host", &server.address),
+        ("Host", &server.address),
+    ];
+    server.send("GET", "/api/v1/status", &twice, "").is(400);
     // Before anybody is recognised, and on every path.
     server
         .send("GET", "/healthz", &[("Host", "evil.example")], "")
         .is(403);
+}
+
+#[test]
+fn agents_do_not_read_the_metrics() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (role, status) in [
+        ("builder", 403),
+        ("reviewer", 403),
+        ("verifier", 403),
+        ("human", 200),
+    ] {
+        let token = server.token(&format!("a-{role}"), role, &[]);
+        server.rest_as(&token, "GET", "/metrics", "").is(status);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::support::server::Server;
 use crate::support::{Ran, SETTINGS, TICKET, World};
 
 /// What an agent does that is told to call: each call's answer goes into a file in its home, with the
-/// secret that it was given.
+/// secret that it was given, written backwards: as it is it would be taken out.
 const CALLS: &str = r#"
 import json, os, sys, urllib.request
 home, secret = os.environ["HOME"], os.environ.get("COUNTERSIGN_TOKEN")
@@ -26,7 +26,7 @@ def call(method, params):
     text = urllib.request.urlopen(asked, timeout=60).read().decode()
     return json.loads(text[text.index("{"):])
 if secret:
-    open(home + "/secret", "w").write(secret)
+    open(home + "/secret", "w").write(secret[::-1])
     tools = call("tools/list", {})["result"]["tools"]
     heard["tools"] = [tool["name"] for tool in tools]
     for words in sys.argv[1:]:
@@ -78,7 +78,8 @@ fn heard(home: &Path) -> Value {
 }
 
 fn secret(home: &Path) -> String {
-    fs::read_to_string(home.join("secret")).unwrap()
+    let backwards = fs::read_to_string(home.join("secret")).unwrap();
+    backwards.chars().rev().collect()
 }
 
 /// Files of the data directory that have the text in them.
@@ -185,8 +186,8 @@ fn an_agent_speaks_of_its_own_job_while_it_runs_and_reports_through_no_tool() {
     // Each had its own, which ended with the run and is nowhere but where its agent put it.
     let secrets: Vec<String> = homes.iter().map(|home| secret(home)).collect();
     assert_ne!(secrets[0], secrets[1]);
-    for (home, secret) in homes.iter().zip(&secrets) {
-        assert_eq!(files_with(&world.data, secret), [home.join("secret")]);
+    for secret in &secrets {
+        assert_eq!(files_with(&world.data, secret), [PathBuf::new(); 0]);
         let bearer = format!("Bearer {secret}");
         let headers = [("Authorization", bearer.as_str())];
         server.send("POST", "/mcp", &headers, "{}").is(401);

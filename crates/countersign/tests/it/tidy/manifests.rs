@@ -34,7 +34,7 @@ const PURE_LIBRARIES: [&str; 6] = [
 ];
 
 /// Libraries that belong to one crate.
-const OWNED: [(&str, &str); 12] = [
+const OWNED: [(&str, &str); 11] = [
     ("axum", "countersign"),
     ("clap", "countersign"),
     ("clap_complete", "countersign"),
@@ -46,7 +46,6 @@ const OWNED: [(&str, &str); 12] = [
     ("deadpool-postgres", "store"),
     ("rusqlite", "store"),
     ("tokio-postgres", "store"),
-    ("globset", "engine"),
 ];
 
 struct Dependency {

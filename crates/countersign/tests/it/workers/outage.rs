@@ -64,3 +64,61 @@ fn workers_and_servers_outlive_a_database_that_goes_away() {
         .is(200);
     world.must_be_sound();
 }
+
+#[test]
+fn a_run_outlives_restarts_of_its_database() {
+    let mut world = World::with_settings(PLAIN);
+    let Some(database) = Database::start(&mut world) else {
+        return;
+    };
+    let world = database.world;
+    let crew = world.crew(&waits_for_a_sign(world));
+    let file = world.put("t1.md", "---\nid: t1\n---\n# Do t1\n");
+    let mut run = world.start(&["run", &file, "--builder", &crew, "--reviewer", &crew]);
+    crate::support::until("the builder is at work", || begun(world).len() == 1);
+    // Away while the builder works, for longer than several tries.
+    database.halt();
+    assert!(!crate::support::reached(Duration::from_secs(3), || run.has_ended()));
+    database.again();
+    // Away again just when it comes to its end, and while checks and the end are told.
+    for _ in 0..3 {
+        database.halt();
+        world.put("go", "");
+        assert!(!crate::support::reached(Duration::from_millis(700), || run.has_ended()));
+        database.again();
+    }
+    let ran = run.wait(crate::support::DEADLINE).ends_with(0);
+    assert!(ran.out.contains("waiting up to 5 minutes"), "{}", ran.out);
+    assert_eq!(world.count("t1", "submitted"), 1);
+    let log = world.call(&["log", "t1"]).out;
+    assert_eq!(
+        begun(world).len(),
+        1,
+        "nobody is paid twice:\n{log}{}",
+        ran.out
+    );
+    world.must_be_sound();
+}
+
+#[test]
+fn a_person_who_does_not_want_to_wait_for_the_database_is_heard() {
+    let mut world = World::with_settings(PLAIN);
+    let Some(database) = Database::start(&mut world) else {
+        return;
+    };
+    let world = database.world;
+    let crew = world.crew(&waits_for_a_sign(world));
+    let file = world.put("t1.md", "---\nid: t1\n---\n# Do t1\n");
+    let run = world.start(&["run", &file, "--builder", &crew, "--reviewer", &crew]);
+    crate::support::until("the builder is at work", || begun(world).len() == 1);
+    database.halt();
+    crate::support::processes::signal(run.pid(), rustix::process::Signal::INT);
+    let ran = run.wait(Duration::from_secs(60));
+    assert_eq!(ran.code, 130, "{}{}", ran.out, ran.err);
+    database.again();
+    world.put("go", "");
+    world
+        .call(&["run", "t1", "--builder", &crew, "--reviewer", &crew])
+        .ends_with(0);
+    world.must_be_sound();
+}
