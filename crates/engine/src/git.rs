@@ -19,13 +19,13 @@ use crate::process::{self, Launcher};
 
 mod address;
 mod aside;
-mod catch_up;
 mod checkout;
 mod commit;
 mod config;
 mod create;
 mod facts;
 mod history;
+mod landing;
 mod layer;
 mod lock;
 mod merge;
@@ -48,7 +48,9 @@ pub use address::without_secret;
 pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
-pub use merge::{Combined, How, Landed};
+pub use landing::Landed;
+pub use lock::Turn;
+pub use merge::{Combined, How};
 pub use remote::{ABROAD, Remote};
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
@@ -78,7 +80,7 @@ pub enum Error {
     },
     #[error("{} is there already and is not a worktree of ours; move it away", .0.display())]
     Occupied(PathBuf),
-    #[error("another process has held {} for too long; see what is running there", .0.display())]
+    #[error("another process has held {} for too long; wait for it, or remove the file if no git runs there", .0.display())]
     Locked(PathBuf),
     #[error("the patch does not apply to {base}: {detail}")]
     DoesNotApply { base: String, detail: String },
