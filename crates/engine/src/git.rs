@@ -80,8 +80,10 @@ pub enum Error {
     },
     #[error("{} is there already and is not a worktree of ours; move it away", .0.display())]
     Occupied(PathBuf),
-    #[error("another process has held {} for too long; wait for it, or remove the file if no git runs there", .0.display())]
+    #[error("another process has held {} for too long; see what is running there", .0.display())]
     Locked(PathBuf),
+    #[error("{} is there and stays, so another git is at work in that work tree; wait for it, or remove the file if none is, then continue", .0.display())]
+    IndexLocked(PathBuf),
     #[error("the patch does not apply to {base}: {detail}")]
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
@@ -111,6 +113,7 @@ impl Error {
         matches!(
             self,
             Self::Locked(_)
+                | Self::IndexLocked(_)
                 | Self::Failed { .. }
                 | Self::CutOff { .. }
                 | Self::File { .. }

@@ -92,6 +92,18 @@ impl Repository {
         })
     }
 
+    /// The worktree at `path`, if it is there and whole.
+    pub fn find_worktree(&self, branch: &str, path: &Path) -> Option<Worktree> {
+        let path = fs::canonicalize(path).ok()?;
+        let git_dir = self.registered(&path)?;
+        Some(Worktree {
+            path,
+            git_dir,
+            branch: branch.to_owned(),
+            made: Made::Found,
+        })
+    }
+
     /// Removes a worktree and forgets it. What is not committed there is first
     /// saved under `keep`; the commit that holds it is returned. The branch stays.
     pub async fn remove_worktree(
@@ -106,12 +118,20 @@ impl Repository {
             _ => None,
         };
         let note = note_of(path);
-        remove_tree(path).map_err(Error::file(path))?;
         if let Some(git_dir) = self.registered(path) {
-            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+            self.discard_records(&git_dir)?;
         }
+        remove_tree(path).map_err(Error::file(path))?;
         remove_file(&note)?;
         Ok(saved)
+    }
+
+    /// The records disappear whole: what a kill or a power cut leaves of them would break git.
+    fn discard_records(&self, git_dir: &Path) -> Result<(), Error> {
+        let gone = self.common.join("countersign-worktree.gone");
+        remove_tree(&gone).map_err(Error::file(&gone))?;
+        fs::rename(git_dir, &gone).map_err(Error::file(git_dir))?;
+        remove_tree(&gone).map_err(Error::file(&gone))
     }
 
     pub(super) async fn lock(&self) -> Result<Lock, Error> {
@@ -309,7 +329,7 @@ impl Repository {
     /// even say which worktree it is for; it then has the worktree's name.
     fn drop_broken(&self, path: &Path) -> Result<(), Error> {
         if let Some(git_dir) = self.registered(path) {
-            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+            self.discard_records(&git_dir)?;
         }
         let Some(name) = path.file_name() else {
             return Ok(());
@@ -318,8 +338,8 @@ impl Repository {
         let pointer = fs::read_to_string(named.join("gitdir")).unwrap_or_default();
         let points_elsewhere =
             !pointer.is_empty() && Path::new(pointer.trim()) != path.join(".git");
-        if !points_elsewhere {
-            remove_tree(&named).map_err(Error::file(&named))?;
+        if !points_elsewhere && named.exists() {
+            self.discard_records(&named)?;
         }
         Ok(())
     }

@@ -65,6 +65,9 @@ impl Beside {
         }
         let merges = world.git(&["rev-list", "--merges", "--first-parent", "--count", "main"]);
         assert_eq!(merges, ids.len().to_string(), "each landed once");
+        let trees = world.git(&["worktree", "list", "--porcelain"]);
+        let trees = trees.lines().filter(|line| line.starts_with("worktree "));
+        assert_eq!(trees.count(), 1, "no worktree of a landed ticket is left");
         let left = world.repository.join(".git/index.lock");
         assert!(!left.exists(), "no lock is left behind");
         world.must_be_sound();
@@ -154,4 +157,4 @@ fn names(count: u32) -> Vec<String> {
 
 const BETWEEN_COMMITS: Duration = Duration::from_millis(150);
 /// A person tires at last.
-const COMMITS_MAX: u32 = 200;
+const COMMITS_MAX: u32 = 40;

@@ -73,7 +73,9 @@ impl IndexFiles {
                     return Err(Error::file(&self.lock)(error));
                 }
                 Err(_) if self.is_ours() => return Ok(()),
-                Err(_) if Instant::now() > until => return Err(Error::Locked(self.lock.clone())),
+                Err(_) if Instant::now() > until => {
+                    return Err(Error::IndexLocked(self.lock.clone()));
+                }
                 Err(_) => sleep(pause).await,
             }
             pause = (pause * 2).min(LAST_LOOK);
