@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// A mounted tmpfs; gone with the value.
 pub struct Mount {
@@ -72,8 +73,15 @@ impl Disk {
 
     fn can_be_cut(&self) -> bool {
         self.cut();
-        let probe = fs::write(self.path.join("probe"), "x").is_err();
-        probe && self.back_on()
+        let is_off = fs::write(self.path.join("probe"), "x").is_err();
+        is_off && super::reached(LET_GO, || self.back_on())
+    }
+
+    /// Mounted again, as soon as nobody has files open there.
+    #[track_caller]
+    pub fn start_again(&self) {
+        let started = super::reached(LET_GO, || self.back_on());
+        assert!(started, "the disk is still in use");
     }
 
     /// What was written so far is on the disk.
@@ -91,7 +99,7 @@ impl Disk {
 
     /// Mounted again, as after a new start. False where somebody still has it: whoever dies in a
     /// mount namespace of its own lets go of the disk a little later.
-    pub fn back_on(&self) -> bool {
+    fn back_on(&self) -> bool {
         let path = self.path.to_str().unwrap();
         while call("umount", &[path]) {}
         self.mount() && fs::write(self.path.join("probe"), "x").is_ok()
@@ -104,8 +112,10 @@ impl Drop for Disk {
     }
 }
 
-/// Sparse: only what is written takes room. Countersign wants more than 128 MiB to be free.
-const IMAGE_BYTES: u64 = 384 << 20;
+/// Killed processes let go of their files, and the kernel of its loop device.
+const LET_GO: Duration = Duration::from_secs(30);
+/// Sparse: only what is written takes room. Countersign wants some hundred MiB to be free.
+const IMAGE_BYTES: u64 = 1536 << 20;
 /// `EXT4_IOC_SHUTDOWN` without flushing the log.
 const CUT: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
