@@ -55,12 +55,6 @@ impl Patience {
         index: Duration::from_secs(180),
         held: Duration::from_secs(3),
     };
-    #[cfg(test)]
-    pub const SHORT: Self = Self {
-        landing: Duration::from_secs(60),
-        index: Duration::from_millis(300),
-        held: Duration::from_millis(50),
-    };
 }
 
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

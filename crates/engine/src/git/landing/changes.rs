@@ -146,7 +146,7 @@ impl Repository {
             }
         }
         // What goes makes room for what comes: a file may become a directory, or the reverse.
-        steps.sort_by_key(|step| step.arrives());
+        steps.sort_by_key(FileStep::arrives);
         Ok(Ok(Survey {
             steps,
             outside: unseen
@@ -266,7 +266,7 @@ impl Yard<'_> {
             self.must_have_room_above(path)?;
         }
         match (change.old_file(), lying) {
-            (Some(_), Lying::Nothing) if new.is_none() => Ok(None),
+            (Some(_), Lying::Nothing) | (None, _) if new.is_none() => Ok(None),
             (Some(_), Lying::Nothing) => Err(format!("{shown} was deleted there")),
             (Some(old), lying @ (Lying::File { .. } | Lying::Link(_))) => {
                 if self.holds(path, &lying, old) {
@@ -280,7 +280,6 @@ impl Yard<'_> {
             (Some(_), Lying::Directory | Lying::Other) => {
                 Err(format!("{shown} there is no file any more"))
             }
-            (None, _) if new.is_none() => Ok(None),
             (None, Lying::Nothing) => Ok(Some(FileStep::new(path, None, true))),
             (None, Lying::Directory) if self.empties(path) => {
                 Ok(Some(FileStep::new(path, None, true)))

@@ -123,14 +123,12 @@ pub(super) mod path_text {
     }
 
     pub fn encode(path: &Path) -> String {
-        let mut out = String::new();
-        for &byte in path.as_os_str().as_bytes() {
-            match byte {
-                b'%' | 0..=0x1f | 0x7f..=0xff => out.push_str(&format!("%{byte:02x}")),
-                _ => out.push(char::from(byte)),
-            }
-        }
-        out
+        let bytes = path.as_os_str().as_bytes().iter();
+        let encoded = bytes.map(|&byte| match byte {
+            b'%' | 0..=0x1f | 0x7f..=0xff => format!("%{byte:02x}"),
+            _ => char::from(byte).to_string(),
+        });
+        encoded.collect()
     }
 
     pub fn decode(text: &str) -> Option<PathBuf> {
@@ -146,16 +144,5 @@ pub(super) mod path_text {
             bytes.push(u8::from_str_radix(digits, 16).ok()?);
         }
         Some(PathBuf::from(OsString::from_vec(bytes)))
-    }
-
-    #[cfg(test)]
-    #[test]
-    fn every_path_comes_back() {
-        for bytes in [&b"plain/x"[..], b"a%b\n", b"\xff\xfe/ok", b"\xc3\xa9"] {
-            let path = PathBuf::from(OsString::from_vec(bytes.to_vec()));
-            assert_eq!(decode(&encode(&path)), Some(path));
-        }
-        assert_eq!(decode("a%zz"), None);
-        assert_eq!(decode("a%4"), None);
     }
 }

@@ -5,6 +5,12 @@ use std::os::unix::fs::symlink;
 use super::super::tests::{Ground, make_executable, write};
 use super::*;
 
+const SHORT: Patience = Patience {
+    landing: Duration::from_secs(60),
+    index: Duration::from_millis(300),
+    held: Duration::from_millis(50),
+};
+
 /// A change of every kind: a file that is replaced, added, removed, made executable; a link; a file
 /// that becomes a directory, and the reverse.
 struct Kinds {
@@ -72,10 +78,7 @@ impl Ground {
     }
 
     async fn lands(&self, old: &Oid, new: &Oid) -> Landed {
-        let landed = self
-            .repository
-            .land_within("main", new, old, Patience::SHORT)
-            .await;
+        let landed = self.repository.land_within("main", new, old, SHORT).await;
         landed.unwrap()
     }
 
@@ -175,9 +178,7 @@ async fn a_file_that_is_written_to_in_the_last_instant_is_kept() {
         write(&kinds.ground.repo().join(name), "the person's\n");
         let journal = Journal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
-        let outcome = repository
-            .carry_out(&journal, &plans, Patience::SHORT)
-            .await;
+        let outcome = repository.carry_out(&journal, &plans, SHORT).await;
         assert!(why(outcome.unwrap()).contains("is being changed"));
         assert!(!repository.settle(&journal, &plans).await.unwrap());
         assert_eq!(kinds.ground.text(name), "the person's\n");
@@ -208,6 +209,9 @@ async fn what_a_person_changed_in_other_files_stays_as_it_is() {
     assert_eq!(ground.text("src/lib.rs"), "fn new() {}\n");
 }
 
+/// The name of a path, and what a person does with it.
+type Edit<'a> = (&'a str, Box<dyn Fn() + 'a>);
+
 #[tokio::test]
 async fn a_persons_change_to_the_same_file_holds_the_landing_and_is_named() {
     let ground = Ground::new().await;
@@ -225,7 +229,6 @@ async fn a_persons_change_to_the_same_file_holds_the_landing_and_is_named() {
         let file = fs::File::options().write(true).open(&readme).unwrap();
         file.set_modified(stamp).unwrap();
     };
-    type Edit<'a> = (&'a str, Box<dyn Fn() + 'a>);
     let repo = ground.repo();
     let edits: [Edit<'_>; 7] = [
         ("README", Box::new(|| write(&readme, "edited\n"))),
@@ -372,7 +375,7 @@ async fn whoever_has_the_index_for_a_while_is_waited_for() {
     write(&lock, "");
     let refused = ground
         .repository
-        .land_within("main", &new, &old, Patience::SHORT)
+        .land_within("main", &new, &old, SHORT)
         .await
         .unwrap_err();
     assert!(refused.is_transient(), "{refused}");
@@ -462,4 +465,17 @@ async fn any_change_of_a_small_tree_lands_there_and_back() {
         }
         before = new;
     }
+}
+
+#[test]
+fn every_path_comes_back_from_the_journal() {
+    use std::ffi::OsStr;
+
+    use journal::path_text::{decode, encode};
+    for bytes in [&b"plain/x"[..], b"a%b\n", b"\xff\xfe/ok", b"\xc3\xa9"] {
+        let path = PathBuf::from(OsStr::from_bytes(bytes));
+        assert_eq!(decode(&encode(&path)), Some(path));
+    }
+    assert_eq!(decode("a%zz"), None);
+    assert_eq!(decode("a%4"), None);
 }

@@ -89,7 +89,7 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
                 match repository.land("main", &commit, &base).await.unwrap() {
                     Landed::Done { .. } => return true,
                     Landed::Moved { .. } => {}
-                    other => panic!("{other:?}"),
+                    held @ Landed::Held { .. } => panic!("{held:?}"),
                 }
             }
             false
