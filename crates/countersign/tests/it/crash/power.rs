@@ -27,8 +27,6 @@ struct Outcome {
 fn a_story_whose_power_is_cut_at_any_instant_has_the_same_end() {
     let count = blows("COUNTERSIGN_CUTS", 2);
     let (seed, whole) = (Instants::seed(), play::duration(None));
-    // Syncing takes its time; and some cuts come after the end.
-    let whole = whole * 3 / 2;
     say(&format!(
         "power: {count} cuts, seed {seed} (COUNTERSIGN_SEED)"
     ));
