@@ -19,13 +19,13 @@ use crate::process::{self, Launcher};
 
 mod address;
 mod aside;
-mod catch_up;
 mod checkout;
 mod commit;
 mod config;
 mod create;
 mod facts;
 mod history;
+mod landing;
 mod layer;
 mod lock;
 mod merge;
@@ -49,7 +49,9 @@ pub use address::without_secret;
 pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
-pub use merge::{Combined, How, Landed};
+pub use landing::Landed;
+pub use lock::Turn;
+pub use merge::{Combined, How};
 pub use remote::{ABROAD, Remote};
 pub use remove::remove_tree;
 pub use secrets::{Secret, scan_added_lines};
@@ -82,6 +84,8 @@ pub enum Error {
     Occupied(PathBuf),
     #[error("another process has held {} for too long; see what is running there", .0.display())]
     Locked(PathBuf),
+    #[error("{} is there and stays, so another git is at work in that work tree; wait for it, or remove the file if none is, then continue", .0.display())]
+    IndexLocked(PathBuf),
     #[error("the patch does not apply to {base}: {detail}")]
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
@@ -116,6 +120,7 @@ impl Error {
         matches!(
             self,
             Self::Locked(_)
+                | Self::IndexLocked(_)
                 | Self::Failed { .. }
                 | Self::CutOff { .. }
                 | Self::File { .. }

@@ -477,6 +477,7 @@ async fn report(
     }
     if let Ok(ticket) = &decided {
         write_round_document(&shop.files(id), ticket);
+        build::remove_worktree(shop, ticket).await;
     }
     ignore_stale(decided)
 }

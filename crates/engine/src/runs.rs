@@ -65,7 +65,10 @@ fn is_unbounded(caps: &Caps) -> bool {
 }
 
 pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
-    crate::private::write(&dir.join(RECORD), serde_json::to_vec_pretty(run)?)
+    // Whole or not at all: a reader may come at any instant.
+    let part = dir.join("run.part");
+    crate::private::write(&part, serde_json::to_vec_pretty(run)?)?;
+    fs::rename(part, dir.join(RECORD))
 }
 
 /// The record in this directory, where there is one.

@@ -405,12 +405,8 @@ async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option
             "finish it, or `git {operation} --abort`, and run again"
         )));
     }
-    let mut dirty = git.dirty().await.map_err(Failure::error)?;
-    if !dirty.is_empty() {
-        // What looks like a change may be a landing that was killed half way.
-        git.catch_up(base).await.map_err(Failure::error)?;
-        dirty = git.dirty().await.map_err(Failure::error)?;
-    }
+    // What looks like a change may be a landing under way, or one that was killed.
+    let dirty = git.dirty_at_rest().await.map_err(Failure::error)?;
     if dirty.is_empty() {
         return Ok(None);
     }

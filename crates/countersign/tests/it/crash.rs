@@ -2,12 +2,14 @@
 //!
 //! A few trials run with the other tests. The long campaigns are the same tests with other
 //! numbers: `scripts/campaign kill 200`, `scripts/campaign pause 50`, each with `postgres` after
-//! it for the other database.
+//! it for the other database; `scripts/campaign landing 30`, `scripts/campaign power 100`.
 
 mod instants;
 mod kills;
+mod landings;
 mod pauses;
 mod play;
+mod power;
 mod queue;
 
 use std::time::Duration;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-pub use mount::Mount;
+pub use mount::{Disk, Mount};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -81,14 +81,26 @@ impl World {
     }
 
     pub fn without_commits() -> Self {
-        let world = Self::empty();
-        world.git(&["init", "--quiet", "--initial-branch=main"]);
-        world
+        Self::empty().with_repository()
+    }
+
+    /// The same in a directory of the caller's.
+    pub fn without_commits_in(dir: &Path) -> Self {
+        Self::empty_in(dir).with_repository()
+    }
+
+    fn with_repository(self) -> Self {
+        self.git(&["init", "--quiet", "--initial-branch=main"]);
+        self
     }
 
     /// Directories, and no repository in any of them.
     pub fn empty() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        Self::empty_in(&std::env::temp_dir())
+    }
+
+    fn empty_in(dir: &Path) -> Self {
+        let root = tempfile::tempdir_in(dir).unwrap();
         let real = fs::canonicalize(root.path()).unwrap();
         let (repository, data) = (real.join("repository"), real.join("data"));
         for dir in [&repository, &real.join("home")] {

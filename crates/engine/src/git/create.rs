@@ -22,7 +22,7 @@ impl Tool {
         identity: &Identity,
         message: &str,
     ) -> Result<(), Error> {
-        let git = || Run::new(self, dir).by(identity);
+        let git = || Run::new(self, dir).durable().by(identity);
         let init = ["init", "--quiet", "--template=", "--initial-branch", branch];
         git().args(init).done().await?;
         git().args(["add", "--all"]).done().await?;

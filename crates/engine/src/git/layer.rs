@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::remove::remove_tree;
+use super::state::sync_file;
 use super::{Error, Oid, Repository, Worktree};
 
 /// A ref's file is an object name and a line end.
@@ -75,8 +76,13 @@ impl Repository {
             .stdout_to(&pack);
         let indexed = match packed.done().await {
             Ok(()) => {
+                // Git syncs the index that it writes, and not the pack that it finds.
+                sync_file(&pack)?;
                 let index = self.git().args(["index-pack", "--strict"]).args([&pack]);
-                index.done().await
+                match index.done().await {
+                    Ok(()) => sync_file(&self.common.join("objects/pack")),
+                    failed => failed,
+                }
             }
             failed => failed,
         };

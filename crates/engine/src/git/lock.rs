@@ -1,6 +1,7 @@
 //! One lock per repository, around whatever git itself does not guard.
 
 use std::fs::{File, TryLockError};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,12 +16,12 @@ pub(super) struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl Lock {
     pub async fn take(path: &Path) -> Result<Self, Error> {
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(Error::file(path))?;
-        for _ in 0..WAIT_MAX.as_millis() / LOOK_AGAIN.as_millis() {
+        Self::take_within(path, WAIT_MAX).await
+    }
+
+    pub async fn take_within(path: &Path, wait: Duration) -> Result<Self, Error> {
+        let file = open(path)?;
+        for _ in 0..wait.as_millis() / LOOK_AGAIN.as_millis() {
             match file.try_lock() {
                 Ok(()) => return Ok(Self(file)),
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_AGAIN).await,
@@ -40,15 +41,22 @@ impl Repository {
     pub fn landing_turn(&self, branch: &str) -> Result<Option<Turn>, Error> {
         let name = crate::hash::short(branch.as_bytes());
         let path = self.common.join(format!("countersign-landing-{name}.lock"));
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(Error::file(&path))?;
+        let file = open(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Turn(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(Error::file(&path)(source)),
         }
     }
+}
+
+/// Several people may share a repository, and the first of them has made the file: for a lock it is
+/// enough to read it.
+fn open(path: &Path) -> Result<File, Error> {
+    let mut options = File::options();
+    let opened = match options.create(true).append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(path),
+        opened => opened,
+    };
+    opened.map_err(Error::file(path))
 }

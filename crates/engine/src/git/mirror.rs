@@ -5,11 +5,13 @@
 //! one command away from a reviewer who must not know them.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::landing::write_durably;
 use super::lock::Lock;
 use super::run::Run;
+use super::state::sync;
 use super::{Error, Oid, Repository};
 
 /// How many bases are named to git as "already there".
@@ -24,6 +26,10 @@ impl Repository {
         let list = dir.join("bases");
         let known = fs::read_to_string(&list).unwrap_or_default();
         let mut known: Vec<String> = known.lines().map(str::to_owned).collect();
+        if !is_whole(dir, base.as_str().len() / 2) {
+            // Cut off by a power failure, or by a full disk: all of it can be had again.
+            known.clear();
+        }
         if known.iter().any(|oid| oid == base.as_str()) {
             return Ok(());
         }
@@ -36,9 +42,9 @@ impl Repository {
         self.transfer(base, &haves, dir).await?;
         known.insert(0, base.to_string());
         known.truncate(BASES_MAX);
-        let half = dir.join("bases.half");
-        fs::write(&half, known.join("\n")).map_err(Error::file(&half))?;
-        fs::rename(&half, &list).map_err(Error::file(&list))
+        // Objects are on disk before anybody is told that they are there.
+        sync(dir).await?;
+        write_durably(&list, known.join("\n").as_bytes())
     }
 
     /// Copies what `want` needs beyond `haves` into another object store.
@@ -91,6 +97,37 @@ impl Repository {
             .filter_map(|line| line.strip_suffix(" commit"));
         Ok(commits.filter_map(Oid::parse).collect())
     }
+}
+
+/// Whether every pack ends with the checksum that its index has for it, and git's own files are not
+/// empty. This reads a few bytes of each file: it finds what was cut short, not what was altered.
+fn is_whole(dir: &Path, hash_bytes: usize) -> bool {
+    let holds_something =
+        |name: &str| fs::metadata(dir.join(name)).is_ok_and(|meta| meta.len() > 0);
+    let Ok(packs) = fs::read_dir(dir.join("objects/pack")) else {
+        return false;
+    };
+    let mut packs = packs
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "idx"));
+    let pack_is_whole = |index: PathBuf| {
+        let pack = last_bytes(&index.with_extension("pack"), hash_bytes);
+        let known = last_bytes(&index, 2 * hash_bytes);
+        match (pack, known) {
+            (Some(pack), Some(known)) => pack[..] == known[..hash_bytes],
+            _ => false,
+        }
+    };
+    holds_something("HEAD") && holds_something("config") && packs.all(pack_is_whole)
+}
+
+/// None where there are not as many.
+fn last_bytes(path: &Path, count: usize) -> Option<Vec<u8>> {
+    let mut file = fs::File::open(path).ok()?;
+    file.seek(SeekFrom::End(-i64::try_from(count).ok()?)).ok()?;
+    let mut bytes = vec![0; count];
+    file.read_exact(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn start_anew(dir: &Path) -> Result<(), Error> {

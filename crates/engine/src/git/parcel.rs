@@ -68,7 +68,8 @@ impl Tool {
             "--template=",
             "--initial-branch",
         ];
-        Run::new(self, dir).args(init).args([branch]).done().await
+        let run = Run::new(self, dir).durable();
+        run.args(init).args([branch]).done().await
     }
 
     /// As a repository that may have no commit yet.

@@ -125,10 +125,14 @@ impl Tool {
         }
         // What we have of the branch is the remote's own word from before.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");
-        let fetch = remote.of(Run::new(self, dir).with_git_dir(dir));
+        let fetch = remote.of(Run::new(self, dir).with_git_dir(dir).durable());
         let fetched = fetch.args(FETCH).args([remote.url(), &spec]).done().await;
         fetched.map_err(explained)?;
-        fs::write(&made, b"").map_err(Error::file(&made))
+        if made.exists() {
+            return Ok(());
+        }
+        super::state::sync(dir).await?;
+        super::landing::write_durably(&made, b"")
     }
 }
 

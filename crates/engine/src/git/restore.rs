@@ -39,7 +39,10 @@ impl Repository {
         }
         let branch = format!("refs/heads/{}", worktree.branch);
         let git = || self.git_at(&place);
-        git().args(["symbolic-ref", "HEAD", &branch]).done().await?;
+        let head = fs::read_to_string(place.git_dir.join("HEAD"));
+        if !head.is_ok_and(|text| text == format!("ref: {branch}\n")) {
+            git().args(["symbolic-ref", "HEAD", &branch]).done().await?;
+        }
         git()
             .args(["reset", "--hard", "--quiet", commit.as_str()])
             .done()

@@ -27,8 +27,8 @@ const SETTINGS: &[&str] = &[
     "core.checkStat=default",
     "core.ignoreStat=false",
     "core.logAllRefUpdates=true",
-    "core.fsync=committed,reference",
-    "core.fsyncMethod=batch",
+    // A reverse index is derived, and git does not check the one that it finds.
+    "pack.writeReverseIndex=false",
     "sequence.editor=false",
     "credential.helper=",
     "commit.gpgSign=false",
@@ -46,6 +46,13 @@ const SETTINGS: &[&str] = &[
     "worktree.useRelativePaths=false",
     "advice.graftFileDeprecated=false",
 ];
+
+/// What must be there after a power cut: everything that git writes is on disk before it has its
+/// name. A caller syncs the file system besides, before anything is recorded.
+const DURABLE: &[&str] = &["core.fsync=all", "core.fsyncMethod=batch"];
+
+/// What is made again rather than read after a power cut.
+const PASSING: &[&str] = &["core.fsync=none"];
 
 /// Replaced objects, grafts and lazy fetches would show us another history than
 /// the one that lands, or run a program to get it.
@@ -78,6 +85,7 @@ pub(super) struct Run<'a> {
     env: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
     stdout_file: Option<PathBuf>,
+    durable: bool,
     /// Exit codes that are answers and not failures, beside 0.
     answers: &'static [i32],
 }
@@ -112,7 +120,8 @@ impl Said {
 impl Repository {
     /// In the repository as a whole: objects and refs.
     pub(super) fn git(&self) -> Run<'_> {
-        Run::new(&self.tool, &self.common).with_git_dir(&self.common)
+        let run = Run::new(&self.tool, &self.common);
+        run.with_git_dir(&self.common).durable()
     }
 
     /// In one work tree. The common directory is named too: the file in the
@@ -122,7 +131,7 @@ impl Repository {
         work_tree.push(&place.path);
         let mut run = Run::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
         run.place.push(work_tree);
-        run.env("GIT_COMMON_DIR", &self.common)
+        run.env("GIT_COMMON_DIR", &self.common).durable()
     }
 }
 
@@ -136,6 +145,7 @@ impl<'a> Run<'a> {
             env: Vec::new(),
             stdin: Vec::new(),
             stdout_file: None,
+            durable: false,
             answers: &[],
         }
     }
@@ -144,6 +154,12 @@ impl<'a> Run<'a> {
         let mut arg = OsString::from("--git-dir=");
         arg.push(git_dir);
         self.place.push(arg);
+        self
+    }
+
+    /// For a repository that outlives the run.
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
         self
     }
 
@@ -283,6 +299,7 @@ impl<'a> Run<'a> {
         args.extend(
             SETTINGS
                 .iter()
+                .chain(if self.durable { DURABLE } else { PASSING })
                 .flat_map(|setting| ["-c".into(), OsString::from(setting)]),
         );
         args.extend(self.place);

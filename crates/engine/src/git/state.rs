@@ -148,3 +148,9 @@ pub(super) async fn sync(dir: &Path) -> Result<(), Error> {
     });
     synced.await.unwrap_or(Ok(()))
 }
+
+/// One file, or the names in one directory.
+pub(super) fn sync_file(path: &Path) -> Result<(), Error> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(Error::file(path))
+}

@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 use super::*;
 
-struct Ground {
+pub(super) struct Ground {
     dir: TempDir,
-    repository: Repository,
+    pub(super) repository: Repository,
 }
 
 impl Ground {
     /// A repository on `main` with two commits.
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let dir = TempDir::new().unwrap();
         let repo = dir.path().join("repo");
         fs::create_dir(&repo).unwrap();
@@ -39,15 +39,15 @@ impl Ground {
         Self { dir, repository }
     }
 
-    fn repo(&self) -> PathBuf {
+    pub(super) fn repo(&self) -> PathBuf {
         self.dir.path().join("repo")
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         git(&self.repo(), args)
     }
 
-    async fn main(&self) -> Oid {
+    pub(super) async fn main(&self) -> Oid {
         self.repository.resolve("main").await.unwrap()
     }
 
@@ -61,7 +61,7 @@ impl Ground {
     }
 
     /// A branch with one commit that writes one file.
-    async fn change(&self, name: &str, path: &str, text: &str) -> Oid {
+    pub(super) async fn change(&self, name: &str, path: &str, text: &str) -> Oid {
         let tree = self.worktree(name).await;
         write(&tree.path.join(path), text);
         let committed = self
@@ -101,19 +101,19 @@ fn tool() -> Tool {
     }
 }
 
-fn builder() -> Identity {
+pub(super) fn builder() -> Identity {
     Identity {
         name: "Builder".to_owned(),
         email: "builder@example.org".to_owned(),
     }
 }
 
-fn write(path: &Path, text: &str) {
+pub(super) fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-fn make_executable(path: &Path) {
+pub(super) fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }

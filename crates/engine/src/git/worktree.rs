@@ -6,16 +6,20 @@
 //! and are kept, whichever part of git's own records is gone.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::landing::write_durably;
 use super::lock::Lock;
 use super::remove::remove_tree;
 use super::stale::remove_file;
-use super::state::sync;
+use super::state::{sync, sync_file};
 use super::{Error, Oid, Place, Repository};
 
 /// What git writes into the `commondir` of a worktree's git directory.
 const COMMON: &str = "../..\n";
+/// As many worktrees of one name, at most.
+const WORKTREES_MAX: u32 = 100_000;
 
 /// A worktree of ours, with the branch that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +47,7 @@ impl Worktree {
     pub(super) fn place(&self) -> Result<Place, Error> {
         let file = self.git_dir.join("commondir");
         if fs::read_to_string(&file).is_ok_and(|text| text != COMMON) {
-            fs::write(&file, COMMON).map_err(Error::file(&file))?;
+            write_durably(&file, COMMON.as_bytes())?;
         }
         Ok(Place {
             git_dir: self.git_dir.clone(),
@@ -87,6 +91,18 @@ impl Repository {
         })
     }
 
+    /// The worktree at `path`, if it is there and whole.
+    pub fn find_worktree(&self, branch: &str, path: &Path) -> Option<Worktree> {
+        let path = fs::canonicalize(path).ok()?;
+        let git_dir = self.registered(&path)?;
+        Some(Worktree {
+            path,
+            git_dir,
+            branch: branch.to_owned(),
+            made: Made::Found,
+        })
+    }
+
     /// Removes a worktree and forgets it. What is not committed there is first
     /// saved under `keep`; the commit that holds it is returned. The branch stays.
     pub async fn remove_worktree(
@@ -101,12 +117,20 @@ impl Repository {
             _ => None,
         };
         let note = note_of(path);
-        remove_tree(path).map_err(Error::file(path))?;
         if let Some(git_dir) = self.registered(path) {
-            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+            self.discard_records(&git_dir)?;
         }
+        remove_tree(path).map_err(Error::file(path))?;
         remove_file(&note)?;
         Ok(saved)
+    }
+
+    /// The records disappear whole: what a kill or a power cut leaves of them would break git.
+    fn discard_records(&self, git_dir: &Path) -> Result<(), Error> {
+        let gone = self.common.join("countersign-worktree.gone");
+        remove_tree(&gone).map_err(Error::file(&gone))?;
+        fs::rename(git_dir, &gone).map_err(Error::file(git_dir))?;
+        remove_tree(&gone).map_err(Error::file(&gone))
     }
 
     pub(super) async fn lock(&self) -> Result<Lock, Error> {
@@ -160,9 +184,7 @@ impl Repository {
             .ok_or_else(|| Error::Occupied(path.to_owned()))?;
         self.check_out(&git_dir, path).await?;
         sync(path).await?;
-        let note = note_of(path);
-        let text = format!("{branch}\n");
-        crate::private::write(&note, text).map_err(Error::file(&note))?;
+        write_durably(&note_of(path), format!("{branch}\n").as_bytes())?;
         Ok(if begins && !again {
             Made::Fresh
         } else {
@@ -172,6 +194,54 @@ impl Repository {
 
     /// Only git's records; the files come after, from our own runner.
     async fn add(&self, branch: &str, path: &Path) -> Result<(), Error> {
+        let plain = !["reftable", "config.worktree"]
+            .iter()
+            .any(|name| self.common.join(name).exists());
+        if plain {
+            return self.write_records(branch, path);
+        }
+        self.add_by_git(branch, path).await?;
+        sync(&self.common).await
+    }
+
+    /// The records appear whole, with one rename: git writes them file by file, and a power cut
+    /// would leave some of them empty, which `git fsck` takes for a broken repository.
+    fn write_records(&self, branch: &str, path: &Path) -> Result<(), Error> {
+        let part = self.common.join("countersign-worktree.part");
+        remove_tree(&part).map_err(Error::file(&part))?;
+        let refs = part.join("refs");
+        fs::create_dir_all(&refs).map_err(Error::file(&refs))?;
+        let pointer = path.join(".git");
+        let texts = [
+            ("HEAD", format!("ref: refs/heads/{branch}\n").into_bytes()),
+            ("commondir", COMMON.as_bytes().to_vec()),
+            ("gitdir", [pointer.as_os_str().as_bytes(), b"\n"].concat()),
+        ];
+        for (name, text) in texts {
+            write_durably(&part.join(name), &text)?;
+        }
+        let all = self.common.join("worktrees");
+        fs::create_dir_all(&all).map_err(Error::file(&all))?;
+        fs::create_dir_all(path).map_err(Error::file(path))?;
+        let stem = path.file_name().unwrap_or("worktree".as_ref()).to_owned();
+        for number in 0..WORKTREES_MAX {
+            let mut name = stem.clone();
+            if number > 0 {
+                name.push(number.to_string());
+            }
+            let git_dir = all.join(name);
+            if git_dir.exists() {
+                continue;
+            }
+            // First the pointer: git prunes records whose worktree does not point back.
+            fs::write(&pointer, pointer_text(&git_dir)).map_err(Error::file(&pointer))?;
+            fs::rename(&part, &git_dir).map_err(Error::file(&git_dir))?;
+            return sync_file(&all);
+        }
+        Err(Error::Occupied(all))
+    }
+
+    async fn add_by_git(&self, branch: &str, path: &Path) -> Result<(), Error> {
         let run = self.git().args([
             "worktree",
             "add",
@@ -258,7 +328,7 @@ impl Repository {
     /// even say which worktree it is for; it then has the worktree's name.
     fn drop_broken(&self, path: &Path) -> Result<(), Error> {
         if let Some(git_dir) = self.registered(path) {
-            remove_tree(&git_dir).map_err(Error::file(&git_dir))?;
+            self.discard_records(&git_dir)?;
         }
         let Some(name) = path.file_name() else {
             return Ok(());
@@ -267,8 +337,8 @@ impl Repository {
         let pointer = fs::read_to_string(named.join("gitdir")).unwrap_or_default();
         let points_elsewhere =
             !pointer.is_empty() && Path::new(pointer.trim()) != path.join(".git");
-        if !points_elsewhere {
-            remove_tree(&named).map_err(Error::file(&named))?;
+        if !points_elsewhere && named.exists() {
+            self.discard_records(&named)?;
         }
         Ok(())
     }
@@ -279,15 +349,22 @@ fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
     remove_file(&git_dir.join("index.lock"))?;
     remove_file(&git_dir.join("HEAD.lock"))?;
     let common = git_dir.join("commondir");
-    fs::write(&common, COMMON).map_err(Error::file(&common))?;
+    if !fs::read_to_string(&common).is_ok_and(|text| text == COMMON) {
+        write_durably(&common, COMMON.as_bytes())?;
+    }
     let pointer = path.join(".git");
-    let wanted = format!("gitdir: {}\n", git_dir.display());
-    if fs::read_to_string(&pointer).is_ok_and(|text| text == wanted) {
+    let wanted = pointer_text(git_dir);
+    if fs::read(&pointer).is_ok_and(|text| text == wanted) {
         return Ok(Made::Found);
     }
     remove_tree(&pointer).map_err(Error::file(&pointer))?;
     fs::write(&pointer, wanted).map_err(Error::file(&pointer))?;
     Ok(Made::Recovered)
+}
+
+/// What a worktree says about where its records are.
+fn pointer_text(git_dir: &Path) -> Vec<u8> {
+    [b"gitdir: ", git_dir.as_os_str().as_bytes(), b"\n"].concat()
 }
 
 /// The path as git writes it: the parent real, the name as it is.

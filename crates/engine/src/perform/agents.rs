@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -73,7 +73,10 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
     let mut file = private::create(&aside)?;
     file.write_all(&text)?;
     file.sync_all()?;
-    Ok(fs::rename(aside, path)?)
+    fs::rename(aside, &path)?;
+    // The report names the transcript too: after a power cut all of it is there.
+    let dir = fs::File::open(held.dir())?;
+    Ok(rustix::fs::syncfs(dir).map_err(io::Error::from)?)
 }
 
 /// The run did not do: whoever takes the job next runs the agent again. What a later holder has

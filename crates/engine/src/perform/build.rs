@@ -11,6 +11,7 @@ use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
 use crate::guest;
+use crate::workshop::Workshop;
 
 /// Of a builder's summary, and of each of its claims.
 const WORDS_CHARS_MAX: usize = 4_000;
@@ -114,6 +115,20 @@ async fn keep(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
 pub fn branch(ticket: &Ticket) -> String {
     let own = ticket.spec.context.branch.clone();
     own.unwrap_or_else(|| format!("countersign/{}", ticket.id))
+}
+
+/// Removes the worktree of a ticket whose change has landed: nothing is left to do there, and git
+/// would list it for ever. What lies there uncommitted is kept under a ref.
+pub async fn remove_worktree(shop: &Workshop, ticket: &Ticket) {
+    if ticket.landed.is_none() || !ticket.stage.is_terminal() {
+        return;
+    }
+    let path = shop.files(&ticket.id).worktree();
+    let keep = format!("refs/countersign/{}/leftovers-end", ticket.id);
+    if let Some(worktree) = shop.git.find_worktree(&branch(ticket), &path) {
+        // A worktree that stays takes room and does no harm.
+        let _ = shop.git.remove_worktree(&worktree, &keep).await;
+    }
 }
 
 /// Later rounds go on from the last submission, the first one from the base.

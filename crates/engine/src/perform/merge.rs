@@ -1,13 +1,19 @@
 //! Landing: the approved commit and no other, on the newest tip, proven together, by compare and
 //! swap. Nothing is pushed and nothing is forced.
 
+use std::time::Duration;
+
 use flow::{Usage, What};
 
-use super::{Brought, Held, Trouble, build, check, ground, submission};
-use crate::git::{Combined, How, Identity, Landed, Oid};
+use super::{Brought, Held, Trouble, build, check, ground, interrupted, submission};
+use crate::git::{Combined, How, Identity, Landed, Oid, Turn};
 
-/// How often the branch may move under us before the job goes back.
-const MOVES_MAX: u32 = 8;
+/// How often the branch may move under us before the job goes back. Other landings wait for their
+/// turn, so that only people move it.
+const MOVES_MAX: u32 = 100;
+/// How long we wait for our turn. Who has it may be stopped, and the swap is safe without.
+const TURN_WAIT: Duration = Duration::from_secs(30 * 60);
+const TURN_LOOK: Duration = Duration::from_millis(20);
 /// How long a ticket waits before it looks again whether what it is stacked on has landed.
 const STACKED_WAIT_MS: u64 = 1_000;
 
@@ -28,6 +34,7 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         return Ok(brought);
     }
     let branch = &shop.project.base_branch;
+    let _turn = turn(held, branch).await?;
     for _ in 0..MOVES_MAX {
         let tip = shop.git.branch(branch).await?.ok_or_else(|| {
             Trouble::permanent(format!(
@@ -35,8 +42,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             ))
         })?;
         if shop.git.is_ancestor(&approved, &tip).await? {
-            // It landed before; the work tree may not have followed.
-            shop.git.catch_up(branch).await?;
+            // It landed before; what a killed landing left behind goes.
+            shop.git.recover_landing().await?;
             return Ok(landed(held, &approved, &tip));
         }
         let combined = match combine(held, &tip, &approved).await? {
@@ -48,11 +55,10 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         if let Some(brought) = red_together(held, &tip, &approved, &combined).await? {
             return Ok(brought);
         }
-        shop.git.sync().await?;
         // What is cancelled or taken over in the meantime must not land.
         held.must_be_ours().await?;
         match land(held, branch, &combined, &tip).await? {
-            Landed::Done { .. } | Landed::LeftBehind { .. } => {
+            Landed::Done { .. } => {
                 shop.git.sync().await?;
                 return Ok(landed(held, &approved, &combined));
             }
@@ -68,6 +74,23 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     Err(Trouble::transient(format!(
         "{branch} moved {MOVES_MAX} times while we merged"
     )))
+}
+
+/// One at a time combines, checks and lands; the others would check a combination that is out of
+/// date when they land it. None where it took too long: what is out of date is made again.
+async fn turn(held: &Held<'_>, branch: &str) -> Result<Option<Turn>, Trouble> {
+    let mut stop = held.stop.clone();
+    let until = tokio::time::Instant::now() + TURN_WAIT;
+    while tokio::time::Instant::now() < until {
+        if let Some(turn) = held.shop.git.landing_turn(branch)? {
+            return Ok(Some(turn));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TURN_LOOK) => {}
+            () = stop.asked() => return Err(interrupted()),
+        }
+    }
+    Ok(None)
 }
 
 /// Where the remote's branch shall move too, it moves first: it alone decides who was faster.

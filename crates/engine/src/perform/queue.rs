@@ -19,7 +19,7 @@ use crate::process::{Stop, Stopper};
 use crate::workshop::Workshop;
 
 /// How often the branch may move under us before the jobs go back.
-const MOVES_MAX: u32 = 8;
+const MOVES_MAX: u32 = 100;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a ticket waits before it looks again whether what it is stacked on has landed.
 const STACKED_WAIT: Duration = Duration::from_millis(500);
@@ -300,11 +300,11 @@ impl Journey<'_> {
         if let Some(what) = overtaken(&held, &car.approved).await? {
             return Ok(Some(Ok(brought(what))));
         }
-        let (git, branch) = (&self.shop.git, &self.shop.project.base_branch);
+        let git = &self.shop.git;
         let tip = self.tip().await?;
         if git.is_ancestor(&car.approved, &tip).await? {
-            // It landed before; the work tree may not have followed.
-            git.catch_up(branch).await?;
+            // It landed before; what a killed landing left behind goes.
+            git.recover_landing().await?;
             return Ok(Some(Ok(landed(&held, &car.approved, &tip))));
         }
         Ok(ground::must_be_there(&held, &car.approved).await?.map(Ok))
@@ -393,13 +393,12 @@ impl Journey<'_> {
             }
         }
         let moved = async {
-            git.sync().await?;
             let moved = git.land(branch, top, &stack.tip).await?;
             git.sync().await?;
             Ok::<Landed, Trouble>(moved)
         };
         match moved.await {
-            Ok(Landed::Done { .. } | Landed::LeftBehind { .. }) => {}
+            Ok(Landed::Done { .. }) => {}
             Ok(Landed::Moved { .. }) => return Ok(Ok(false)),
             Ok(Landed::Held { work_tree, why }) => {
                 return Ok(Err(Trouble::permanent(format!(

@@ -149,6 +149,10 @@ async fn end_where(
             let _ = fs::remove_file(&path);
             continue;
         }
+        if is_cut_off(&path) {
+            let _ = fs::remove_file(&path);
+            continue;
+        }
         let Some(entry) = read(&path) else { continue };
         if !entry.place.starts_with(boot) {
             let _ = fs::remove_file(&path);
@@ -169,6 +173,13 @@ async fn end_where(
     Ok(swept)
 }
 
+/// A record gets its name when it is written, so that only a power cut leaves one without content;
+/// nobody whom it could name has survived that.
+fn is_cut_off(path: &Path) -> bool {
+    let is_record = path.extension().is_some_and(|ending| ending == "json");
+    is_record && fs::read(path).is_ok_and(|text| text.iter().all(|&byte| byte == 0))
+}
+
 fn writer_of_half(path: &Path) -> Option<Identity> {
     let name = path.file_name()?.to_str()?.strip_suffix(HALF)?;
     let mut parts = name.trim_end_matches('.').rsplit('.');
@@ -182,4 +193,23 @@ fn read(path: &Path) -> Option<Entry> {
         return None;
     }
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_record_that_a_power_cut_emptied_goes_and_an_unreadable_one_stays() {
+        let data = tempfile::TempDir::new().unwrap();
+        let dir = runs(data.path());
+        fs::create_dir(&dir).unwrap();
+        for (name, text) in [("a.json", ""), ("b.json", "\0\0"), ("c.json", "{\"run\":")] {
+            fs::write(dir.join(name), text).unwrap();
+        }
+        assert_eq!(sweep(data.path()).await.unwrap(), []);
+        let left: Vec<_> = fs::read_dir(&dir).unwrap().collect();
+        assert_eq!(left.len(), 1);
+        assert!(dir.join("c.json").exists());
+    }
 }

@@ -41,6 +41,15 @@ impl Play {
     pub fn new(database: Option<&String>, seed: u64) -> Self {
         let mut world = World::without_commits();
         world.database = database.cloned();
+        Self::set_up(world, seed)
+    }
+
+    /// With everything of it in this directory.
+    pub fn within(dir: &Path, seed: u64) -> Self {
+        Self::set_up(World::without_commits_in(dir), seed)
+    }
+
+    fn set_up(world: World, seed: u64) -> Self {
         for (name, text) in [
             ("README.md", "# greetings\n"),
             ("test.sh", TEST),

@@ -89,7 +89,7 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
                 match repository.land("main", &commit, &base).await.unwrap() {
                     Landed::Done { .. } => return true,
                     Landed::Moved { .. } => {}
-                    other => panic!("{other:?}"),
+                    held @ Landed::Held { .. } => panic!("{held:?}"),
                 }
             }
             false
@@ -126,52 +126,6 @@ async fn a_clean_work_tree_on_the_branch_comes_along() {
     let again = ground.repository.land("main", &head, &base).await.unwrap();
     assert_eq!(again, landed, "landing twice is landing once");
     assert_eq!(ground.git(&["status", "--porcelain"]), "");
-}
-
-#[tokio::test]
-async fn a_kill_between_the_branch_and_the_work_tree_is_made_good() {
-    let ground = Ground::new().await;
-    let head = ground.change("t1", "src/lib.rs", "fn new() {}\n").await;
-    let base = ground.main().await;
-    ground.git(&["update-ref", "refs/heads/main", head.as_str()]);
-    assert_ne!(ground.git(&["status", "--porcelain"]), "");
-    let landed = ground.repository.land("main", &head, &base).await.unwrap();
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
-    assert_eq!(ground.git(&["status", "--porcelain"]), "");
-}
-
-#[tokio::test]
-async fn the_branch_is_not_moved_under_a_dirty_work_tree() {
-    let ground = Ground::new().await;
-    let head = ground.change("t1", "x", "x").await;
-    let base = ground.main().await;
-    for (path, text) in [("README", "unsaved"), ("x", "in the way")] {
-        write(&ground.repo().join(path), text);
-        let landed = ground.repository.land("main", &head, &base).await.unwrap();
-        assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
-        assert_eq!(ground.main().await, base);
-        assert_eq!(fs::read_to_string(ground.repo().join(path)).unwrap(), text);
-        ground.git(&["stash", "-q", "-u"]);
-    }
-}
-
-#[tokio::test]
-async fn somebody_who_has_the_index_for_an_instant_is_waited_for_and_nobodys_fault() {
-    let ground = Ground::new().await;
-    let head = ground.change("t1", "x", "x").await;
-    let base = ground.main().await;
-    let lock = ground.repo().join(".git/index.lock");
-    write(&lock, "");
-    let refused = ground
-        .repository
-        .land("main", &head, &base)
-        .await
-        .unwrap_err();
-    assert!(refused.is_transient(), "{refused}");
-    assert_eq!(ground.main().await, base);
-    fs::remove_file(&lock).unwrap();
-    let landed = ground.repository.land("main", &head, &base).await.unwrap();
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
 }
 
 #[tokio::test]
@@ -212,87 +166,6 @@ async fn a_branch_that_moved_is_not_overwritten() {
         }
     );
     assert_eq!(ground.main().await, now);
-}
-
-#[tokio::test]
-async fn a_landing_that_was_killed_before_the_work_tree_followed_is_finished() {
-    for half in [false, true] {
-        let ground = Ground::new().await;
-        let head = ground.change("t1", "x", "x\n").await;
-        let old = ground.main().await;
-        let new = ground.clean(&head, How::Merge).await;
-        ground.repository.note_landing("main", &old, &new).unwrap();
-        ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
-        if half {
-            write(&ground.repo().join("x"), "x\n");
-            write(&ground.repo().join(".git/index.lock"), "");
-        }
-        assert!(!ground.repository.dirty().await.unwrap().is_empty());
-        ground.repository.catch_up("main").await.unwrap();
-        assert_eq!(
-            ground.repository.dirty().await.unwrap(),
-            Vec::<String>::new()
-        );
-        assert_eq!(fs::read_to_string(ground.repo().join("x")).unwrap(), "x\n");
-    }
-}
-
-#[tokio::test]
-async fn a_work_tree_with_a_persons_own_work_is_left_as_it_is() {
-    let ground = Ground::new().await;
-    let head = ground.change("t1", "x", "x\n").await;
-    let old = ground.main().await;
-    let new = ground.clean(&head, How::Merge).await;
-    ground.repository.note_landing("main", &old, &new).unwrap();
-    ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
-    write(&ground.repo().join("README"), "mine\n");
-    ground.repository.catch_up("main").await.unwrap();
-    let readme = fs::read_to_string(ground.repo().join("README")).unwrap();
-    assert_eq!(readme, "mine\n");
-    assert!(!ground.repo().join("x").exists());
-    // Without a note nothing is touched, whatever it looks like.
-    ground.git(&["checkout", "-q", "README"]);
-    ground.repository.catch_up("main").await.unwrap();
-    assert!(!ground.repo().join("x").exists());
-}
-
-#[tokio::test]
-async fn a_persons_new_files_beside_the_change_hold_nothing_up() {
-    for killed in [false, true] {
-        let ground = Ground::new().await;
-        let head = ground.change("t1", "x", "x\n").await;
-        let old = ground.main().await;
-        let new = ground.clean(&head, How::Merge).await;
-        write(&ground.repo().join("notes.txt"), "mine\n");
-        if killed {
-            ground.repository.note_landing("main", &old, &new).unwrap();
-            ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
-            ground.repository.catch_up("main").await.unwrap();
-        } else {
-            let landed = ground.repository.land("main", &new, &old).await.unwrap();
-            assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
-        }
-        let text = |name: &str| fs::read_to_string(ground.repo().join(name)).unwrap();
-        assert_eq!(
-            (text("x").as_str(), text("notes.txt").as_str()),
-            ("x\n", "mine\n")
-        );
-        assert_eq!(ground.git(&["status", "--porcelain"]), "?? notes.txt");
-    }
-}
-
-#[tokio::test]
-async fn a_new_file_where_a_killed_landing_wants_a_directory_is_kept() {
-    let ground = Ground::new().await;
-    let head = ground.change("t1", "d/x", "x\n").await;
-    let old = ground.main().await;
-    let new = ground.clean(&head, How::Merge).await;
-    ground.repository.note_landing("main", &old, &new).unwrap();
-    ground.git(&["update-ref", "refs/heads/main", new.as_str()]);
-    write(&ground.repo().join("d"), "mine\n");
-    ground.repository.catch_up("main").await.unwrap();
-    let kept = fs::read_to_string(ground.repo().join("d")).unwrap();
-    assert_eq!(kept, "mine\n");
 }
 
 #[tokio::test]

@@ -48,3 +48,31 @@ async fn a_ref_that_several_point_at_once_is_never_broken() {
     }
     ground.git(&["fsck", "--strict"]);
 }
+
+#[tokio::test]
+async fn a_mirror_that_was_cut_short_is_made_again() {
+    let ground = Ground::new().await;
+    let head = ground.change("t1", "x", "x").await;
+    let base = ground.main().await;
+    let (mirror, dir) = (ground.dir.path().join("m"), ground.dir.path().join("c"));
+    let check_out = || {
+        let (purpose, repository) = (Purpose::Check, &ground.repository);
+        repository.checkout(&head, &base, purpose, &mirror, &dir)
+    };
+    check_out().await.unwrap();
+    let packs = || fs::read_dir(mirror.join("objects/pack")).unwrap();
+    let names: Vec<PathBuf> = packs().map(|pack| pack.unwrap().path()).collect();
+    assert!(names.len() >= 2, "{names:?}");
+    for damaged in names.into_iter().chain([mirror.join("HEAD")]) {
+        for length in [0, 10] {
+            let file = fs::File::options().write(true).open(&damaged).unwrap();
+            file.set_len(length).unwrap();
+            let again = check_out().await;
+            assert!(again.is_ok(), "{}: {again:?}", damaged.display());
+            git(&mirror, &["fsck", "--full", "--strict"]);
+            if damaged.ends_with("HEAD") {
+                break;
+            }
+        }
+    }
+}

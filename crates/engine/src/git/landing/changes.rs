@@ -1,0 +1,471 @@
+//! What a landing changes, path by path, and whether a work tree can take it without a loss.
+//!
+//! A path is changed only where its file holds exactly what the old or the new commit has: by
+//! content and not only by the times that git remembers, because an edit within the same instant
+//! shows in the content alone.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::super::{Error, Oid, Place, Repository};
+use super::files::{FileStep, Stamp};
+
+/// Up to this many paths are named to git; beyond, it lists everything.
+const NAMED_PATHS_MAX: usize = 200;
+/// How many entries of a directory are looked at before it counts as in the way.
+const ENTRIES_MAX: usize = 10_000;
+
+const GITLINK: u32 = 0o160_000;
+const SYMLINK: u32 = 0o120_000;
+const EXECUTABLE: u32 = 0o100_755;
+
+/// One side of a changed path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TreeEntry {
+    pub mode: u32,
+    pub oid: Oid,
+}
+
+/// A path that differs between two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TreeChange {
+    pub path: PathBuf,
+    pub old: Option<TreeEntry>,
+    pub new: Option<TreeEntry>,
+}
+
+impl TreeChange {
+    fn old_file(&self) -> Option<&TreeEntry> {
+        self.old.as_ref().filter(|entry| entry.mode != GITLINK)
+    }
+
+    pub fn new_file(&self) -> Option<&TreeEntry> {
+        self.new.as_ref().filter(|entry| entry.mode != GITLINK)
+    }
+
+    /// A submodule's place; git makes an empty directory there.
+    pub fn is_new_submodule(&self) -> bool {
+        self.new.as_ref().is_some_and(|entry| entry.mode == GITLINK)
+    }
+}
+
+/// What has to be done in one work tree.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub steps: Vec<FileStep>,
+    /// New paths outside of a sparse checkout: they are in the index only.
+    pub outside: Vec<PathBuf>,
+}
+
+/// Settings of a work tree that say how its files stand for the repository's.
+#[derive(Debug)]
+struct TreeSettings {
+    file_mode: bool,
+    symlinks: bool,
+}
+
+/// What lies at a path, with its stamp.
+enum Lying {
+    Nothing,
+    File { stamp: Stamp, executable: bool },
+    Link(Stamp),
+    Directory,
+    Other,
+}
+
+impl Repository {
+    /// Every path in which the two commits differ.
+    pub(super) async fn tree_changes(
+        &self,
+        old: &Oid,
+        new: &Oid,
+    ) -> Result<Vec<TreeChange>, Error> {
+        let args = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--no-abbrev",
+        ];
+        let run = self.git().args(args).args([old.as_str(), new.as_str()]);
+        let said = run.said().await?;
+        if said.cut {
+            return Err(Error::TooLarge("diff-tree".to_owned()));
+        }
+        let mut fields = said.out.split(|&byte| byte == 0);
+        let mut changes = Vec::new();
+        while let (Some(raw), Some(path)) = (fields.next(), fields.next()) {
+            let change = parse_change(raw, path).ok_or_else(|| Error::Failed {
+                verb: "diff-tree".to_owned(),
+                dir: self.common.clone(),
+                detail: format!("cannot use {:?}", String::from_utf8_lossy(path)),
+            })?;
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+
+    /// The steps that bring the work tree's files from the old to the new commit, whose index is
+    /// `next`; the inner error says what of the person's is in the way.
+    pub(super) async fn survey(
+        &self,
+        place: &Place,
+        changes: &[TreeChange],
+        next: &Path,
+    ) -> Result<Result<Survey, String>, Error> {
+        let settings = self.tree_settings(place).await?;
+        let hidden = self.hidden_paths(place, changes, next).await?;
+        let (unseen, seen): (Vec<&TreeChange>, Vec<&TreeChange>) = changes
+            .iter()
+            .partition(|change| hidden.contains(&change.path));
+        let lying: Vec<Lying> = seen
+            .iter()
+            .map(|change| lying_at(&place.path, &change.path))
+            .collect();
+        let contents = self.contents(place, &seen, &lying).await?;
+        let yard = Yard {
+            root: &place.path,
+            settings: &settings,
+            contents: &contents,
+            removed: seen
+                .iter()
+                .filter(|change| change.old.is_some() && change.new_file().is_none())
+                .map(|change| change.path.as_path())
+                .collect(),
+        };
+        let mut steps = Vec::new();
+        for (change, lying) in seen.iter().zip(lying) {
+            match yard.step(change, lying) {
+                Ok(step) => steps.extend(step),
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        // What goes makes room for what comes: a file may become a directory, or the reverse.
+        steps.sort_by_key(FileStep::arrives);
+        Ok(Ok(Survey {
+            steps,
+            outside: unseen
+                .into_iter()
+                .filter(|change| change.old.is_none())
+                .map(|change| change.path.clone())
+                .collect(),
+        }))
+    }
+
+    async fn tree_settings(&self, place: &Place) -> Result<TreeSettings, Error> {
+        let listed = self.git_at(place).args(["config", "--list", "-z"]);
+        let fields = listed.fields().await?;
+        let is_on = |wanted: &str, default: bool| {
+            let found = fields.iter().rev().find_map(|field| {
+                let (key, value) = field.split_once('\n').unwrap_or((field, "true"));
+                (key == wanted).then_some(value)
+            });
+            found.map_or(default, |value| {
+                !["false", "no", "off", "0", ""].contains(&value.to_lowercase().as_str())
+            })
+        };
+        Ok(TreeSettings {
+            file_mode: is_on("core.filemode", true),
+            symlinks: is_on("core.symlinks", true),
+        })
+    }
+
+    /// Changed paths that the index marks as not to be in the work tree.
+    async fn hidden_paths(
+        &self,
+        place: &Place,
+        changes: &[TreeChange],
+        index: &Path,
+    ) -> Result<HashSet<PathBuf>, Error> {
+        let mut run = self
+            .git_at(place)
+            .index(index)
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(["ls-files", "-t", "-z", "--"]);
+        if changes.len() <= NAMED_PATHS_MAX {
+            run = run.args(changes.iter().map(|change| change.path.as_os_str()));
+        }
+        let said = run.said().await?;
+        if said.cut {
+            return Err(Error::TooLarge("ls-files".to_owned()));
+        }
+        let entries = said.out.split(|&byte| byte == 0);
+        Ok(entries
+            .filter_map(|entry| entry.strip_prefix(b"S "))
+            .map(as_path)
+            .collect())
+    }
+
+    /// The object names of what lies in the work tree, as git would store it.
+    async fn contents(
+        &self,
+        place: &Place,
+        changes: &[&TreeChange],
+        lying: &[Lying],
+    ) -> Result<HashMap<PathBuf, Oid>, Error> {
+        let mut files = Vec::new();
+        let mut known = HashMap::new();
+        for (change, lying) in changes.iter().zip(lying) {
+            match lying {
+                Lying::File { .. } => files.push(&change.path),
+                Lying::Link(_) => {
+                    let full = place.path.join(&change.path);
+                    let target = fs::read_link(&full).map_err(Error::file(&full))?;
+                    let args = ["hash-object", "--stdin", "--no-filters"];
+                    let run = self.git().args(args).stdin(target.as_os_str().as_bytes());
+                    known.insert(change.path.clone(), run.oid().await?);
+                }
+                Lying::Nothing | Lying::Directory | Lying::Other => {}
+            }
+        }
+        if files.is_empty() {
+            return Ok(known);
+        }
+        let mut names = Vec::new();
+        for path in &files {
+            names.extend(quoted(path.as_os_str().as_bytes()));
+            names.push(b'\n');
+        }
+        let run = self
+            .git_at(place)
+            .args(["hash-object", "--stdin-paths"])
+            .stdin(names);
+        let text = run.text().await?;
+        let oids = text.lines().map(Oid::parse);
+        known.extend(
+            files
+                .into_iter()
+                .zip(oids)
+                .filter_map(|(path, oid)| Some((path.clone(), oid?))),
+        );
+        Ok(known)
+    }
+}
+
+/// One work tree, as far as a landing asks about it.
+struct Yard<'a> {
+    root: &'a Path,
+    settings: &'a TreeSettings,
+    contents: &'a HashMap<PathBuf, Oid>,
+    /// Paths that the landing takes away.
+    removed: HashSet<&'a Path>,
+}
+
+impl Yard<'_> {
+    /// What to do at the path, if anything.
+    fn step(&self, change: &TreeChange, lying: Lying) -> Result<Option<FileStep>, String> {
+        let path = &change.path;
+        let shown = path.display();
+        let new = change.new_file();
+        if new.is_some() {
+            self.must_have_room_above(path)?;
+        }
+        match (change.old_file(), lying) {
+            (Some(_), Lying::Nothing) | (None, _) if new.is_none() => Ok(None),
+            (Some(_), Lying::Nothing) => Err(format!("{shown} was deleted there")),
+            (Some(old), lying @ (Lying::File { .. } | Lying::Link(_))) => {
+                if self.holds(path, &lying, old) {
+                    return Ok(Some(FileStep::new(path, lying.stamp(), new.is_some())));
+                }
+                match new {
+                    Some(new) if self.holds(path, &lying, new) => Ok(None),
+                    _ => Err(format!("{shown} there has changes that are not committed")),
+                }
+            }
+            (Some(_), Lying::Directory | Lying::Other) => {
+                Err(format!("{shown} there is no file any more"))
+            }
+            (None, Lying::Nothing) => Ok(Some(FileStep::new(path, None, true))),
+            (None, Lying::Directory) if self.empties(path) => {
+                Ok(Some(FileStep::new(path, None, true)))
+            }
+            (None, lying) => match new {
+                Some(new) if self.holds(path, &lying, new) => Ok(None),
+                _ if self.is_removed_by_another_name(path) => {
+                    Ok(Some(FileStep::new(path, None, true)))
+                }
+                _ => Err(format!(
+                    "{shown} is there, is not in git, and would be overwritten"
+                )),
+            },
+        }
+    }
+
+    fn holds(&self, path: &Path, lying: &Lying, entry: &TreeEntry) -> bool {
+        let same_kind = match lying {
+            Lying::File { executable, .. } if entry.mode == SYMLINK => {
+                !self.settings.symlinks && !executable
+            }
+            Lying::File { executable, .. } => {
+                !self.settings.file_mode || *executable == (entry.mode == EXECUTABLE)
+            }
+            Lying::Link(_) => entry.mode == SYMLINK,
+            Lying::Nothing | Lying::Directory | Lying::Other => false,
+        };
+        same_kind && self.contents.get(path) == Some(&entry.oid)
+    }
+
+    /// Every directory above the path is a real one, or can be made.
+    fn must_have_room_above(&self, path: &Path) -> Result<(), String> {
+        for dir in path.ancestors().skip(1) {
+            if dir.as_os_str().is_empty() {
+                break;
+            }
+            let found = fs::symlink_metadata(self.root.join(dir));
+            if found.is_ok_and(|meta| !meta.is_dir()) && !self.removed.contains(dir) {
+                let (dir, path) = (dir.display(), path.display());
+                return Err(format!("{dir} there is in the way of {path}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left in the directory once the landing has taken its files away.
+    fn empties(&self, dir: &Path) -> bool {
+        let mut waiting = vec![dir.to_owned()];
+        let mut seen = 0;
+        while let Some(dir) = waiting.pop() {
+            let Ok(entries) = fs::read_dir(self.root.join(&dir)) else {
+                return false;
+            };
+            for entry in entries {
+                seen += 1;
+                let Ok(entry) = entry else { return false };
+                let path = dir.join(entry.file_name());
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() && seen < ENTRIES_MAX => waiting.push(path),
+                    Ok(_) if self.removed.contains(path.as_path()) && seen < ENTRIES_MAX => {}
+                    Ok(_) | Err(_) => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// Where names differ in case only, and the file system takes them for one.
+    fn is_removed_by_another_name(&self, path: &Path) -> bool {
+        let here = Stamp::at(&self.root.join(path));
+        let folded = path.to_string_lossy().to_lowercase();
+        here.is_some()
+            && self.removed.iter().any(|other| {
+                other.to_string_lossy().to_lowercase() == folded
+                    && Stamp::at(&self.root.join(other)) == here
+            })
+    }
+}
+
+impl Lying {
+    fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::File { stamp, .. } | Self::Link(stamp) => Some(*stamp),
+            Self::Nothing | Self::Directory | Self::Other => None,
+        }
+    }
+}
+
+/// Nothing that is reached through a symbolic link counts: it would be somebody else's file.
+fn lying_at(root: &Path, path: &Path) -> Lying {
+    let mut above = path.ancestors().skip(1);
+    let through_link = above.any(|dir| !dir.as_os_str().is_empty() && root.join(dir).is_symlink());
+    let Ok(meta) = fs::symlink_metadata(root.join(path)) else {
+        return Lying::Nothing;
+    };
+    if through_link {
+        return Lying::Nothing;
+    }
+    let (kind, stamp) = (meta.file_type(), Stamp::of(&meta));
+    if kind.is_file() {
+        let executable = meta.permissions().mode() & 0o100 != 0;
+        Lying::File { stamp, executable }
+    } else if kind.is_symlink() {
+        Lying::Link(stamp)
+    } else if kind.is_dir() {
+        Lying::Directory
+    } else {
+        Lying::Other
+    }
+}
+
+fn parse_change(raw: &[u8], path: &[u8]) -> Option<TreeChange> {
+    let raw = std::str::from_utf8(raw).ok()?.strip_prefix(':')?;
+    let mut words = raw.split(' ');
+    let modes = [words.next()?, words.next()?];
+    let oids = [words.next()?, words.next()?];
+    let side = |at: usize| {
+        let mode = u32::from_str_radix(modes[at], 8).ok()?;
+        let oid = Oid::parse(oids[at])?;
+        Some((mode != 0).then_some(TreeEntry { mode, oid }))
+    };
+    let path = as_path(path);
+    is_plain(&path).then_some(())?;
+    Some(TreeChange {
+        old: side(0)?,
+        new: side(1)?,
+        path,
+    })
+}
+
+/// Relative, with no step up and nothing of git's own in it: it will be written to.
+fn is_plain(path: &Path) -> bool {
+    let plain = |part: Component<'_>| match part {
+        Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+        _ => false,
+    };
+    path.components().count() > 0 && path.components().all(plain)
+}
+
+fn as_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// As git unquotes it: `hash-object` takes one path a line.
+fn quoted(path: &[u8]) -> Vec<u8> {
+    let mut out = vec![b'"'];
+    for &byte in path {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            0x20..=0x7e => out.push(byte),
+            _ => out.extend(format!("\\{byte:03o}").into_bytes()),
+        }
+    }
+    out.push(b'"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_line_is_read_and_one_that_leads_elsewhere_is_not() {
+        let (a, zero) = ("1".repeat(40), "0".repeat(40));
+        let raw = format!(":000000 100755 {zero} {a} A");
+        let change = parse_change(raw.as_bytes(), b"dir/na\nme").unwrap();
+        assert_eq!(change.old, None);
+        assert_eq!(change.new.unwrap().mode, EXECUTABLE);
+        for path in [
+            &b"../x"[..],
+            b"/etc/x",
+            b"a/../b",
+            b".git/config",
+            b"a/.GIT/x",
+            b"",
+        ] {
+            assert_eq!(parse_change(raw.as_bytes(), path), None, "{path:?}");
+        }
+        for raw in ["", ":", ":1 2 3 4", "000000 100644 a b A"] {
+            assert_eq!(parse_change(raw.as_bytes(), b"x"), None, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_quoted_so_that_it_stays_on_its_line() {
+        assert_eq!(quoted(b"a b"), b"\"a b\"");
+        assert_eq!(quoted(b"a\n\"\\\xff"), b"\"a\\012\\\"\\\\\\377\"");
+    }
+}
