@@ -262,6 +262,9 @@ impl Site {
     fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
         std::fs::create_dir_all(&self.home)?;
         std::fs::create_dir_all(&self.tmp)?;
+        if let Some(ward) = &held.shop.ward {
+            ward.prepare_home(&self.home)?;
+        }
         let mut env = held.shop.environment();
         env.extend([
             ("HOME".into(), self.home.clone().into()),

@@ -269,10 +269,11 @@ fn set_id_files(rules: &mut Rules) -> io::Result<()> {
 
 fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     let mut families = vec![libc::AF_NETLINK];
-    // A socket with a name leads to whoever listens there. Inside a root there are no names of
-    // others; abstract ones are kept apart by the network's namespace or by Landlock.
+    // A socket with a name leads to whoever listens there. Where everything is shown through
+    // overlays there are no names of others; abstract ones are kept apart by the network's
+    // namespace or by Landlock.
     let apart = confinement.network == Network::Off || landlock::is_scoped();
-    if confinement.rung != Rung::Landlock && apart {
+    if confinement.rung == Rung::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
     }
     if confinement.rung != Rung::Landlock || confinement.network == Network::On {

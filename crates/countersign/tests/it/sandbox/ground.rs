@@ -134,7 +134,7 @@ impl Ground {
             ..Bounds::default()
         };
         let private = [at("data"), at("data/countersign.db")];
-        let mut ward = Ward::new(rung, Some(&at("person")), &PATH.into(), &private);
+        let mut ward = Ward::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
         ward.bounds = bounds;
         ward.read.push(at("tools"));
         let confinement = ward.confine(Room {
