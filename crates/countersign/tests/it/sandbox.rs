@@ -8,6 +8,9 @@
 )]
 
 mod ground;
+mod harm;
+mod homes;
+mod shown;
 
 use std::fmt::Write;
 

@@ -330,7 +330,7 @@ mod tests {
             let text = of(&[(&format!("branch.{name}.merge"), &value)]);
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("config");
-            std::fs::write(&file, &text).unwrap();
+            fs::write(&file, &text).unwrap();
             // Read back by the rules that git's manual gives for quoted values.
             let quoted = text.split("merge = \"").nth(1).unwrap();
             let quoted = quoted.strip_suffix("\"\n").unwrap();
