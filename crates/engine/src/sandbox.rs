@@ -27,6 +27,7 @@ mod proof;
 mod root;
 mod seccomp;
 mod shed;
+mod sources;
 mod tools;
 mod ward;
 
@@ -223,9 +224,8 @@ impl Confinement {
         };
         let (read, shut) = (seen(&self.read), seen(&self.shut));
         let refused = seen(&self.refused);
-        let there = |path: &Path| {
-            resolve(path).map_err(|error| format!("{}: {error}", path.display()))
-        };
+        let there =
+            |path: &Path| resolve(path).map_err(|error| format!("{}: {error}", path.display()));
         let mut write = Vec::new();
         for path in &self.write {
             let found = there(path)?;

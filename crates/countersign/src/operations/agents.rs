@@ -210,7 +210,10 @@ impl Finder<'_> {
         let (program, before) = match &agent.command {
             Some(line) => {
                 let command = Command::parse(line).map_err(Failure::usage)?;
-                (command.program, command.args.into_iter().map(plain_argument).collect())
+                (
+                    command.program,
+                    command.args.into_iter().map(plain_argument).collect(),
+                )
             }
             None => (cli.program.into(), Vec::new()),
         };

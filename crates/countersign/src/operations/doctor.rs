@@ -94,7 +94,10 @@ async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
                     path: &surroundings.path,
                     home: surroundings.home.as_deref(),
                 };
-                let place = (surroundings.program.as_path(), surroundings.data_dir.as_path());
+                let place = (
+                    surroundings.program.as_path(),
+                    surroundings.data_dir.as_path(),
+                );
                 try_program(place, &ward, &trial).await
             }
             Err(failure) => Err(failure.message),

@@ -155,7 +155,10 @@ fn copy_files(from: &Path, to: &Path, left: &mut usize) -> Result<(), Error> {
 
 fn worktree_configs_of(common: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten();
-    let dirs = entries.flatten().take(ENTRIES_MAX).map(|entry| entry.path());
+    let dirs = entries
+        .flatten()
+        .take(ENTRIES_MAX)
+        .map(|entry| entry.path());
     let dirs = dirs.chain([common.to_owned()]);
     let files = dirs.map(|dir| dir.join("config.worktree"));
     files.filter(|file| file.is_file()).collect()
@@ -177,9 +180,13 @@ fn hidden(common: &Path) -> Vec<PathBuf> {
 fn alternates(common: &Path) -> Vec<PathBuf> {
     let objects = common.join("objects");
     let text = fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
-    let named = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let named = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     let dirs = named.map(|line| objects.join(line));
-    dirs.filter(|dir| dir.is_dir()).take(ALTERNATES_MAX).collect()
+    dirs.filter(|dir| dir.is_dir())
+        .take(ALTERNATES_MAX)
+        .collect()
 }
 
 /// The configuration made of `key\nvalue` entries, with the keys that are admitted.
@@ -283,13 +290,22 @@ mod tests {
             ("extensions.worktreeconfig", "true"),
             ("sendemail.smtppass", "s3cret"),
             ("imap.pass", "s3cret"),
-            ("http.https://forge.example/.extraheader", "AUTHORIZATION: s3cret"),
+            (
+                "http.https://forge.example/.extraheader",
+                "AUTHORIZATION: s3cret",
+            ),
             ("include.path", "/home/ada/s3cret"),
             ("credential.helper", "store --file s3cret"),
             ("url.https://x:s3cret@forge.example/.insteadof", "forge:"),
             ("submodule.a.url", "https://x:s3cret@forge.example/a"),
-            ("remote.origin.url", "https://ada:s3cret@forge.example/a.git?token=s3cret"),
-            ("remote.origin.pushurl", "https://s3cret@forge.example/a.git"),
+            (
+                "remote.origin.url",
+                "https://ada:s3cret@forge.example/a.git?token=s3cret",
+            ),
+            (
+                "remote.origin.pushurl",
+                "https://s3cret@forge.example/a.git",
+            ),
             ("remote.odd.url", "ada:s3cret@forge.example:a.git"),
             ("remote.helper.url", "ext::sh -c s3cret"),
             ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),

@@ -51,7 +51,9 @@ pub async fn of_agent(
     room.write = write;
     let mut confinement = ward.confine(room);
     // That they cannot be read is part of the proof.
-    confinement.hidden.splice(0..0, hidden.iter().take(HIDDEN_PROVEN_MAX).cloned());
+    confinement
+        .hidden
+        .splice(0..0, hidden.iter().take(HIDDEN_PROVEN_MAX).cloned());
     confinement.masked.extend(hidden);
     Ok(Some(confinement))
 }

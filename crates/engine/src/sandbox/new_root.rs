@@ -10,7 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, statat, symlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, statat, symlinkat,
+};
 use rustix::mount::{MoveMountFlags, move_mount};
 
 const NO_LINKS: ResolveFlags = ResolveFlags::IN_ROOT
@@ -47,8 +49,8 @@ impl NewRoot {
     /// make, and must be there already everywhere else.
     pub fn attach(&self, tree: &OwnedFd, at: &Path, is_dir: bool) -> io::Result<()> {
         let point = self.mount_point(at, is_dir)?;
-        let by_handle = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH
-            | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let by_handle =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         Ok(move_mount(tree, "", &point, "", by_handle)?)
     }
 
@@ -107,7 +109,10 @@ impl NewRoot {
         if self.own.contains(&device(dir)?) {
             return Ok(());
         }
-        Err(told(at, "it would have to be made in a directory that is not ours"))
+        Err(told(
+            at,
+            "it would have to be made in a directory that is not ours",
+        ))
     }
 }
 

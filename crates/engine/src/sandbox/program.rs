@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::paths::{self, resolve};
+use super::tools;
 use crate::process::find_program;
 
 /// Interpreters of interpreters, shims of shims.
@@ -41,6 +42,7 @@ fn follow(program: &Path, path: &OsStr, depth: usize, needed: &mut Needed) {
     };
     needed.read.push(program.to_owned());
     needed.read.extend(package_of(&found.real));
+    needed.read.extend(tools::of_one_tool(&found.real));
     let Some(script) = script(&found.real) else {
         return;
     };
@@ -146,14 +148,20 @@ fn package_of(file: &Path) -> Vec<PathBuf> {
     let around = |name: &str| file.ancestors().filter(|dir| dir.ends_with(name)).last();
     shown.extend(around("node_modules").map(Path::to_owned));
     shown.extend(around(".pnpm").map(Path::to_owned));
-    if let Some(venv) = file.ancestors().find(|dir| dir.join("pyvenv.cfg").is_file()) {
+    if let Some(venv) = file
+        .ancestors()
+        .find(|dir| dir.join("pyvenv.cfg").is_file())
+    {
         let parts = ["bin", "include", "lib", "lib64", "pyvenv.cfg", "share"];
         shown.extend(parts.iter().map(|part| venv.join(part)));
     }
     shown.extend(version_dir(file));
     let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let prefix = file.parent().filter(|dir| dir.ends_with("bin"));
-    if let Some(lib) = prefix.and_then(Path::parent).map(|prefix| prefix.join("lib")) {
+    if let Some(lib) = prefix
+        .and_then(Path::parent)
+        .map(|prefix| prefix.join("lib"))
+    {
         shown.extend(libraries(name, &lib));
     }
     shown.retain(|path| path.exists());
@@ -186,7 +194,9 @@ fn version_dir(file: &Path) -> Option<PathBuf> {
         let tool = versions.and_then(Path::parent);
         tool.is_some_and(|tool| {
             let hidden = tool.file_name().and_then(OsStr::to_str);
-            let shared = tool.parent().is_some_and(|dir| dir.ends_with(".local/share"));
+            let shared = tool
+                .parent()
+                .is_some_and(|dir| dir.ends_with(".local/share"));
             shared || hidden.is_some_and(|name| name.starts_with('.'))
         })
     });
@@ -264,7 +274,10 @@ mod tests {
         assert!(found.read.contains(&home.at("node/lib/node_modules")));
         for hidden in ["work/.env", "node/etc/npmrc"] {
             let hidden = home.at(hidden);
-            assert!(!found.read.iter().any(|dir| hidden.starts_with(dir)), "{found:?}");
+            assert!(
+                !found.read.iter().any(|dir| hidden.starts_with(dir)),
+                "{found:?}"
+            );
         }
     }
 
@@ -274,12 +287,18 @@ mod tests {
         home.put("g/lib/node_modules/pkg/cli.js", "#!/bin/sh\n");
         let npm = home.link("g/bin/agent", "../lib/node_modules/pkg/cli.js");
         let found = needed(&npm, OsStr::new("/bin"));
-        assert!(found.read.contains(&home.at("g/lib/node_modules")), "{found:?}");
+        assert!(
+            found.read.contains(&home.at("g/lib/node_modules")),
+            "{found:?}"
+        );
 
         home.put("venv/pyvenv.cfg", "");
         home.put("py/lib/python3.9/os.py", "");
         home.put("py/bin/python3.9", "ELF");
-        home.link("venv/bin/python", &home.at("py/bin/python3.9").display().to_string());
+        home.link(
+            "venv/bin/python",
+            &home.at("py/bin/python3.9").display().to_string(),
+        );
         let shebang = format!("#!{}\n", home.at("venv/bin/python").display());
         let agent = home.put("venv/bin/agent", &shebang);
         let found = needed(&agent, OsStr::new("/bin"));
@@ -289,7 +308,11 @@ mod tests {
 
         let agent = home.put(".local/share/tool/versions/1/agent", "ELF");
         let found = needed(&agent, OsStr::new("/bin"));
-        assert!(found.read.contains(&home.at(".local/share/tool/versions/1")));
+        assert!(
+            found
+                .read
+                .contains(&home.at(".local/share/tool/versions/1"))
+        );
         let agent = home.put("work/versions/1/agent", "ELF");
         assert_eq!(needed(&agent, OsStr::new("/bin")).read, [agent]);
     }
@@ -310,11 +333,17 @@ mod tests {
         let manager = home.put(".asdf/bin/asdf", "#!/bin/sh\n");
         let shim = home.put(
             ".asdf/shims/agent",
-            &format!("#!/bin/sh\nexec \"{}\" exec agent \"$@\"\n", manager.display()),
+            &format!(
+                "#!/bin/sh\nexec \"{}\" exec agent \"$@\"\n",
+                manager.display()
+            ),
         );
         assert!(needed(&shim, OsStr::new("/bin")).read.contains(&manager));
         let target = home.put("pnpm/global/cli.js", "#!/bin/sh\n");
-        let shim = home.put("pnpm/agent", "#!/bin/sh\nexec sh  \"$basedir/global/cli.js\" \"$@\"\n");
+        let shim = home.put(
+            "pnpm/agent",
+            "#!/bin/sh\nexec sh  \"$basedir/global/cli.js\" \"$@\"\n",
+        );
         assert!(needed(&shim, OsStr::new("/bin")).read.contains(&target));
     }
 }

@@ -199,7 +199,10 @@ fn must_have_mount_point(places: &Places<'_>, part: &Part) -> io::Result<()> {
     };
     let place = source.join(below);
     match fs::symlink_metadata(&place) {
-        Err(error) => refuse(format!("it would have to be created as {}: {error}", place.display())),
+        Err(error) => refuse(format!(
+            "it would have to be created as {}: {error}",
+            place.display()
+        )),
         Ok(_) if paths::real(&place).as_deref() != Some(&place) => {
             refuse(format!("{} is behind a symbolic link", place.display()))
         }

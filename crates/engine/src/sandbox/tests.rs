@@ -135,7 +135,14 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
 
 #[test]
 fn a_path_that_is_not_canonical_confines_nothing_and_starts_nothing() {
-    let bad = ["/usr/../usr", "/usr/", "usr", "/usr/./bin", "//usr", "/usr/.."];
+    let bad = [
+        "/usr/../usr",
+        "/usr/",
+        "usr",
+        "/usr/./bin",
+        "//usr",
+        "/usr/..",
+    ];
     for path in bad.map(PathBuf::from) {
         let one = vec![path.clone()];
         let known = confinement();
@@ -149,19 +156,76 @@ fn a_path_that_is_not_canonical_confines_nothing_and_starts_nothing() {
             work: "/usr".into(),
         };
         let specifications = [
-            Confinement { read: one.clone(), ..known.clone() },
-            Confinement { write: one.clone(), ..known.clone() },
-            Confinement { shut: one.clone(), ..known.clone() },
-            Confinement { masked: one.clone(), ..known.clone() },
-            Confinement { refused: one.clone(), ..known.clone() },
-            Confinement { hidden: one, ..known.clone() },
-            Confinement { proof: path.clone(), ..known.clone() },
-            Confinement { lent: vec![Lent { from: path.clone(), ..file() }], ..known.clone() },
-            Confinement { lent: vec![Lent { to: path.clone(), ..file() }], ..known.clone() },
-            Confinement { layered: vec![Layered { dir: path.clone(), ..layer() }], ..known.clone() },
-            Confinement { layered: vec![Layered { changes: path.clone(), ..layer() }], ..known.clone() },
-            Confinement { layered: vec![Layered { work: path.clone(), ..layer() }], ..known.clone() },
-            Confinement { links: vec![Link { at: path.clone(), to: "x".into() }], ..known },
+            Confinement {
+                read: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                write: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                shut: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                masked: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                refused: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                hidden: one,
+                ..known.clone()
+            },
+            Confinement {
+                proof: path.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                lent: vec![Lent {
+                    from: path.clone(),
+                    ..file()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                lent: vec![Lent {
+                    to: path.clone(),
+                    ..file()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    dir: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    changes: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    work: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                links: vec![Link {
+                    at: path.clone(),
+                    to: "x".into(),
+                }],
+                ..known
+            },
         ];
         for (number, one) in specifications.iter().enumerate() {
             let text = serde_json::to_string(one).unwrap();
@@ -191,7 +255,10 @@ fn what_is_written_down_is_canonical_whatever_was_given() {
     };
     let file = given.write().unwrap();
     let written = Confinement::read(&file).unwrap();
-    assert_eq!(written.read, [place.join("probe"), place.join("probe/F.sh")]);
+    assert_eq!(
+        written.read,
+        [place.join("probe"), place.join("probe/F.sh")]
+    );
     assert_eq!(written.write, [place.join("own")]);
     let link = Link {
         at: place.join("other"),

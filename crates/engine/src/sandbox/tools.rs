@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::paths;
@@ -20,11 +20,7 @@ struct Tool {
     variable: &'static str,
 }
 
-const fn tool(
-    dir: &'static str,
-    variable: &'static str,
-    parts: &'static [&'static str],
-) -> Tool {
+const fn tool(dir: &'static str, variable: &'static str, parts: &'static [&'static str]) -> Tool {
     Tool {
         dir,
         parts,
@@ -54,7 +50,11 @@ const TOOLS: &[Tool] = &[
             "bin", "libexec", "plugins", "rbenv.d", "shims", "version", "versions",
         ],
     ),
-    tool(".nvm", "NVM_DIR", &["alias", "nvm-exec", "nvm.sh", "versions"]),
+    tool(
+        ".nvm",
+        "NVM_DIR",
+        &["alias", "nvm-exec", "nvm.sh", "versions"],
+    ),
     tool(".volta", "VOLTA_HOME", &["bin", "tools"]),
     tool(
         ".asdf",
@@ -71,7 +71,11 @@ const TOOLS: &[Tool] = &[
     tool(".bun", "", &["bin", "install"]),
     tool(".deno", "", &["bin"]),
     tool(".ghcup", "", &["bin", "ghc", "hls"]),
-    tool(".elan", "ELAN_HOME", &["bin", "settings.toml", "toolchains"]),
+    tool(
+        ".elan",
+        "ELAN_HOME",
+        &["bin", "settings.toml", "toolchains"],
+    ),
     tool(".foundry", "", &["bin"]),
     tool(".opencode", "", &["bin"]),
     tool(
@@ -90,12 +94,24 @@ const TOOLS: &[Tool] = &[
     ),
     tool(".npm-global", "", &["bin", "lib/node_modules"]),
     tool(".npm-packages", "", &["bin", "lib/node_modules"]),
-    tool(".claude/local", "", &["claude", "node_modules", "package.json"]),
-    tool(".local", "", &["bin", "lib/node_modules", "pipx/venvs", "pipx/shared"]),
+    tool(
+        ".claude/local",
+        "",
+        &["claude", "node_modules", "package.json"],
+    ),
+    tool(
+        ".local",
+        "",
+        &["bin", "lib/node_modules", "pipx/venvs", "pipx/shared"],
+    ),
     tool(".local/share/claude", "", &["versions"]),
     tool(".local/share/cursor-agent", "", &["versions"]),
     tool(".local/share/fnm", "", &["aliases", "node-versions"]),
-    tool(".local/share/mise", "MISE_DATA_DIR", &["installs", "plugins", "shims"]),
+    tool(
+        ".local/share/mise",
+        "MISE_DATA_DIR",
+        &["installs", "plugins", "shims"],
+    ),
     tool(".local/share/pipx", "", &["shared", "venvs"]),
     tool(".local/share/pnpm", "", &["bin", "global", "nodejs"]),
     tool(".local/share/pypoetry", "", &["venv"]),
@@ -138,6 +154,23 @@ pub fn parts(home: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The shown parts of the tool that a file or directory is in a shown part of, whoever's home that
+/// is: a shim is nothing without the rest.
+pub fn of_one_tool(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for dir in path.ancestors() {
+        let tools = TOOLS.iter().filter(|tool| dir.ends_with(tool.dir));
+        for tool in tools {
+            let parts = tool.parts.iter().map(|part| dir.join(part));
+            let parts: Vec<PathBuf> = parts.filter(|part| part.exists()).collect();
+            if parts.iter().any(|part| path.starts_with(part)) {
+                found.extend(parts);
+            }
+        }
+    }
+    found
+}
+
 /// What is shown of a directory on `PATH` that is not the system's: the directory, never what lies
 /// beside it; and where it is not one for programs, only the programs in it.
 pub fn path_dir(dir: &Path) -> Vec<PathBuf> {
@@ -145,6 +178,7 @@ pub fn path_dir(dir: &Path) -> Vec<PathBuf> {
     if named.is_some_and(|name| PROGRAM_DIRS.contains(&name)) {
         let mut shown = vec![dir.to_owned()];
         shown.extend(linked_programs(dir));
+        shown.extend(of_one_tool(dir));
         return shown;
     }
     let mut programs = entries(dir);
@@ -237,7 +271,7 @@ const PACKAGE_DEPTH_MAX: usize = 3;
 const ENTRIES_MAX: usize = 60_000;
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// What inside of the shown parts looks like a credential. It looks so deep and at so many files,
+/// What inside of the shown parts looks like a credential, and sockets and pipes. It looks so deep and at so many files,
 /// and no further: this is the second line.
 pub fn credentials(parts: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -265,8 +299,12 @@ fn look(dir: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
         }
         *left -= 1;
         let (path, name) = (entry.path(), entry.file_name());
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_dir && name == "credentials" && depth + 2 >= DEPTH_MAX {
+        let kind = entry.file_type();
+        let is_dir = kind.as_ref().is_ok_and(fs::FileType::is_dir);
+        // Without an overlay these lead to whoever is at their other end.
+        let leads_out = kind.is_ok_and(|kind| kind.is_socket() || kind.is_fifo());
+        let secrets = is_dir && name == "credentials" && depth + 2 >= DEPTH_MAX;
+        if leads_out || secrets {
             found.push(path);
         } else if is_dir && depth > 0 {
             let depth = match name.to_str() {
@@ -317,7 +355,8 @@ const VERSIONS_MAX: u64 = 64 << 10;
 pub fn version_files(home: &Path) -> Vec<(PathBuf, String)> {
     let read = |name: &str| {
         let path = home.join(name);
-        let short = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= VERSIONS_MAX);
+        let short =
+            fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= VERSIONS_MAX);
         let text = short.then(|| fs::read_to_string(&path).ok()).flatten()?;
         Some((PathBuf::from(name), text))
     };
@@ -381,9 +420,24 @@ mod tests {
         put(&at("app/.env"), "x", 0o644);
         put(&at("elsewhere/tool"), "x", 0o755);
         std::os::unix::fs::symlink("../../elsewhere/tool", at("app/bin/tool")).unwrap();
-        assert_eq!(path_dir(&at("app/bin")), [at("app/bin"), at("app/bin/tool")]);
+        assert_eq!(
+            path_dir(&at("app/bin")),
+            [at("app/bin"), at("app/bin/tool")]
+        );
         put(&at("app/run"), "x", 0o755);
         assert_eq!(path_dir(&at("app")), [at("app/run")]);
+    }
+
+    #[test]
+    fn a_tool_on_path_comes_with_its_parts_whoever_s_home_it_is_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join("other").join(name);
+        for name in [".pyenv/shims/x", ".pyenv/libexec/pyenv", ".pyenv/.pypirc"] {
+            put(&at(name), "x", 0o755);
+        }
+        let shown = path_dir(&at(".pyenv/shims"));
+        assert!(shown.contains(&at(".pyenv/libexec")), "{shown:?}");
+        assert!(!shown.contains(&at(".pyenv/.pypirc")) && !shown.contains(&at(".pyenv")));
     }
 
     #[test]
@@ -402,8 +456,16 @@ mod tests {
         for name in hidden {
             put(&top.join(name), "-----BEGIN PRIVATE KEY-----", 0o600);
         }
-        put(&top.join("cacert.pem"), "-----BEGIN CERTIFICATE-----", 0o644);
-        put(&top.join("lib/site-packages/botocore/credentials.py"), "x", 0o644);
+        put(
+            &top.join("cacert.pem"),
+            "-----BEGIN CERTIFICATE-----",
+            0o644,
+        );
+        put(
+            &top.join("lib/site-packages/botocore/credentials.py"),
+            "x",
+            0o644,
+        );
         let mut found = credentials(std::slice::from_ref(&top));
         found.sort();
         let mut wanted: Vec<PathBuf> = hidden.iter().map(|name| top.join(name)).collect();

@@ -76,7 +76,13 @@ fn an_agent_that_is_not_there_is_refused_and_nothing_is_made() {
     symlink("gone", at("probe/dangling")).unwrap();
     symlink("round", at("probe/round")).unwrap();
     let (ticket, crew) = (world.put("greet.md", TICKET), world.crew(&smooth()));
-    for name in ["../probe/dangling", "../probe/F.sh/", "../probe/F.sh/x", "../probe", "../probe/round"] {
+    for name in [
+        "../probe/dangling",
+        "../probe/F.sh/",
+        "../probe/F.sh/x",
+        "../probe",
+        "../probe/round",
+    ] {
         let builder = format!("command:{name}");
         let ran = world.call(&["run", &ticket, "--builder", &builder, "--reviewer", &crew]);
         assert_ne!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
@@ -114,13 +120,24 @@ fn a_builder_s_git_works_and_has_no_secret_of_the_person_s() {
         let set = |key: &str, value: &str| drop(world.git(&["config", key, value]));
         set("sendemail.smtpPass", SECRET);
         set("imap.pass", SECRET);
-        set("remote.origin.url", &format!("https://ada:{SECRET}@forge.example/a.git?t={SECRET}"));
-        set(&format!("url.https://x:{SECRET}@forge.example/.insteadOf"), "forge:");
+        set(
+            "remote.origin.url",
+            &format!("https://ada:{SECRET}@forge.example/a.git?t={SECRET}"),
+        );
+        set(
+            &format!("url.https://x:{SECRET}@forge.example/.insteadOf"),
+            "forge:",
+        );
         set("http.https://forge.example/.extraheader", SECRET);
         set("include.path", "../included");
-        set("submodule.lib.url", &format!("https://{SECRET}@forge.example/lib"));
+        set(
+            "submodule.lib.url",
+            &format!("https://{SECRET}@forge.example/lib"),
+        );
         let text = fs::read_to_string(git.join("config")).unwrap();
-        let odd = format!("{text}[http \"x\"]\n\textraheader = Authorization: \\\n   basic {SECRET} ; \"not closed\\\"\"\n[alias] x = \"!echo {SECRET}\" # {SECRET}\n");
+        let odd = format!(
+            "{text}[http \"x\"]\n\textraheader = Authorization: \\\n   basic {SECRET} ; \"not closed\\\"\"\n[alias] x = \"!echo {SECRET}\" # {SECRET}\n"
+        );
         fs::write(git.join("config"), odd).unwrap();
         fs::write(world.repository.join("included"), "[user]\n\tname = x\n").unwrap();
         for name in ["modules/lib/config", "credentials", "cookies"] {
@@ -131,7 +148,10 @@ fn a_builder_s_git_works_and_has_no_secret_of_the_person_s() {
         let agent = world.root().join("agent.sh");
         script(&agent);
         let builds = fs::read_to_string(&agent).unwrap();
-        let looks = format!("{builds}git status >/dev/null && git log --oneline | grep -q shell && echo git works >> notes.txt\ndir=$(git rev-parse --git-common-dir)\ngrep -rsl {SECRET} \"$dir\" \"{}\" >> notes.txt\ngit config --list | grep {SECRET} >> notes.txt\ntrue\n", git.display());
+        let looks = format!(
+            "{builds}git status >/dev/null && git log --oneline | grep -q shell && echo git works >> notes.txt\ndir=$(git rev-parse --git-common-dir)\ngrep -rsl {SECRET} \"$dir\" \"{}\" >> notes.txt\ngit config --list | grep {SECRET} >> notes.txt\ntrue\n",
+            git.display()
+        );
         fs::write(&agent, looks).unwrap();
         let (ticket, crew) = (world.put("greet.md", TICKET), world.crew(&smooth()));
         let builder = format!("command:{}", agent.display());
@@ -155,11 +175,20 @@ fn only_the_person_s_own_file_shows_more_of_their_files() {
     let agent = world.root().join("agent.sh");
     let builds = script(&agent);
     let sdk = world.root().join("home/sdk/file");
-    fs::write(&agent, format!("{builds}cat {} > notes.txt || true\n", sdk.display())).unwrap();
+    fs::write(
+        &agent,
+        format!("{builds}cat {} > notes.txt || true\n", sdk.display()),
+    )
+    .unwrap();
     let builder = format!("command:{}", agent.display());
     let (ticket, crew) = (world.put("greet.md", TICKET), world.crew(&smooth()));
     let words = ["run", &ticket, "--builder", &builder, "--reviewer", &crew];
-    let own = |show: &str| world.put_home(".config/countersign/config.toml", &format!("[sandbox]\nshow = [{show:?}]\n"));
+    let own = |show: &str| {
+        world.put_home(
+            ".config/countersign/config.toml",
+            &format!("[sandbox]\nshow = [{show:?}]\n"),
+        );
+    };
     for wrong in ["~/", "/", "~/absent", "sdk", "~/../data"] {
         own(wrong);
         world.call(&words).ends_with(2).says("[sandbox] show");
@@ -169,7 +198,10 @@ fn only_the_person_s_own_file_shows_more_of_their_files() {
     assert_eq!(world.git(&["show", "main:notes.txt"]), "from the sdk");
     fs::remove_file(world.root().join("home/.config/countersign/config.toml")).unwrap();
     let settings = fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
-    world.write("countersign.toml", &format!("{settings}\n[sandbox]\nshow = [\"~/sdk\"]\n"));
+    world.write(
+        "countersign.toml",
+        &format!("{settings}\n[sandbox]\nshow = [\"~/sdk\"]\n"),
+    );
     world.commit("Show me more");
     world
         .call(&words)

@@ -40,7 +40,13 @@ impl Home {
             show: Vec::new(),
             path: Vec::new(),
         };
-        for name in ["home/work", "data/run/home", "data/run/tmp", "data/run/proof", "tools"] {
+        for name in [
+            "home/work",
+            "data/run/home",
+            "data/run/tmp",
+            "data/run/proof",
+            "tools",
+        ] {
             fs::create_dir_all(home.root().join(name)).unwrap();
         }
         fs::copy(BINARY, home.root().join("tools/countersign")).unwrap();
@@ -59,7 +65,10 @@ impl Home {
     pub fn put(&self, name: &str, text: &str) -> PathBuf {
         let path = self.at(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text = text.replace("%HOME%/", &format!("{}/", self.at("").display()).replace("//", "/"));
+        let text = text.replace(
+            "%HOME%/",
+            &format!("{}/", self.at("").display()).replace("//", "/"),
+        );
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
@@ -164,9 +173,18 @@ real=$(readlink -f \"$1\")
 ";
 
 fn node_package(home: &mut Home, prefix: &str) {
-    home.put(&format!("{prefix}/lib/node_modules/agent/cli.js"), "#!/usr/bin/env node\n$say agent 1.0\n");
-    home.put(&format!("{prefix}/lib/node_modules/dep/index.js"), "say=echo\n");
-    home.link(&format!("{prefix}/bin/agent"), "../lib/node_modules/agent/cli.js");
+    home.put(
+        &format!("{prefix}/lib/node_modules/agent/cli.js"),
+        "#!/usr/bin/env node\n$say agent 1.0\n",
+    );
+    home.put(
+        &format!("{prefix}/lib/node_modules/dep/index.js"),
+        "say=echo\n",
+    );
+    home.link(
+        &format!("{prefix}/bin/agent"),
+        "../lib/node_modules/agent/cli.js",
+    );
 }
 
 const LAYOUTS: &[Layout] = &[
@@ -175,11 +193,17 @@ const LAYOUTS: &[Layout] = &[
         home.on_path(".local/bin");
         home.link(".local/bin/claude", "../share/claude/versions/1.0")
     }),
-    ("a version directory with files beside the program", |home| {
-        home.put(".local/share/x/versions/1/agent", "#!/bin/sh\n. \"$(dirname \"$(readlink -f \"$0\")\")/lib.sh\"\n");
-        home.put(".local/share/x/versions/1/lib.sh", "echo agent 1.0\n");
-        home.link("bin/agent", home.at(".local/share/x/versions/1/agent"))
-    }),
+    (
+        "a version directory with files beside the program",
+        |home| {
+            home.put(
+                ".local/share/x/versions/1/agent",
+                "#!/bin/sh\n. \"$(dirname \"$(readlink -f \"$0\")\")/lib.sh\"\n",
+            );
+            home.put(".local/share/x/versions/1/lib.sh", "echo agent 1.0\n");
+            home.link("bin/agent", home.at(".local/share/x/versions/1/agent"))
+        },
+    ),
     ("links to links, relative and absolute", |home| {
         home.put("work/deep/er/agent.sh", SAYS);
         home.link("work/two", "deep/er/agent.sh");
@@ -213,32 +237,65 @@ const LAYOUTS: &[Layout] = &[
     ("pnpm", |home| {
         home.put(".local/share/pnpm/global/5/cli.js", SAYS);
         home.on_path(".local/share/pnpm");
-        home.put(".local/share/pnpm/agent", "#!/bin/sh\nbasedir=$(dirname \"$0\")\nexec sh \"$basedir/global/5/cli.js\" \"$@\"\n")
+        home.put(
+            ".local/share/pnpm/agent",
+            "#!/bin/sh\nbasedir=$(dirname \"$0\")\nexec sh \"$basedir/global/5/cli.js\" \"$@\"\n",
+        )
     }),
     ("pipx with python of pyenv", |home| {
-        home.put(".pyenv/versions/3/bin/python3", "#!/bin/sh\n. %HOME%/.local/share/pipx/venvs/agent/lib/x.py\n");
+        home.put(
+            ".pyenv/versions/3/bin/python3",
+            "#!/bin/sh\n. %HOME%/.local/share/pipx/venvs/agent/lib/x.py\n",
+        );
         home.put(".local/share/pipx/venvs/agent/pyvenv.cfg", "");
         home.put(".local/share/pipx/venvs/agent/lib/x.py", "echo agent 1.0\n");
-        home.link(".local/share/pipx/venvs/agent/bin/python", home.at(".pyenv/versions/3/bin/python3"));
-        home.put(".local/share/pipx/venvs/agent/bin/agent", "#!%HOME%/.local/share/pipx/venvs/agent/bin/python\n");
-        home.link(".local/bin/agent", home.at(".local/share/pipx/venvs/agent/bin/agent"))
+        home.link(
+            ".local/share/pipx/venvs/agent/bin/python",
+            home.at(".pyenv/versions/3/bin/python3"),
+        );
+        home.put(
+            ".local/share/pipx/venvs/agent/bin/agent",
+            "#!%HOME%/.local/share/pipx/venvs/agent/bin/python\n",
+        );
+        home.link(
+            ".local/bin/agent",
+            home.at(".local/share/pipx/venvs/agent/bin/agent"),
+        )
     }),
     ("a virtual environment anywhere", |home| {
-        home.put("work/py/bin/python3", "#!/bin/sh\n. %HOME%/work/py/lib/python3.1/os.py\n");
+        home.put(
+            "work/py/bin/python3",
+            "#!/bin/sh\n. %HOME%/work/py/lib/python3.1/os.py\n",
+        );
         home.put("work/py/lib/python3.1/os.py", "echo agent 1.0\n");
         home.put("work/venv/pyvenv.cfg", "");
         home.link("work/venv/bin/python", "../../py/bin/python3");
         home.put("work/venv/bin/agent", "#!%HOME%/work/venv/bin/python\n")
     }),
     ("uv tool", |home| {
-        home.put(".local/share/uv/python/cpython-3/bin/python3", "#!/bin/sh\necho agent 1.0\n");
-        home.link(".local/share/uv/tools/agent/bin/python", home.at(".local/share/uv/python/cpython-3/bin/python3"));
-        home.put(".local/share/uv/tools/agent/bin/agent", "#!%HOME%/.local/share/uv/tools/agent/bin/python\n");
-        home.link(".local/bin/agent", home.at(".local/share/uv/tools/agent/bin/agent"))
+        home.put(
+            ".local/share/uv/python/cpython-3/bin/python3",
+            "#!/bin/sh\necho agent 1.0\n",
+        );
+        home.link(
+            ".local/share/uv/tools/agent/bin/python",
+            home.at(".local/share/uv/python/cpython-3/bin/python3"),
+        );
+        home.put(
+            ".local/share/uv/tools/agent/bin/agent",
+            "#!%HOME%/.local/share/uv/tools/agent/bin/python\n",
+        );
+        home.link(
+            ".local/bin/agent",
+            home.at(".local/share/uv/tools/agent/bin/agent"),
+        )
     }),
     ("mise shim", |home| {
         home.put(".local/bin/mise", "#!/bin/sh\nname=${0##*/}\nversion=$(sed -n \"s/^$name = \\\"\\(.*\\)\\\"/\\1/p\" \"$HOME/.config/mise/config.toml\")\nexec \"$MISE_DATA_DIR/installs/$name/$version/bin/$name\" \"$@\"\n");
-        home.put(".config/mise/config.toml", "[env]\nTOKEN = \"TOP-SECRET\"\n[tools]\nagent = \"1.0\"\n");
+        home.put(
+            ".config/mise/config.toml",
+            "[env]\nTOKEN = \"TOP-SECRET\"\n[tools]\nagent = \"1.0\"\n",
+        );
         home.put(".local/share/mise/installs/agent/1.0/bin/agent", SAYS);
         home.on_path(".local/share/mise/shims");
         home.link(".local/share/mise/shims/agent", home.at(".local/bin/mise"))
@@ -252,14 +309,20 @@ const LAYOUTS: &[Layout] = &[
     }),
     ("pyenv shim", |home| {
         home.put(".pyenv/version", "3\n");
-        home.put(".pyenv/libexec/pyenv", "#!/bin/sh\nexec \"$PYENV_ROOT/versions/$(cat \"$PYENV_ROOT/version\")/bin/$2\"\n");
+        home.put(
+            ".pyenv/libexec/pyenv",
+            "#!/bin/sh\nexec \"$PYENV_ROOT/versions/$(cat \"$PYENV_ROOT/version\")/bin/$2\"\n",
+        );
         home.put(".pyenv/versions/3/bin/agent", SAYS);
         home.on_path(".pyenv/shims");
         home.put(".pyenv/shims/agent", "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\nexec \"%HOME%/.pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n")
     }),
     ("volta", |home| {
         home.put(".volta/tools/image/agent", SAYS);
-        home.put(".volta/bin/volta-shim", "#!/bin/sh\nexec \"$VOLTA_HOME/tools/image/${0##*/}\"\n");
+        home.put(
+            ".volta/bin/volta-shim",
+            "#!/bin/sh\nexec \"$VOLTA_HOME/tools/image/${0##*/}\"\n",
+        );
         home.on_path(".volta/bin");
         home.link(".volta/bin/agent", "volta-shim")
     }),
@@ -277,7 +340,10 @@ const LAYOUTS: &[Layout] = &[
     ("env -S with options", |home| {
         home.put("work/bin/reader", "#!/bin/sh\nshift\n. \"$1\"\n");
         home.on_path("work/bin");
-        home.put("agent", "#!/usr/bin/env -S reader --quiet\necho agent 1.0\n")
+        home.put(
+            "agent",
+            "#!/usr/bin/env -S reader --quiet\necho agent 1.0\n",
+        )
     }),
     ("names with blanks, lines and signs", |home| {
         home.put("work/a b/c,d:e\\f/g\nh/é=~/agent", SAYS)
@@ -293,7 +359,10 @@ fn agents_of_every_layout_start_on_every_level() {
             let agent = lay_out(&mut home);
             let (code, said) = home.run(level, &agent, &["--version"]);
             if code != Some(0) || !said.contains("agent 1.0") {
-                failed.push(format!("{name} on {} as {}: {code:?} {said}", level.0, level.1));
+                failed.push(format!(
+                    "{name} on {} as {}: {code:?} {said}",
+                    level.0, level.1
+                ));
             }
             if said.contains("TOP-SECRET") {
                 failed.push(format!("{name}: a secret was told"));
@@ -315,6 +384,9 @@ fn a_program_whose_target_is_missing_says_which() {
     for level in levels() {
         let (code, said) = home.run(level, &agent, &[]);
         assert_eq!(code, Some(125), "{said}");
-        assert!(said.contains("could not start") && said.contains("dangling"), "{said}");
+        assert!(
+            said.contains("could not start") && said.contains("dangling"),
+            "{said}"
+        );
     }
 }

@@ -67,7 +67,9 @@ impl Outside {
             // It landed: the work tree went along.
             for files in [&mut before, &mut after.files] {
                 let git = world.repository.join(".git");
-                files.retain(|path, _| !path.starts_with(&world.repository) || path.starts_with(&git));
+                files.retain(|path, _| {
+                    !path.starts_with(&world.repository) || path.starts_with(&git)
+                });
             }
         }
         let is_new = |path: &&PathBuf| !before.contains_key(*path);
