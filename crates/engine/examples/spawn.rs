@@ -100,7 +100,7 @@ impl Way {
         let (own, checkout) = (dir.join("own"), dir.join("checkout"));
         std::fs::create_dir_all(&own)?;
         std::fs::create_dir_all(&checkout)?;
-        let mut ward = Ward::new(rung, None, &"/usr/bin:/bin".into(), &[]);
+        let mut ward = Ward::new(rung, None, &"/usr/bin:/bin".into(), &[], &[]);
         ward.read.push(exe.to_owned());
         let confinement = ward.confine(Room {
             read: vec![checkout],

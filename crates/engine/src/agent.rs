@@ -16,7 +16,7 @@ use crate::process::{
     self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
 };
 use crate::redact::Redactor;
-use crate::sandbox::{Confinement, Proof};
+use crate::sandbox::{Confinement, Proof, program};
 
 mod acp;
 mod aider;
@@ -374,6 +374,8 @@ fn specify(
         env.push((name, value));
     }
     let converses = dialogue.is_some();
+    let path = env.iter().find(|(name, _)| name == "PATH");
+    let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
     Spec {
         run_id: assignment.run_id.clone(),
         program: invocation.program,
@@ -386,7 +388,12 @@ fn specify(
         limits: assignment.limits,
         allotment: assignment.allotment.clone(),
         confinement: assignment.confinement.clone().map(|mut confinement| {
-            confinement.read.extend(adapter.reads());
+            for file in adapter.reads() {
+                confinement.read.push(file.clone());
+                if file.is_file() {
+                    confinement.read.extend(program::needed(&file, &path).read);
+                }
+            }
             confinement
         }),
     }

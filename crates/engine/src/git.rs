@@ -19,6 +19,7 @@ use crate::process::{self, Launcher};
 
 mod address;
 mod aside;
+mod builder_view;
 mod checkout;
 mod commit;
 mod config;
@@ -46,6 +47,7 @@ mod worktree;
 use facts::Facts;
 
 pub use address::without_secret;
+pub use builder_view::BuilderView;
 pub use checkout::{Checkout, Purpose, is_agent_configuration};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};

@@ -40,7 +40,7 @@ pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};
 pub use output::{Call, Output, output};
 pub use record::{Swept, end_runs, sweep};
-pub use spawn::find_program;
+pub use spawn::{find_program, plain};
 pub use tree::{Identity, place};
 pub use warden::{
     Allowance, Ending, Half, Watch, become_program, free_bytes, watch_over, watch_over_ourselves,

@@ -19,17 +19,24 @@ mod confine;
 mod landlock;
 mod loopback;
 mod native;
+mod new_root;
+mod paths;
 mod probe;
+pub mod program;
 mod proof;
 mod root;
 mod seccomp;
 mod shed;
+mod sources;
+mod tools;
 mod ward;
 
 pub use confine::{confine, confined};
-pub use probe::{Probed, probe};
+pub use paths::{Link, resolve};
+pub use probe::{Probed, Trial, probe, try_program};
 pub use proof::Proof;
-pub use ward::{Room, Toolchain, Ward};
+pub use tools::Toolchain;
+pub use ward::{Room, Ward};
 
 /// What the child exits with if it could not confine itself; nothing was started then.
 pub const NOT_CONFINED: u8 = 125;
@@ -103,11 +110,15 @@ pub struct Confinement {
     pub lent: Vec<Lent>,
     /// Directories whose changes go into a layer of the run's own.
     pub layered: Vec<Layered>,
+    /// Symbolic links on the way to what is shown.
+    pub links: Vec<Link>,
     /// Where a write must fail, as part of the proof.
     pub refused: Vec<PathBuf>,
     /// What must not be readable, as part of the proof.
     pub hidden: Vec<PathBuf>,
     pub network: Network,
+    /// Whether UNIX sockets may be made: only where none of anybody else has a name inside.
+    pub unix_sockets: bool,
     /// Whether modes, owners, times and attributes may be changed where a rung cannot tell whose
     /// they are.
     pub metadata: bool,
@@ -185,7 +196,7 @@ fn memory_floor(total: u64) -> u64 {
 }
 
 /// A specification longer than this is not one of ours.
-const SPECIFICATION_MAX: u64 = 1 << 20;
+const SPECIFICATION_MAX: u64 = 4 << 20;
 
 impl Confinement {
     /// Writes it down for [`confine`], beside where the proof will be, and says where that is. A
@@ -196,8 +207,9 @@ impl Confinement {
             path: file.clone(),
             source,
         };
-        let text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
         crate::private::make_dir(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        let canonical = self.canonical().map_err(|why| Error::NotConfined { why })?;
+        let text = serde_json::to_vec_pretty(&canonical).map_err(|error| failed(error.into()))?;
         match fs::remove_file(&self.proof) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -206,11 +218,103 @@ impl Confinement {
         Ok(file)
     }
 
+    /// The same with every path in its canonical form, and the links that lead there. What is only
+    /// to be read or hidden and is not there is left out; what is to be written must be there.
+    fn canonical(&self) -> Result<Self, String> {
+        let mut links = Vec::new();
+        let mut seen = |list: &[PathBuf]| -> Vec<PathBuf> {
+            let found = list.iter().filter_map(|path| resolve(path).ok());
+            let mut real: Vec<PathBuf> = found
+                .map(|found| {
+                    links.extend(found.links);
+                    found.real
+                })
+                .collect();
+            real.sort();
+            real.dedup();
+            real
+        };
+        let (read, shut) = (seen(&self.read), seen(&self.shut));
+        let refused = seen(&self.refused);
+        let there =
+            |path: &Path| resolve(path).map_err(|error| format!("{}: {error}", path.display()));
+        let mut write = Vec::new();
+        for path in &self.write {
+            let found = there(path)?;
+            links.extend(found.links);
+            write.push(found.real);
+        }
+        let mut lent = Vec::new();
+        for file in &self.lent {
+            let Ok(from) = resolve(&file.from) else {
+                continue;
+            };
+            let to = there(&file.to)?;
+            links.extend(to.links);
+            lent.push(Lent {
+                from: from.real,
+                to: to.real,
+            });
+        }
+        let mut layered = Vec::new();
+        for layer in &self.layered {
+            let dir = there(&layer.dir)?;
+            links.extend(dir.links);
+            layered.push(Layered {
+                dir: dir.real,
+                changes: there(&layer.changes)?.real,
+                work: there(&layer.work)?.real,
+            });
+        }
+        links.extend_from_slice(&self.links);
+        links.sort();
+        links.dedup();
+        let hidden = |list: &[PathBuf]| -> Vec<PathBuf> {
+            list.iter().filter_map(|path| paths::real(path)).collect()
+        };
+        let notes = there(self.proof.parent().unwrap_or(Path::new("/")))?;
+        let name = self.proof.file_name().ok_or("the proof has no name")?;
+        Ok(Self {
+            read,
+            write,
+            shut,
+            masked: hidden(&self.masked),
+            lent,
+            layered,
+            links,
+            refused,
+            hidden: hidden(&self.hidden),
+            proof: notes.real.join(name),
+            ..self.clone()
+        })
+    }
+
+    /// Reads it strictly: an unknown word, or a path that is not canonical, starts nothing.
     fn read(file: &Path) -> io::Result<Self> {
         if fs::metadata(file)?.len() > SPECIFICATION_MAX {
             return Err(io::Error::other("the specification is too long"));
         }
-        Ok(serde_json::from_slice(&fs::read(file)?)?)
+        let read: Self = serde_json::from_slice(&fs::read(file)?)?;
+        read.paths().try_for_each(paths::must_be_canonical)?;
+        Ok(read)
+    }
+
+    /// Every path in it but what links lead to.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let lists = [
+            &self.read,
+            &self.write,
+            &self.shut,
+            &self.masked,
+            &self.refused,
+            &self.hidden,
+        ];
+        let lent = self.lent.iter().flat_map(|lent| [&lent.from, &lent.to]);
+        let layered = self.layered.iter();
+        let layered = layered.flat_map(|layer| [&layer.dir, &layer.changes, &layer.work]);
+        let links = self.links.iter().map(|link| &link.at);
+        let all = lists.into_iter().flatten().chain(lent).chain(layered);
+        all.chain(links).chain([&self.proof]).map(PathBuf::as_path)
     }
 
     /// Whether what it starts can leave it behind.

@@ -37,6 +37,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             doctor::describe(seen)
         ));
     }
+    if !found.starts.is_empty() {
+        out.line("\nin the sandbox");
+    }
+    for one in &found.starts {
+        let mark = if one.fine { "ok " } else { "!! " };
+        out.line(format!("{mark} {:<10} {}", one.agent, one.found));
+    }
     out.answer(&found);
     Ok(if found.holds() {
         Exit::Done

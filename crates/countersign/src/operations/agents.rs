@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use engine::agent::installed::{self, Installed, Place};
 use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
-use engine::process::find_program;
+use engine::process::{find_program, plain};
 use engine::workshop::Member;
 
 use crate::failure::Failure;
@@ -73,8 +73,35 @@ impl Finder<'_> {
         }
     }
 
+    /// The program and the arguments that an agent's name means, to be tried out; `None` for one
+    /// that is our own program.
+    pub fn program_of(&self, spec: &str) -> Result<Option<(PathBuf, Vec<OsString>)>, Failure> {
+        let of_command = |line: &str| {
+            let command = self.command(line)?;
+            Ok(Some((PathBuf::from(command.program), command.args)))
+        };
+        match spec.split_once(':') {
+            Some(("scripted", _)) => return Ok(None),
+            Some(("command" | "acp", line)) => return of_command(line),
+            Some(_) | None => {}
+        }
+        let name = spec.rsplit_once('@').map_or(spec, |(name, _)| name);
+        let nothing = Described::default();
+        let agent = self.written.agents.get(name).unwrap_or(&nothing);
+        let kind = agent.adapter.as_deref().unwrap_or(name);
+        match (known::find(kind), &agent.command) {
+            (Some(cli), _) => {
+                let place = self.place(cli, agent)?;
+                Ok(Some((place.program, place.before)))
+            }
+            (None, Some(line)) => of_command(line),
+            (None, None) => Err(self.unknown(spec, name)),
+        }
+    }
+
     fn scripted(&self, file: &str) -> Result<Arc<dyn Adapter>, Failure> {
         let script = std::path::absolute(self.directory.join(file)).map_err(Failure::usage)?;
+        let script = plain(script);
         let scripted = Scripted::new(&self.surroundings.program, &script);
         Ok(Arc::new(scripted.map_err(Failure::usage)?))
     }
@@ -84,7 +111,7 @@ impl Finder<'_> {
         let program = self.program(&command.program);
         Ok(Command {
             program: program.map_err(|error| error.hint(forms()))?.into(),
-            ..command
+            args: command.args.into_iter().map(plain_argument).collect(),
         })
     }
 
@@ -169,7 +196,7 @@ impl Finder<'_> {
             name: name.to_owned(),
             cli,
             minds_money: found.minds_money,
-            reads: surroundings_of(&place),
+            reads: scripts_of(&place),
             program: place.program,
             before: place.before,
             extra: agent.args.iter().map(OsString::from).collect(),
@@ -183,7 +210,10 @@ impl Finder<'_> {
         let (program, before) = match &agent.command {
             Some(line) => {
                 let command = Command::parse(line).map_err(Failure::usage)?;
-                (command.program, command.args)
+                (
+                    command.program,
+                    command.args.into_iter().map(plain_argument).collect(),
+                )
             }
             None => (cli.program.into(), Vec::new()),
         };
@@ -244,27 +274,17 @@ async fn must_be_new_enough(
     .hint(format!("update it: {}", cli.install)))
 }
 
-/// The files that belong to a program that is a link or a script: the package that it is in.
-fn surroundings_of(place: &Place) -> Vec<PathBuf> {
-    let words = place.before.iter().map(PathBuf::from);
-    let scripts = words.filter(|path| path.is_absolute());
-    let files = std::iter::once(place.program.clone()).chain(scripts);
-    files
-        .filter_map(|file| std::fs::canonicalize(file).ok())
-        .filter_map(|file| package_of(&file))
-        .collect()
+/// A script that is named in full is found under its plain name inside of a sandbox as well.
+fn plain_argument(word: OsString) -> OsString {
+    let path = Path::new(&word);
+    if path.is_absolute() && path.is_file() {
+        return plain(path.to_owned()).into();
+    }
+    word
 }
 
-/// The directory around `node_modules` or of the virtual environment; else the program's own.
-fn package_of(file: &Path) -> Option<PathBuf> {
-    let of_node = file
-        .ancestors()
-        .filter(|dir| dir.ends_with("node_modules"))
-        .last();
-    let of_python = || {
-        file.ancestors()
-            .find(|dir| dir.join("pyvenv.cfg").is_file())
-    };
-    let found = of_node.or_else(of_python).or_else(|| file.parent());
-    found.map(Path::to_owned)
+/// Scripts that the program is given; what they and the program need is found out at the start.
+fn scripts_of(place: &Place) -> Vec<PathBuf> {
+    let words = place.before.iter().map(PathBuf::from);
+    words.filter(|path| path.is_absolute()).collect()
 }

@@ -72,7 +72,7 @@ fn must_be_a_projects(source: &Source) -> Result<(), Failure> {
     match project.says_what_is_the_users() {
         None => Ok(()),
         Some(what) => Err(Failure::usage(format!(
-            "{}: {what} is not for a project's file: a repository would reach out in your name",
+            "{}: {what} is not for a project's file: a repository would reach out in your name, or see more of your files",
             source.name
         ))
         .hint("put it into your own file, ~/.config/countersign/config.toml")),

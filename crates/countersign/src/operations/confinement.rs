@@ -1,10 +1,11 @@
 //! How agents are confined on this machine: the strongest rung that holds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::sandbox::{Probed, Rung, Ward, probe};
 use flow::policy::Isolation;
 
+use super::config;
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 
@@ -27,8 +28,9 @@ pub async fn ward_for(
 /// The first rung that holds; an error where none does, because nothing runs unconfined unasked.
 async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
     let mut tried = Vec::new();
+    let shown = shown(surroundings)?;
     for rung in Rung::ALL {
-        let ward = ward_on(rung, surroundings);
+        let ward = ward_on(rung, surroundings, &shown);
         let probed = stand(&ward, surroundings).await;
         if probed.found.is_ok() {
             return Ok(ward);
@@ -51,8 +53,9 @@ async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
 pub async fn examine(surroundings: &Surroundings) -> Result<String, String> {
     let mut lines = Vec::new();
     let mut best = None;
+    let shown = shown(surroundings).map_err(|failure| failure.message)?;
     for rung in Rung::ALL {
-        let probed = stand(&ward_on(rung, surroundings), surroundings).await;
+        let probed = stand(&ward_on(rung, surroundings, &shown), surroundings).await;
         lines.push(match &probed.found {
             Ok(proof) => format!("{rung} holds (Landlock {})", proof.landlock_abi),
             Err(why) => format!(
@@ -73,7 +76,7 @@ async fn stand(ward: &Ward, surroundings: &Surroundings) -> Probed {
     probe(&surroundings.program, &surroundings.data_dir, ward).await
 }
 
-fn ward_on(rung: Rung, surroundings: &Surroundings) -> Ward {
+fn ward_on(rung: Rung, surroundings: &Surroundings, shown: &[PathBuf]) -> Ward {
     let private: Vec<PathBuf> = [
         Some(surroundings.data_dir.clone()),
         surroundings.user_file.clone(),
@@ -84,7 +87,43 @@ fn ward_on(rung: Rung, surroundings: &Surroundings) -> Ward {
     .filter(|path| path.is_absolute())
     .collect();
     let home = surroundings.home.as_deref();
-    let mut ward = Ward::new(rung, home, &surroundings.path, &private);
+    let mut ward = Ward::new(rung, home, &surroundings.path, &private, shown);
     ward.read.push(surroundings.program.clone());
     ward
+}
+
+/// What `[sandbox] show` of the user's own file names. A home as a whole, what is around it, and our
+/// own data are never shown.
+fn shown(surroundings: &Surroundings) -> Result<Vec<PathBuf>, Failure> {
+    let own = config::own(surroundings)?;
+    let mut shown = Vec::new();
+    for name in &own.sandbox.show {
+        let refuse = |why: &str| {
+            Err(Failure::usage(format!("[sandbox] show = {name:?}: {why}"))
+                .hint("name a file or a directory: \"~/sdk\", \"/srv/data\""))
+        };
+        let path = match (name.strip_prefix("~/"), &surroundings.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(name),
+        };
+        if !path.is_absolute() {
+            return refuse("it is neither absolute nor below your home");
+        }
+        let real = match engine::sandbox::resolve(&path) {
+            Ok(found) => found.real,
+            Err(error) => return refuse(&error.to_string()),
+        };
+        let around = |inner: &Path| {
+            let inner = engine::sandbox::resolve(inner).map(|found| found.real);
+            inner.is_ok_and(|inner| inner.starts_with(&real))
+        };
+        if surroundings.home.as_deref().is_some_and(around) {
+            return refuse("it is your whole home, or around it");
+        }
+        if around(&surroundings.data_dir) {
+            return refuse("Countersign's own data is in it");
+        }
+        shown.push(path);
+    }
+    Ok(shown)
 }

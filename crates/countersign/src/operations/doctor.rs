@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use engine::sandbox::{Trial, try_program};
+use flow::policy::Isolation;
 use serde::Serialize;
 
-use super::agents::{self, Seen};
-use super::project::{git_tool, open};
-use super::{Office, confinement};
+use super::agents::{self, Finder, Seen};
+use super::project::{Asked, git_tool, open, settings};
+use super::{Office, config, confinement};
 use crate::settings::Surroundings;
+use crate::settings::file::Project as Written;
 
 /// Less free space than this, and a run may be ended half way.
 const DISK_BYTES_MIN: u64 = 1 << 30;
@@ -27,6 +30,17 @@ pub struct Examination {
     pub examined: Vec<Examined>,
     /// Any of them will do, and a command of your own as well.
     pub agents: Vec<Seen>,
+    /// Each agent that is installed or configured here, started inside the sandbox.
+    pub starts: Vec<Start>,
+}
+
+/// Whether one agent starts in the sandbox.
+#[derive(Clone, Debug, Serialize)]
+pub struct Start {
+    pub agent: String,
+    pub fine: bool,
+    /// What it says of itself, or what is not mounted.
+    pub found: String,
 }
 
 impl Examination {
@@ -53,7 +67,76 @@ pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Examinati
     Examination {
         examined,
         agents: agents::look(surroundings, directory).await,
+        starts: starts(surroundings, directory).await,
     }
+}
+
+/// Starts every agent that is installed or named in the configuration with `--version`, confined as
+/// a run would be. Where nothing can be confined there is nothing to try.
+async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
+    let Ok(Some(ward)) = confinement::ward_for(Isolation::Enforced, surroundings).await else {
+        return Vec::new();
+    };
+    let written = configured(surroundings, directory).await;
+    let finder = Finder {
+        written: &written,
+        surroundings,
+        directory,
+    };
+    let mut starts = Vec::new();
+    for name in named(&written, surroundings, directory) {
+        let tried = match finder.program_of(&name) {
+            Ok(None) => continue,
+            Ok(Some((program, args))) => {
+                let trial = Trial {
+                    program: &program,
+                    args: &args,
+                    path: &surroundings.path,
+                    home: surroundings.home.as_deref(),
+                };
+                let place = (
+                    surroundings.program.as_path(),
+                    surroundings.data_dir.as_path(),
+                );
+                try_program(place, &ward, &trial).await
+            }
+            Err(failure) => Err(failure.message),
+        };
+        starts.push(Start {
+            agent: name,
+            fine: tried.is_ok(),
+            found: match tried {
+                Ok(said) => format!("starts in the sandbox: {said}"),
+                Err(why) => format!("could not start in the sandbox: {why}"),
+            },
+        });
+    }
+    starts
+}
+
+/// What the files say here, as far as they can be read.
+async fn configured(surroundings: &Surroundings, directory: &Path) -> Written {
+    if let Ok(git) = open(surroundings, directory).await {
+        let asked = Asked::default();
+        if let Ok((_, written, _)) = settings(surroundings, &git, &asked).await {
+            return written;
+        }
+    }
+    config::own(surroundings).unwrap_or_default()
+}
+
+fn named(written: &Written, surroundings: &Surroundings, directory: &Path) -> Vec<String> {
+    let here = agents::here(surroundings, directory);
+    let mut names: Vec<String> = here.iter().map(|agent| agent.name.to_owned()).collect();
+    names.extend(written.agents.keys().cloned());
+    names.extend(written.builder.clone());
+    names.extend(written.reviewers.iter().cloned());
+    names.extend(written.verifier.clone());
+    let seats = written.policy.reviewers.iter();
+    names.extend(seats.filter_map(|seat| seat.agent.clone()));
+    names.sort();
+    names.dedup();
+    names
 }
 
 async fn version(surroundings: &Surroundings, directory: &Path) -> Result<String, String> {

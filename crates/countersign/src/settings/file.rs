@@ -29,7 +29,16 @@ struct Written {
     preset: Option<String>,
     notify: Vec<Notify>,
     spool: Spool,
+    sandbox: Sandbox,
     policy: Policy,
+}
+
+/// What the sandbox shows beside the usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandbox {
+    /// Directories and files that every run may read: `~/x`, or absolute.
+    pub show: Vec<String>,
 }
 
 /// 001's directory, for `serve`.
@@ -157,6 +166,8 @@ pub struct Project {
     /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
     pub notify: Vec<Notify>,
     pub spool: Spool,
+    /// What the person lets every run read. The user's own file alone may say.
+    pub sandbox: Sandbox,
     pub policy: Policy,
 }
 
@@ -242,6 +253,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         worker: written.worker,
         notify: written.notify,
         spool: written.spool,
+        sandbox: written.sandbox,
         policy,
     })
 }
@@ -261,10 +273,13 @@ pub(super) fn targets(all: &[Notify]) -> Vec<String> {
 
 impl Project {
     /// Of what it says, what only the user's own file may: it would let a repository reach out in
-    /// the person's name.
+    /// the person's name, or show its agents more of the person's files.
     pub fn says_what_is_the_users(&self) -> Option<&'static str> {
         if !self.notify.is_empty() {
             return Some("[[notify]]");
+        }
+        if self.sandbox != Sandbox::default() {
+            return Some("[sandbox]");
         }
         (self.spool != Spool::default()).then_some("[spool]")
     }

@@ -158,6 +158,14 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "Where its logs are; in it, or beside it where it is called .agent-communication.",
     ),
     (
+        "config.sandbox",
+        "What agents and checks see of your files; only in your own file, not in a project's.",
+    ),
+    (
+        "config.sandbox.show",
+        "Files and directories that every run may read, beside the tools in your home: ~/sdk, /srv/data.",
+    ),
+    (
         "config.preset",
         "A named set of policy numbers to start from.",
     ),

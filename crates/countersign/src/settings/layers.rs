@@ -107,6 +107,7 @@ impl Layered {
             "preset": self.preset(),
             "notify": project.notify.iter().map(Notify::shown).collect::<Vec<_>>(),
             "spool": project.spool,
+            "sandbox": project.sandbox,
             "policy": project.policy,
         })
     }

@@ -8,7 +8,10 @@
 )]
 
 mod ground;
+mod harm;
+mod homes;
 mod reach;
+mod shown;
 
 use std::fmt::Write;
 

@@ -6,6 +6,7 @@ pub mod forge;
 pub mod listener;
 pub mod mask;
 mod mount;
+mod outside;
 pub mod processes;
 mod pty;
 pub mod server;
@@ -17,6 +18,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 pub use mount::{Disk, Mount};
+use outside::Outside;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -200,9 +202,24 @@ impl World {
         self.git(&["commit", "--quiet", "--message", message]);
     }
 
-    /// Runs Countersign in the repository to its end.
+    /// Runs Countersign in the repository to its end. What a run changes outside fails the story.
     pub fn call(&self, words: &[&str]) -> Ran {
-        self.start(words).wait(DEADLINE)
+        self.watched(words, || self.start(words).wait(DEADLINE))
+    }
+
+    fn watched(&self, words: &[&str], call: impl FnOnce() -> Ran) -> Ran {
+        let before = Outside::before(self, words);
+        let ran = call();
+        if let Some(before) = before {
+            before.must_be_as_before(self);
+        }
+        ran
+    }
+
+    /// Whether the policy of this world lets agents do what the person could.
+    fn is_unconfined(&self) -> bool {
+        let settings = fs::read_to_string(self.repository.join("countersign.toml"));
+        settings.is_ok_and(|text| text.contains("isolation = \"manifest\""))
     }
 
     /// The answer in JSON, which has a version whatever it is.
@@ -213,7 +230,7 @@ impl World {
 
     /// The same behind another program, which becomes it.
     pub fn call_behind(&self, front: &[&str], words: &[&str]) -> Ran {
-        self.start_behind(front, words).wait(DEADLINE)
+        self.watched(words, || self.start_behind(front, words).wait(DEADLINE))
     }
 
     pub fn start_behind(&self, front: &[&str], words: &[&str]) -> Running {

@@ -179,19 +179,16 @@ pub async fn begin(
         // Its home is empty: without this git would not let it commit.
         assignment.env.extend(signs_as(&member.name));
     }
-    assignment.confinement = room::of_agent(shop, role, &assignment, adapter, &own)?;
+    assignment.confinement = room::of_agent(shop, role, &assignment, adapter, &own).await?;
     if assignment.confinement.is_none() {
         room::link_credentials(adapter, &assignment.home)?;
     }
-    let mut report = once(held, member, &assignment).await?;
-    if assignment.session.is_some() && could_not_go_on(&report) {
-        // The brief says everything that the session would have known.
-        assignment.session = None;
-        if let Some(whole) = whole {
-            whole.clone_into(&mut assignment.brief);
-        }
-        report = once(held, member, &assignment).await?;
+    let report = up_to_twice(held, member, &mut assignment, whole).await;
+    if assignment.confinement.is_some() {
+        room::clear_git_layer(&own)?;
+        room::remove_credentials(adapter, &assignment.home)?;
     }
+    let report = report?;
     let usage = usage_of(&report);
     if let Exit::DiskLimit { .. } = report.exit {
         throw_away(held, &assignment)?;
@@ -232,6 +229,25 @@ fn append(from: &Path, to: &Path) -> Result<(), Trouble> {
     let mut to = fs::OpenOptions::new().append(true).create(true).open(to)?;
     std::io::copy(&mut fs::File::open(from)?, &mut to)?;
     Ok(fs::remove_file(from)?)
+}
+
+/// Starts it again without its session, where it could not go on in that.
+async fn up_to_twice(
+    held: &Held<'_>,
+    member: &Member,
+    assignment: &mut Assignment,
+    whole: Option<&str>,
+) -> Result<Report, Trouble> {
+    let report = once(held, member, assignment).await?;
+    if assignment.session.is_some() && could_not_go_on(&report) {
+        // The brief says everything that the session would have known.
+        assignment.session = None;
+        if let Some(whole) = whole {
+            whole.clone_into(&mut assignment.brief);
+        }
+        return once(held, member, assignment).await;
+    }
+    Ok(report)
 }
 
 fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {

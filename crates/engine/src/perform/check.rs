@@ -263,6 +263,9 @@ impl Site {
     fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
         private::make_dir(&self.home)?;
         private::make_dir(&self.tmp)?;
+        if let Some(ward) = &held.shop.ward {
+            ward.prepare_home(&self.home)?;
+        }
         let mut env = held.shop.environment();
         env.extend([
             ("HOME".into(), self.home.clone().into()),

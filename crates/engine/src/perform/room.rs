@@ -8,13 +8,14 @@ use flow::policy;
 
 use super::Trouble;
 use crate::agent::{Adapter, Assignment, Role};
+use crate::git::remove_tree;
 use crate::own_home;
 use crate::private;
-use crate::sandbox::{Confinement, Layered, Lent, Network, Room};
+use crate::sandbox::{Confinement, Layered, Lent, Network, Room, Rung};
 use crate::workshop::Workshop;
 
 /// The room of an agent; none where the policy goes without.
-pub fn of_agent(
+pub async fn of_agent(
     shop: &Workshop,
     role: Role,
     assignment: &Assignment,
@@ -29,12 +30,14 @@ pub fn of_agent(
     for dir in &write {
         private::make_dir(dir)?;
     }
+    ward.prepare_home(&assignment.home)?;
+    let mut hidden = Vec::new();
     let mut room = Room {
         read: Vec::new(),
         write: Vec::new(),
         shut: Vec::new(),
         layered: Vec::new(),
-        lent: lent(adapter, &assignment.home)?,
+        lent: lent(adapter, &assignment.home, ward.rung)?,
         network: network(wanted_network(shop, role)),
         metadata: role == Role::Build,
         proof: own.join("sandbox/proof.json"),
@@ -42,13 +45,22 @@ pub fn of_agent(
     match role {
         Role::Build => {
             write.insert(0, assignment.dir.clone());
-            build_in(&mut room, shop, &assignment.dir, own)?;
+            hidden = build_in(&mut room, (shop, ward.rung), &assignment.dir, own).await?;
         }
         Role::Review | Role::Verify => room.read = judged(shop, assignment),
     }
     room.write = write;
-    Ok(Some(ward.confine(room)))
+    let mut confinement = ward.confine(room);
+    // That they cannot be read is part of the proof.
+    confinement
+        .hidden
+        .splice(0..0, hidden.iter().take(HIDDEN_PROVEN_MAX).cloned());
+    confinement.masked.extend(hidden);
+    Ok(Some(confinement))
 }
+
+/// Files of the git directory that the proof tries to read.
+const HIDDEN_PROVEN_MAX: usize = 16;
 
 /// Whether the policy lets an agent in this role reach others.
 pub fn wanted_network(shop: &Workshop, role: Role) -> policy::Network {
@@ -67,61 +79,55 @@ pub fn git_layer(own: &Path) -> PathBuf {
 
 /// A builder may use git as it likes: what it changes there is a layer of its own, from which the
 /// commits of its branch are taken afterwards. Hooks, configuration and the pointer stay as they are.
-fn build_in(room: &mut Room, shop: &Workshop, worktree: &Path, own: &Path) -> Result<(), Trouble> {
+/// Returns what of the git directory must not be seen.
+async fn build_in(
+    room: &mut Room,
+    (shop, rung): (&Workshop, Rung),
+    worktree: &Path,
+    own: &Path,
+) -> Result<Vec<PathBuf>, Trouble> {
     let common = shop.git.common_dir();
+    let view = shop.git.builder_view().await?;
     let (changes, work) = (git_layer(own), own.join("git/work"));
     private::make_dir(&changes)?;
     private::make_dir(&work)?;
-    let config = own.join("git/config");
-    let known = fs::read_to_string(common.join("config"))?;
-    private::write(&config, without_secrets(&known))?;
-    room.lent.push(Lent {
-        from: config,
-        to: common.join("config"),
-    });
-    room.read = vec![common.to_owned()];
+    room.read.clone_from(&view.alternates);
+    if rung == Rung::Landlock {
+        // No mount can put another configuration in the place of the person's.
+        let dir = own.join("git/dir");
+        shop.git.copy_for_builder(&view, worktree, &dir)?;
+        let pointer = format!("gitdir: {}\n", dir.display());
+        own_home::write(worktree, &worktree.join(".git"), pointer)?;
+        room.read.extend([dir, common.join("objects")]);
+        return Ok(Vec::new());
+    }
+    let mut lend = |number: usize, text: &str, to: PathBuf| -> Result<(), Trouble> {
+        let from = own.join(format!("git/config-{number}"));
+        private::write(&from, text)?;
+        room.lent.push(Lent { from, to });
+        Ok(())
+    };
+    lend(0, &view.config, common.join("config"))?;
+    for (number, (file, text)) in view.worktree_configs.into_iter().enumerate() {
+        lend(number + 1, &text, file)?;
+    }
+    room.read.push(common.to_owned());
     room.shut = vec![worktree.join(".git"), common.join("hooks")];
     room.layered = vec![Layered {
         dir: common.to_owned(),
         changes,
         work,
     }];
+    Ok(view.hidden)
+}
+
+/// Removes what the set-up of a builder's git directory left, but for the changes themselves. The
+/// kernel leaves a directory without any rights, which an ordinary user cannot remove by name.
+pub fn clear_git_layer(own: &Path) -> Result<(), Trouble> {
+    for name in ["git/work", "git/dir"] {
+        remove_tree(&own.join(name))?;
+    }
     Ok(())
-}
-
-/// The configuration without passwords: none in addresses, no headers, no helpers.
-fn without_secrets(config: &str) -> String {
-    let mut kept = String::new();
-    for line in config.lines() {
-        let key = line.split('=').next().unwrap_or_default().to_lowercase();
-        let secret = [
-            "extraheader",
-            "helper",
-            "password",
-            "token",
-            "proxy",
-            "cookie",
-        ]
-        .iter()
-        .any(|word| key.contains(word));
-        if secret {
-            continue;
-        }
-        kept.push_str(&without_user(line));
-        kept.push('\n');
-    }
-    kept
-}
-
-fn without_user(line: &str) -> String {
-    let Some((before, rest)) = line.split_once("://") else {
-        return line.to_owned();
-    };
-    let end = rest.find(['/', '"']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{before}://{}", &rest[at + 1..]),
-        None => line.to_owned(),
-    }
 }
 
 /// A checkout borrows its older objects from the mirror.
@@ -159,17 +165,35 @@ fn network(wanted: policy::Network) -> Network {
     }
 }
 
-/// The agent's own credentials, at their places in its home. There must be a file to put each over.
-fn lent(adapter: &dyn Adapter, home: &Path) -> Result<Vec<Lent>, Trouble> {
+/// The agent's own credentials, at their places in its home. There must be a file to put each over;
+/// without mounts it is a copy, which goes when the agent has ended.
+fn lent(adapter: &dyn Adapter, home: &Path, rung: Rung) -> Result<Vec<Lent>, Trouble> {
     let mut lent = Vec::new();
     for (from, to) in adapter.credentials() {
         let to = home.join(to);
-        if from.is_file() {
+        if !from.is_file() {
+            continue;
+        }
+        if rung == Rung::Landlock {
+            own_home::clear_way(home, &to)?;
+            fs::copy(&from, &to)?;
+        } else {
             own_home::write(home, &to, "")?;
             lent.push(Lent { from, to });
         }
     }
     Ok(lent)
+}
+
+/// Removes the copies of credentials from an agent's home; where they were mounted, the empty files
+/// that they were mounted on.
+pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trouble> {
+    for (_, to) in adapter.credentials() {
+        if home.is_dir() {
+            own_home::clear_way(home, &home.join(to))?;
+        }
+    }
+    Ok(())
 }
 
 /// Where nothing is confined the agent's own credentials are links in its home: whatever the agent
@@ -183,21 +207,4 @@ pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Troubl
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_builder_sees_no_password_of_the_repository() {
-        let config = "[remote \"origin\"]\n\turl = https://me:s3cret@forge.example/a.git\n\tfetch = +refs/heads/*\n[http \"https://forge.example/\"]\n\textraheader = AUTHORIZATION: basic abc\n[url \"https://x:tok@forge.example/\"]\n\tinsteadOf = git@forge.example:\n[core]\n\tbare = false\n";
-        let kept = without_secrets(config);
-        for secret in ["s3cret", "tok@", "basic abc"] {
-            assert!(!kept.contains(secret), "{kept}");
-        }
-        assert!(kept.contains("url = https://forge.example/a.git"));
-        assert!(kept.contains("[url \"https://forge.example/\"]"));
-        assert!(kept.contains("bare = false"));
-    }
 }

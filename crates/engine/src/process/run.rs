@@ -45,11 +45,13 @@ impl Host {
             .iter()
             .find(|(name, _)| name == "PATH")
             .map(|(_, path)| path.clone());
-        let program = find_program(&spec.program, &path.unwrap_or_default(), &spec.cwd)?;
+        let path = path.unwrap_or_default();
+        let program = find_program(&spec.program, &path, &spec.cwd)?;
         let mut confinement = spec.confinement;
         let launcher = match (&self.launcher, &mut confinement) {
             (Some(launcher), Some(confinement)) => {
-                confinement.read.push(program.clone());
+                let needed = sandbox::program::needed(&program, &path);
+                confinement.read.extend(needed.read);
                 Some(launcher.confining(&confinement.write()?))
             }
             (None, Some(_)) => return Err(Error::NoLauncher(named)),

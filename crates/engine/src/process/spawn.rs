@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use tokio::process::{Child, Command};
@@ -113,7 +113,9 @@ impl Recipe<'_> {
 }
 
 /// Finds a program the way a shell would, but before anything is started, so
-/// that "not installed" is an answer of its own.
+/// that "not installed" is an answer of its own. The path has no `.` and no `..`: inside of a
+/// sandbox the directories that they lead through may not be there. The last name stays as it is,
+/// because programs may go by it.
 pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf, Error> {
     let runnable = |candidate: &Path| {
         candidate
@@ -127,7 +129,7 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
     if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
         let file = cwd.join(program);
         return if runnable(&file) {
-            Ok(file)
+            Ok(plain(file))
         } else {
             Err(missing(file.display().to_string()))
         };
@@ -135,5 +137,19 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
     std::env::split_paths(path)
         .map(|dir| cwd.join(dir).join(program))
         .find(|candidate| runnable(candidate))
+        .map(plain)
         .ok_or_else(|| missing(format!("PATH ({})", path.to_string_lossy())))
+}
+
+/// The same file in its directory's canonical name, where it is not written plainly.
+pub fn plain(file: PathBuf) -> PathBuf {
+    let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if file.components().all(is_plain) {
+        return file.components().collect();
+    }
+    let dir = file.parent().and_then(|dir| dir.canonicalize().ok());
+    match (dir, file.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        _ => file,
+    }
 }

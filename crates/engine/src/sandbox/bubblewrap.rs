@@ -41,11 +41,11 @@ pub fn command(
     words.put("--proc", &["/proc".as_ref()]);
     words.put("--dev", &["/dev".as_ref()]);
     let mut closed = Vec::new();
-    for part in root::parts(confinement) {
+    for part in root::parts(confinement)? {
         let at = part.at.as_os_str();
         match &part.what {
             // Read-only is the least that a layer may be; the caller commits what is left.
-            What::Seen { from } | What::Layered { from, .. } | What::Alias { of: from } => {
+            What::Seen { from } | What::SeenFile { from } | What::Layered { from, .. } => {
                 words.put("--ro-bind", &[from.as_os_str(), at]);
             }
             What::Own { from } => words.put("--bind", &[from.as_os_str(), at]),

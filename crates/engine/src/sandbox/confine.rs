@@ -81,10 +81,16 @@ fn inside(
 ) -> io::Result<u8> {
     tied_to(outside)?;
     let here = std::env::current_dir()?;
-    native::build(confinement)?;
+    let built = native::build(confinement)?;
     std::env::set_current_dir(&here)?;
+    let confinement = &Confinement {
+        // A name of a socket must not lead to anybody outside.
+        unix_sockets: confinement.unix_sockets && built.apart,
+        ..confinement.clone()
+    };
     lock_in(confinement, notebook)?;
-    let ending = watch_over(Path::new(program), args, Watch::EverybodyHere)?;
+    let started = watch_over(Path::new(program), args, Watch::EverybodyHere);
+    let ending = started.map_err(|error| not_started(program, &error))?;
     notebook.ended(ending)?;
     Ok(ending.code())
 }
@@ -96,7 +102,18 @@ fn become_confined(
     args: &[OsString],
 ) -> io::Result<u8> {
     lock_in(confinement, notebook)?;
-    match become_program(Path::new(program), args)? {}
+    let started = become_program(Path::new(program), args);
+    match started.map_err(|error| not_started(program, &error))? {}
+}
+
+/// Names the file that is not mounted, where that is why.
+fn not_started(program: &OsStr, error: &io::Error) -> io::Error {
+    let program = Path::new(program);
+    let why = super::program::unreachable(program).unwrap_or_else(|| error.to_string());
+    io::Error::other(format!(
+        "could not start {} in the sandbox: {why}; `countersign doctor` tries every agent, and [sandbox] show in your own configuration adds what is missing",
+        program.display()
+    ))
 }
 
 /// We die with the one outside, who may have gone before that was asked for. It may be in another

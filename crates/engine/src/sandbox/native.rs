@@ -2,27 +2,33 @@
 //! run's own, made with the rights of a user namespace and none of the machine's.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
     mount_remount, unmount,
 };
 use rustix::process::{getgid, getuid, pivot_root, setsid};
 
-use super::root::{self, Part, Places, What};
+use super::new_root::NewRoot;
+use super::root::{self, Part, Places};
+use super::sources::{Kernel, Sources};
 use super::{Confinement, Network, loopback};
 
 /// Where the new root is put together, on a file system in memory; must be there on every machine.
 const YARD: &str = "/tmp";
 /// The machine's own root, as seen from the yard.
-const OLD: &str = "/old";
+pub const OLD: &str = "/old";
 const NEW: &str = "/new";
+/// Nothing: an overlay wants two directories.
+pub const EMPTY: &str = "/empty";
+/// Overlays of directories of which single files are shown.
+pub const AROUND: &str = "/around";
 
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
@@ -61,9 +67,17 @@ fn become_user(uid: u32, outer_uid: u32, gid: u32, outer_gid: u32, proc: &str) -
     fs::write(own.join("gid_map"), format!("{gid} {outer_gid} 1"))
 }
 
-/// Makes the new root and enters it; the machine's root is gone afterwards.
-pub fn build(confinement: &Confinement) -> io::Result<()> {
-    let parts = root::parts(confinement);
+/// What came of putting the root together.
+#[derive(Clone, Copy, Debug)]
+pub struct Built {
+    /// Whether no socket, pipe or lock of anybody else can be reached through what is shown.
+    pub apart: bool,
+}
+
+/// Makes the new root and enters it. Everything that the machine gives is taken hold of first, then
+/// the machine's own root is let go of, and only then the first file or directory is made.
+pub fn build(confinement: &Confinement) -> io::Result<Built> {
+    let parts = root::parts(confinement)?;
     let person = owner()?;
     setsid()?;
     mount_change(
@@ -71,19 +85,35 @@ pub fn build(confinement: &Confinement) -> io::Result<()> {
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
     enter_yard()?;
-    memory(Path::new(NEW), 4 << 20)?;
+    let mut sources = Sources::open()?;
+    let mut pieces = Vec::new();
     for part in &parts {
-        let done = put(part);
-        done.map_err(|error| told(&format!("{} in the new root", part.at.display()), error))?;
+        let found = sources.gather(part, &mut pieces);
+        found.map_err(|error| told(&format!("{} for the new root", part.at.display()), error))?;
     }
-    devices()?;
-    processes(confinement)?;
+    let kernel = sources.kernel()?;
+    let built = Built {
+        apart: sources.apart,
+    };
+    drop(sources);
+    unmount(OLD, UnmountFlags::DETACH)?;
+    memory(Path::new(NEW), 4 << 20)?;
+    let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut root = NewRoot::new(open(NEW, by_name, Mode::empty())?)?;
+    for piece in &pieces {
+        let done = piece.put(&mut root);
+        done.map_err(|error| told(&format!("{} in the new root", piece.at.display()), error))?;
+    }
+    drop(pieces);
+    devices(&root, &kernel)?;
+    processes(&root, &kernel, confinement)?;
     close(&parts)?;
     leave_yard()?;
-    person.again()
+    person.again()?;
+    Ok(built)
 }
 
-fn told(what: &str, error: io::Error) -> io::Error {
+pub fn told(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -123,7 +153,10 @@ fn enter_yard() -> io::Result<()> {
     fs::create_dir(&old)?;
     pivot_root(YARD, &old)?;
     std::env::set_current_dir("/")?;
-    fs::create_dir(NEW)
+    for dir in [NEW, EMPTY, AROUND] {
+        fs::create_dir(dir)?;
+    }
+    Ok(())
 }
 
 fn leave_yard() -> io::Result<()> {
@@ -139,98 +172,14 @@ fn memory(at: &Path, bytes: u64) -> io::Result<()> {
     Ok(mount("tmpfs", at, "tmpfs", QUIET, options)?)
 }
 
-fn below(root: &str, path: &Path) -> PathBuf {
+pub fn below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn put(part: &Part) -> io::Result<()> {
-    let at = below(NEW, &part.at);
-    match &part.what {
-        What::Seen { from } | What::Own { from } => {
-            let from = below(OLD, from);
-            ground(&at, from.is_dir())?;
-            Ok(mount_bind_recursive(&from, &at)?)
-        }
-        What::Layered {
-            from,
-            changes,
-            work,
-        } => {
-            ground(&at, true)?;
-            let (lower, upper, work) = (below(OLD, from), below(OLD, changes), below(OLD, work));
-            if layer(&at, [&lower, &upper, &work])? {
-                return Ok(());
-            }
-            // The disk cannot carry a layer: then nothing in there can be changed at all.
-            mount_bind_recursive(&lower, &at)?;
-            remount(&at, true, false)
-        }
-        What::Memory { bytes } => {
-            ground(&at, true)?;
-            memory(&at, *bytes)?;
-            Ok(rustix::fs::chmod(&at, 0o1777.into())?)
-        }
-        What::MaskedDir => {
-            ground(&at, true)?;
-            memory(&at, 64 << 10)
-        }
-        What::MaskedFile => {
-            ground(&at, false)?;
-            Ok(mount_bind_recursive(
-                below(OLD, Path::new("/dev/null")),
-                &at,
-            )?)
-        }
-        What::Alias { of } => {
-            ground(&at, true)?;
-            Ok(mount_bind_recursive(below(NEW, of), &at)?)
-        }
-        What::Link { to } => {
-            ground(at.parent().unwrap_or(&at), true)?;
-            std::os::unix::fs::symlink(to, &at)
-        }
-    }
-}
-
-/// Lays the changes over what they change; false where the disk cannot carry that. What is in a
-/// layer is taken from it after the run and written to the disk then, and without the run it is
-/// nothing: so it need not be on the disk before.
-fn layer(at: &Path, [lower, upper, work]: [&Path; 3]) -> io::Result<bool> {
-    for more in [",volatile", ""] {
-        let options = format!(
-            "lowerdir={},upperdir={},workdir={},userxattr{more}\0",
-            lower.display(),
-            upper.display(),
-            work.display()
-        );
-        let options =
-            std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).map_err(io::Error::other)?;
-        if mount("overlay", at, "overlay", QUIET, options).is_ok() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Something to mount on.
-fn ground(at: &Path, is_dir: bool) -> io::Result<()> {
-    if at.symlink_metadata().is_ok() {
-        return Ok(());
-    }
-    if is_dir {
-        return fs::create_dir_all(at);
-    }
-    fs::create_dir_all(at.parent().unwrap_or(at))?;
-    File::create(at).map(drop)
-}
-
-fn devices() -> io::Result<()> {
-    let dev = below(NEW, Path::new("/dev"));
-    fs::create_dir_all(&dev)?;
-    for name in root::DEVICES.into_iter().filter(|name| *name != "tty") {
-        let at = dev.join(name);
-        ground(&at, false)?;
-        mount_bind_recursive(below(OLD, &Path::new("/dev").join(name)), &at)?;
+fn devices(root: &NewRoot, kernel: &Kernel) -> io::Result<()> {
+    let dev = Path::new("/dev");
+    for (name, device) in &kernel.devices {
+        root.attach(device, &dev.join(name), false)?;
     }
     for (name, to) in [
         ("fd", "/proc/self/fd"),
@@ -239,19 +188,13 @@ fn devices() -> io::Result<()> {
         ("stderr", "/proc/self/fd/2"),
         ("ptmx", "pts/ptmx"),
     ] {
-        std::os::unix::fs::symlink(to, dev.join(name))?;
+        root.link(&dev.join(name), Path::new(to))?;
     }
-    fs::create_dir_all(dev.join("pts"))?;
-    let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
-    // Without terminals of its own a run has none; the machine's are never lent.
-    let _ = mount(
-        "devpts",
-        dev.join("pts"),
-        "devpts",
-        quiet,
-        c"newinstance,ptmxmode=0666,mode=620",
-    );
-    Ok(())
+    root.dir(&dev.join("pts"))?;
+    match &kernel.terminals {
+        Some(terminals) => root.attach(terminals, &dev.join("pts"), true),
+        None => Ok(()),
+    }
 }
 
 /// Whoever may write here writes to the whole machine.
@@ -282,12 +225,10 @@ const MASKED_IN_PROC: &[&str] = &[
     "modules",
 ];
 
-fn processes(confinement: &Confinement) -> io::Result<()> {
+fn processes(root: &NewRoot, kernel: &Kernel, confinement: &Confinement) -> io::Result<()> {
+    root.attach(&kernel.processes, Path::new("/proc"), true)?;
     let proc = below(NEW, Path::new("/proc"));
-    fs::create_dir_all(&proc)?;
     let quiet = QUIET | MountFlags::NOEXEC;
-    mount("proc", &proc, "proc", quiet, c"")
-        .map_err(|error| told("a /proc of its own (is this a container?)", error.into()))?;
     limit_pids(&proc, confinement.bounds.processes);
     // No namespaces but the one that we are about to make.
     fs::write(proc.join("sys/user/max_user_namespaces"), "1")?;
@@ -301,7 +242,7 @@ fn processes(confinement: &Confinement) -> io::Result<()> {
     for name in MASKED_IN_PROC {
         let at = proc.join(name);
         if at.exists() {
-            mount_bind_recursive(below(OLD, Path::new("/dev/null")), &at)?;
+            mount_bind_recursive(below(NEW, Path::new("/dev/null")), &at)?;
         }
     }
     Ok(())
@@ -376,7 +317,7 @@ fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
 }
 
 /// The fifth field, in which blanks and the like are written as numbers.
-fn mount_point(line: &str) -> Option<PathBuf> {
+pub fn mount_point(line: &str) -> Option<PathBuf> {
     let field = line.split(' ').nth(4)?;
     let mut bytes = Vec::new();
     let mut rest = field.as_bytes();

@@ -1,10 +1,10 @@
 //! Which rungs this machine has, found out by standing on each of them.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{NOT_CONFINED, Network, Proof, Room, Rung, Ward, bubblewrap};
+use super::{NOT_CONFINED, Network, Proof, Room, Rung, Ward, bubblewrap, program};
 use crate::process::{self, Call, Exit, Identity};
 
 /// How often a try that was cut off is made again.
@@ -116,4 +116,111 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
         return Err(Missed { why, cut_off });
     }
     Ok(proven?)
+}
+
+/// A program to be tried inside of a sandbox.
+#[derive(Clone, Debug)]
+pub struct Trial<'a> {
+    pub program: &'a Path,
+    pub args: &'a [OsString],
+    pub path: &'a OsStr,
+    /// The person's, to name what is missing of it.
+    pub home: Option<&'a Path>,
+}
+
+/// Codes by which a shell, or `env`, says that there is nothing to start.
+const NOT_STARTED: [i32; 2] = [126, 127];
+const OUTPUT_MAX: usize = 64 << 10;
+
+/// Starts a program in a sandbox as agents are, without a network, and gives the first line that it
+/// says. The error names what is not mounted, where that is the cause.
+pub async fn try_program(
+    (exe, dir): (&Path, &Path),
+    ward: &Ward,
+    trial: &Trial<'_>,
+) -> Result<String, String> {
+    let needed = program::needed(trial.program, trial.path);
+    if let Some(why) = needed.missing.first() {
+        return Err(why.clone());
+    }
+    let all = dir.join("probes");
+    clear(&all);
+    let dir = all.join(format!("start-{}", std::process::id()));
+    let own = dir.join("own");
+    std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
+    let tried = start_once(exe, &dir, ward, trial, needed.read).await;
+    drop(std::fs::remove_dir_all(&dir));
+    tried
+}
+
+async fn start_once(
+    exe: &Path,
+    dir: &Path,
+    ward: &Ward,
+    trial: &Trial<'_>,
+    mut read: Vec<PathBuf>,
+) -> Result<String, String> {
+    let own = dir.join("own");
+    for file in trial.args.iter().map(Path::new) {
+        if file.is_absolute() && file.is_file() {
+            read.extend(program::needed(file, trial.path).read);
+        }
+    }
+    ward.prepare_home(&own).map_err(|error| error.to_string())?;
+    let confinement = ward.confine(Room {
+        read,
+        write: vec![own.clone()],
+        shut: Vec::new(),
+        layered: Vec::new(),
+        lent: Vec::new(),
+        network: Network::Off,
+        metadata: false,
+        proof: dir.join("proof/proof.json"),
+    });
+    let file = confinement.write().map_err(|error| error.to_string())?;
+    let us = std::process::id().to_string();
+    let mut args: Vec<OsString> = vec!["confine".into(), us.into(), file.into(), "--".into()];
+    args.push(trial.program.into());
+    args.extend_from_slice(trial.args);
+    args.push("--version".into());
+    let mut env = ward.environment();
+    env.push(("PATH".into(), trial.path.to_owned()));
+    env.push(("HOME".into(), own.clone().into()));
+    env.push(("TMPDIR".into(), own.clone().into()));
+    let call = Call {
+        program: exe.to_owned(),
+        args,
+        env,
+        cwd: own,
+        stdin: Vec::new(),
+        wall: WALL,
+        output_bytes: OUTPUT_MAX,
+        stdout_file: None,
+        launcher: None,
+    };
+    let ran = process::output(&call).await;
+    let ran = ran.map_err(|error| error.to_string())?;
+    let said = [ran.stdout.as_slice(), ran.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let lost = trial.home.map_or_else(Vec::new, |home| {
+        program::named_but_not_shown(&said, home, &confinement.read)
+    });
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.unwrap_or("it said nothing").to_owned();
+    match ran.exit {
+        Exit::Code(0) => Ok(line),
+        Exit::Code(code) if lost.is_empty() && !could_not_start(code) => {
+            Ok(format!("{line} ({})", ran.exit))
+        }
+        _ if lost.is_empty() => Err(line),
+        _ => {
+            let names: Vec<String> = lost.iter().map(|path| path.display().to_string()).collect();
+            let names = names.join(", ");
+            Err(format!("{line}; not mounted: {names}"))
+        }
+    }
+}
+
+fn could_not_start(code: i32) -> bool {
+    code == i32::from(NOT_CONFINED) || NOT_STARTED.contains(&code)
 }

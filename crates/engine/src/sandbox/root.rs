@@ -1,11 +1,15 @@
 //! What the root of a confined run is made of, in the order in which it is put together: a list,
 //! so that our own mounts and bubblewrap's arguments are the same root.
+//!
+//! Everything that could go wrong with a mount point is found here, before anything is mounted: a
+//! part whose place would have to be created in a directory of the person's is refused.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Confinement;
+use super::{Confinement, paths};
 
 /// The devices that everybody needs and nobody can do harm with.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -19,8 +23,12 @@ pub struct Part {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// What is at this place outside.
+    /// A directory of the machine's, read-only.
     Seen {
+        from: PathBuf,
+    },
+    /// A regular file of the machine's, read-only.
+    SeenFile {
         from: PathBuf,
     },
     Own {
@@ -42,10 +50,6 @@ pub enum What {
     Link {
         to: PathBuf,
     },
-    /// Another name for what is there under its real one. A layer cannot be mounted twice.
-    Alias {
-        of: PathBuf,
-    },
 }
 
 impl What {
@@ -57,68 +61,80 @@ impl What {
         match self {
             Self::Own { .. } | Self::Layered { .. } | Self::Memory { .. } => true,
             Self::Seen { .. }
+            | Self::SeenFile { .. }
             | Self::MaskedDir
             | Self::MaskedFile
-            | Self::Link { .. }
-            | Self::Alias { .. } => false,
+            | Self::Link { .. } => false,
+        }
+    }
+
+    /// Whether its mount point is a directory.
+    pub fn is_dir(&self) -> bool {
+        match self {
+            Self::Seen { .. }
+            | Self::Own { .. }
+            | Self::Layered { .. }
+            | Self::Memory { .. }
+            | Self::MaskedDir => true,
+            Self::SeenFile { .. } | Self::MaskedFile | Self::Link { .. } => false,
+        }
+    }
+
+    /// Where on the machine its content is; `None` for what is made in memory.
+    fn source(&self) -> Option<&Path> {
+        match self {
+            Self::Seen { from }
+            | Self::SeenFile { from }
+            | Self::Own { from }
+            | Self::Layered { from, .. } => Some(from),
+            Self::Memory { .. } | Self::MaskedDir | Self::MaskedFile | Self::Link { .. } => None,
         }
     }
 }
 
-/// The parts, outer ones first, and other names last: they need what they are names of. What is not
-/// there outside is left out: it cannot be seen anyway.
-pub fn parts(confinement: &Confinement) -> Vec<Part> {
+/// The parts, outer ones first. What is not there outside is left out: it cannot be seen anyway.
+/// So are sockets, pipes and devices, which lead to whoever is at their other end.
+pub fn parts(confinement: &Confinement) -> io::Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut put = |at: &Path, what: What| {
         let at = at.to_owned();
         parts.push(Part { at, what });
     };
+    for link in &confinement.links {
+        let to = link.to.clone();
+        put(&link.at, What::Link { to });
+    }
     for dir in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
         let bytes = confinement.bounds.tmp_bytes;
         put(Path::new(dir), What::Memory { bytes });
     }
     for path in &confinement.read {
-        if let Ok(to) = fs::read_link(path)
-            && path.parent() == Some(Path::new("/"))
-        {
-            put(path, What::Link { to });
-        } else {
-            both(path, &mut put, |from| What::Seen { from });
-        }
+        seen(path, path, &mut put);
     }
     for path in &confinement.masked {
         match fs::symlink_metadata(path) {
             Ok(meta) if meta.is_dir() => put(path, What::MaskedDir),
-            Ok(meta) if meta.is_file() => put(path, What::MaskedFile),
-            _ => {}
+            Ok(_) => put(path, What::MaskedFile),
+            Err(_) => {}
         }
     }
     for path in &confinement.write {
-        both(path, &mut put, |from| What::Own { from });
+        let from = path.clone();
+        put(path, What::Own { from });
     }
     for layer in &confinement.layered {
-        let [Ok(real), Ok(changes), Ok(work)] =
-            [&layer.dir, &layer.changes, &layer.work].map(fs::canonicalize)
-        else {
-            continue;
-        };
-        if real != layer.dir {
-            put(&layer.dir, What::Alias { of: real.clone() });
-        }
         let what = What::Layered {
-            from: real.clone(),
-            changes,
-            work,
+            from: layer.dir.clone(),
+            changes: layer.changes.clone(),
+            work: layer.work.clone(),
         };
-        put(&real, what);
+        put(&layer.dir, what);
     }
     for path in &confinement.shut {
-        both(path, &mut put, |from| What::Seen { from });
+        seen(path, path, &mut put);
     }
     for lent in &confinement.lent {
-        if let Ok(from) = fs::canonicalize(&lent.from) {
-            put(&lent.to, What::Seen { from });
-        }
+        seen(&lent.from, &lent.to, &mut put);
     }
     parts.sort_by(|a, b| a.at.cmp(&b.at));
     // Of two parts at one place the stronger was put later.
@@ -129,13 +145,78 @@ pub fn parts(confinement: &Confinement) -> Vec<Part> {
     let shown = Places::of(&all);
     parts.retain(|part| match &part.what {
         What::MaskedDir | What::MaskedFile => is_shown(&shown, &part.at),
-        What::Seen { from } => !is_seen_anyway(&shown, &part.at, from),
-        What::Alias { .. } => !is_a_link_that_is_seen(&shown, &part.at),
-        What::Own { .. } | What::Layered { .. } | What::Memory { .. } | What::Link { .. } => true,
+        What::Seen { from } | What::SeenFile { from } => !is_seen_anyway(&shown, &part.at, from),
+        What::Link { .. } => is_ours(&shown, &part.at),
+        What::Own { .. } | What::Layered { .. } | What::Memory { .. } => true,
     });
-    parts.retain(|part| !is_behind_an_alias(&shown, &part.at));
-    parts.sort_by_key(|part| matches!(part.what, What::Alias { .. }));
-    parts
+    let kept = parts.clone();
+    let places = Places::of(&kept);
+    for part in &parts {
+        must_have_mount_point(&places, part)?;
+    }
+    Ok(parts)
+}
+
+fn seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, What)) {
+    let source = from.to_owned();
+    match fs::symlink_metadata(from) {
+        Ok(meta) if meta.is_dir() => put(at, What::Seen { from: source }),
+        Ok(meta) if meta.is_file() => put(at, What::SeenFile { from: source }),
+        // Gone meanwhile, or nothing that is ever shown.
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Whether the place of a link is in a directory that we make ourselves. In any other the machine's
+/// own links are seen as they are.
+fn is_ours(places: &Places<'_>, at: &Path) -> bool {
+    places
+        .innermost_around(at)
+        .is_none_or(|part| matches!(part.what, What::Memory { .. } | What::MaskedDir))
+}
+
+/// Refuses a part whose mount point would have to be made in a directory of the person's, or is of
+/// another kind than what is put there.
+fn must_have_mount_point(places: &Places<'_>, part: &Part) -> io::Result<()> {
+    let Some(around) = places.innermost_around(&part.at) else {
+        return Ok(());
+    };
+    let refuse = |why: String| {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{} cannot be put into the sandbox: {why}",
+                part.at.display()
+            ),
+        ))
+    };
+    let below = part.at.strip_prefix(&around.at).unwrap_or(&part.at);
+    let Some(source) = around.what.source() else {
+        return match around.what {
+            What::Memory { .. } | What::MaskedDir => Ok(()),
+            _ => refuse(format!("{} around it is no directory", around.at.display())),
+        };
+    };
+    let place = source.join(below);
+    match fs::symlink_metadata(&place) {
+        Err(error) => refuse(format!(
+            "it would have to be created as {}: {error}",
+            place.display()
+        )),
+        Ok(_) if paths::real(&place).as_deref() != Some(&place) => {
+            refuse(format!("{} is behind a symbolic link", place.display()))
+        }
+        Ok(meta) if meta.is_dir() != part.what.is_dir() => {
+            let kind = |is_dir| if is_dir { "a directory" } else { "a file" };
+            refuse(format!(
+                "{} is {}, and {} would cover it",
+                place.display(),
+                kind(meta.is_dir()),
+                kind(part.what.is_dir())
+            ))
+        }
+        Ok(_) => Ok(()),
+    }
 }
 
 /// The parts by their places.
@@ -160,31 +241,8 @@ impl<'a> Places<'a> {
     /// Whether what is mounted at `at` may be written: the innermost part decides.
     pub fn is_writable(&self, at: &Path) -> bool {
         self.innermost(at)
-            .is_some_and(|part| match (&part.what, at.strip_prefix(&part.at)) {
-                (What::Alias { of }, Ok(below)) => self.is_writable(&of.join(below)),
-                (what, _) => what.is_writable(),
-            })
+            .is_some_and(|part| part.what.is_writable())
     }
-}
-
-/// Inside of what is shown at its own place the machine's links are shown as well, and lead to the
-/// real name by themselves.
-fn is_a_link_that_is_seen(places: &Places<'_>, at: &Path) -> bool {
-    places
-        .innermost_around(at)
-        .is_some_and(|part| match &part.what {
-            What::Seen { from } | What::Own { from } | What::Layered { from, .. } => {
-                *from == part.at
-            }
-            What::Link { .. } => true,
-            What::Memory { .. } | What::MaskedDir | What::MaskedFile | What::Alias { .. } => false,
-        })
-}
-
-/// What is behind another name is there under the real one.
-fn is_behind_an_alias(places: &Places<'_>, at: &Path) -> bool {
-    let mut around = at.ancestors().skip(1).filter_map(|at| places.0.get(at));
-    around.any(|part| matches!(part.what, What::Alias { .. }))
 }
 
 /// Whether the part around already shows the same thing in the same way: one mount fewer to make
@@ -212,19 +270,8 @@ fn is_shown(places: &Places<'_>, at: &Path) -> bool {
                 .0
                 .values()
                 .any(|inner| inner.at != at && is_within(inner, at)),
-            What::MaskedDir | What::MaskedFile | What::Link { .. } | What::Alias { .. } => false,
+            What::SeenFile { .. } | What::MaskedDir | What::MaskedFile | What::Link { .. } => false,
         })
-}
-
-/// Under the name it was given, and under its real name where that is another one.
-fn both(path: &Path, put: &mut impl FnMut(&Path, What), what: impl Fn(PathBuf) -> What) {
-    let Ok(real) = fs::canonicalize(path) else {
-        return;
-    };
-    if real != path {
-        put(path, what(real.clone()));
-    }
-    put(&real.clone(), what(real));
 }
 
 fn is_within(inner: &Part, at: &Path) -> bool {

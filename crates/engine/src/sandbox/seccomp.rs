@@ -234,6 +234,7 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
     requests(&mut rules)?;
+    leases(&mut rules)?;
     if confinement.rung == Rung::Landlock {
         other_processes(&mut rules)?;
         refuse_all(&mut rules, SHARED_IPC);
@@ -351,11 +352,14 @@ fn set_id_files(rules: &mut Rules) -> io::Result<()> {
 
 fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     let mut families = vec![libc::AF_NETLINK];
-    // A socket with a name leads to whoever listens there. Inside a root there are no names of
-    // others; abstract ones are kept apart by the network's namespace or by Landlock.
+    // A socket with a name leads to whoever listens there. Where everything is shown through
+    // overlays there are no names of others; abstract ones are kept apart by the network's
+    // namespace or by Landlock.
     let apart = confinement.network == Network::Off || landlock::is_scoped();
-    if confinement.rung != Rung::Landlock && apart {
+    if confinement.rung == Rung::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
+    } else {
+        pairs_that_can_be_renamed(rules)?;
     }
     if confinement.rung != Rung::Landlock || confinement.network == Network::On {
         families.extend([libc::AF_INET, libc::AF_INET6]);
@@ -368,6 +372,23 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     let netlink = condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK)?;
     let not_routes = condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE)?;
     refuse_where(rules, libc::SYS_socket, vec![netlink, not_routes])
+}
+
+/// One end of a pair of datagram sockets can send to any name, so where no socket may be made
+/// such a pair may not either.
+fn pairs_that_can_be_renamed(rules: &mut Rules) -> io::Result<()> {
+    const KIND: u64 = 0xf;
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
+        let is = condition(1, SeccompCmpOp::MaskedEq(KIND), kind)?;
+        refuse_where(rules, libc::SYS_socketpair, vec![is])?;
+    }
+    Ok(())
+}
+
+/// A lease on a file delays whoever opens it outside, for as long as the machine allows.
+fn leases(rules: &mut Rules) -> io::Result<()> {
+    let lease = condition(1, SeccompCmpOp::Eq, libc::F_SETLEASE)?;
+    refuse_where(rules, libc::SYS_fcntl, vec![lease])
 }
 
 /// Requests to devices and file systems that are refused everywhere: typing into somebody's

@@ -9,9 +9,11 @@ fn confinement() -> Confinement {
         masked: vec![],
         lent: vec![],
         layered: vec![],
+        links: vec![],
         refused: vec![],
         hidden: vec![],
         network: Network::Off,
+        unix_sockets: false,
         metadata: false,
         bounds: Bounds::default(),
         proof: "/nowhere/proof.json".into(),
@@ -65,7 +67,7 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     let (own, inner) = (outer.join("own"), outer.join("own/inner"));
     fs::create_dir_all(&inner).unwrap();
     let places = |confinement: &Confinement| -> Vec<PathBuf> {
-        let parts = root::parts(confinement).into_iter();
+        let parts = root::parts(confinement).unwrap().into_iter();
         let places = parts.map(|part| part.at);
         places.filter(|at| at.starts_with(&outer)).collect()
     };
@@ -89,10 +91,16 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     assert_eq!(places(&hidden_between), [outer.clone(), own, inner]);
 }
 
-#[test]
-fn a_layer_is_mounted_once_and_its_other_name_is_as_shut_as_the_real_one() {
+/// A directory of the test's own, under its canonical name.
+fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::TempDir::new().unwrap();
-    let place = dir.path().canonicalize().unwrap();
+    let real = dir.path().canonicalize().unwrap();
+    (dir, real)
+}
+
+#[test]
+fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
+    let (_dir, place) = place();
     let (real, link) = (place.join("real"), place.join("link"));
     for part in ["git/hooks", "changes", "work"] {
         fs::create_dir_all(real.join(part)).unwrap();
@@ -106,24 +114,212 @@ fn a_layer_is_mounted_once_and_its_other_name_is_as_shut_as_the_real_one() {
             changes: real.join("changes"),
             work: real.join("work"),
         }],
+        proof: place.join("proof.json"),
         ..confinement()
     };
-    let parts = root::parts(&layered);
-    let last = parts.last().unwrap();
-    assert_eq!(last.at, link.join("git"));
-    assert_eq!(
-        last.what,
-        root::What::Alias {
-            of: real.join("git")
-        }
-    );
+    let parts = root::parts(&layered.canonical().unwrap()).unwrap();
+    let to = real.clone();
+    let linked = root::Part {
+        at: link,
+        what: root::What::Link { to },
+    };
+    assert!(parts.contains(&linked), "{parts:?}");
     let layers = parts
         .iter()
         .filter(|part| matches!(part.what, root::What::Layered { .. }));
     assert_eq!(layers.count(), 1);
     let places = root::Places::of(&parts);
-    for name in [&real, &link] {
-        assert!(places.is_writable(&name.join("git")));
-        assert!(!places.is_writable(&name.join("git/hooks")));
+    assert!(places.is_writable(&real.join("git")));
+    assert!(!places.is_writable(&real.join("git/hooks")));
+}
+
+#[test]
+fn a_path_that_is_not_canonical_confines_nothing_and_starts_nothing() {
+    let bad = [
+        "/usr/../usr",
+        "/usr/",
+        "usr",
+        "/usr/./bin",
+        "//usr",
+        "/usr/..",
+    ];
+    for path in bad.map(PathBuf::from) {
+        let one = vec![path.clone()];
+        let known = confinement();
+        let file = || Lent {
+            from: "/usr/a".into(),
+            to: "/usr/b".into(),
+        };
+        let layer = || Layered {
+            dir: "/usr".into(),
+            changes: "/usr".into(),
+            work: "/usr".into(),
+        };
+        let specifications = [
+            Confinement {
+                read: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                write: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                shut: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                masked: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                refused: one.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                hidden: one,
+                ..known.clone()
+            },
+            Confinement {
+                proof: path.clone(),
+                ..known.clone()
+            },
+            Confinement {
+                lent: vec![Lent {
+                    from: path.clone(),
+                    ..file()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                lent: vec![Lent {
+                    to: path.clone(),
+                    ..file()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    dir: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    changes: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                layered: vec![Layered {
+                    work: path.clone(),
+                    ..layer()
+                }],
+                ..known.clone()
+            },
+            Confinement {
+                links: vec![Link {
+                    at: path.clone(),
+                    to: "x".into(),
+                }],
+                ..known
+            },
+        ];
+        for (number, one) in specifications.iter().enumerate() {
+            let text = serde_json::to_string(one).unwrap();
+            assert!(read(&text).is_err(), "{number}: {text}");
+        }
     }
+}
+
+#[test]
+fn what_is_written_down_is_canonical_whatever_was_given() {
+    let (_dir, place) = place();
+    for part in ["home", "repository", "probe", "own"] {
+        fs::create_dir_all(place.join(part)).unwrap();
+    }
+    fs::write(place.join("probe/F.sh"), "#!/bin/sh\n").unwrap();
+    std::os::unix::fs::symlink("probe", place.join("other")).unwrap();
+    let given = Confinement {
+        read: vec![
+            place.join("repository/../probe/F.sh"),
+            place.join("./other/F.sh"),
+            place.join("probe/"),
+            place.join("dangling"),
+        ],
+        write: vec![place.join("home/../own")],
+        proof: place.join("home/../own/proof.json"),
+        ..confinement()
+    };
+    let file = given.write().unwrap();
+    let written = Confinement::read(&file).unwrap();
+    assert_eq!(
+        written.read,
+        [place.join("probe"), place.join("probe/F.sh")]
+    );
+    assert_eq!(written.write, [place.join("own")]);
+    let link = Link {
+        at: place.join("other"),
+        to: "probe".into(),
+    };
+    assert_eq!(written.links, [link]);
+    let gone = Confinement {
+        write: vec![place.join("gone")],
+        ..given
+    };
+    assert!(matches!(gone.write(), Err(Error::NotConfined { .. })));
+}
+
+/// Where a mount point would have to be made in a directory of the person's, nothing is mounted.
+#[test]
+fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
+    let (_dir, place) = place();
+    let at = |name: &str| place.join(name);
+    for part in ["shown/dir", "own"] {
+        fs::create_dir_all(at(part)).unwrap();
+    }
+    for file in ["shown/file", "own/file", "lent"] {
+        fs::write(at(file), "").unwrap();
+    }
+    std::os::unix::fs::symlink(at("lent"), at("shown/link")).unwrap();
+    let lent = |to: PathBuf| {
+        let confinement = Confinement {
+            read: vec![at("shown")],
+            write: vec![at("own")],
+            lent: vec![Lent {
+                from: at("lent"),
+                to,
+            }],
+            ..confinement()
+        };
+        root::parts(&confinement).map_err(|error| error.to_string())
+    };
+    assert!(lent(at("own/file")).is_ok());
+    assert!(lent(at("elsewhere/file")).is_ok(), "in a root of our own");
+    for (to, why) in [
+        ("own/missing", "would have to be created"),
+        ("shown/missing", "would have to be created"),
+        ("shown/dir", "is a directory"),
+        ("shown/file/below", "would have to be created"),
+        ("shown/link", "symbolic link"),
+    ] {
+        let refused = lent(at(to)).unwrap_err();
+        assert!(refused.contains(why), "{to}: {refused}");
+    }
+}
+
+/// Sockets and pipes lead to whoever is at their other end.
+#[test]
+fn a_socket_that_is_named_is_not_shown() {
+    let (_dir, place) = place();
+    let socket = place.join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let named = Confinement {
+        read: vec![socket.clone()],
+        ..confinement()
+    };
+    let parts = root::parts(&named).unwrap();
+    assert!(!parts.iter().any(|part| part.at == socket));
 }

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Bounds, Confinement, Layered, Lent, Network, Rung};
+use super::tools::{self, Toolchain};
+use super::{Bounds, Confinement, Layered, Lent, Network, Rung, paths};
+use crate::own_home;
 
 /// Where programs and their libraries are. Whatever is not there is left out.
 const SYSTEM: &[&str] = &[
@@ -74,38 +76,15 @@ const SECRETS: &[&str] = &[
     ".zsh_history",
 ];
 
-/// Tools that people keep in their home, with the variable that says where, if they need one.
-const TOOLS: &[(&str, &str)] = &[
-    (".cargo", ""),
-    (".rustup", "RUSTUP_HOME"),
-    (".pyenv", "PYENV_ROOT"),
-    (".nvm", "NVM_DIR"),
-    (".volta", "VOLTA_HOME"),
-    (".asdf", "ASDF_DATA_DIR"),
-    (".rbenv", "RBENV_ROOT"),
-    (".sdkman", "SDKMAN_DIR"),
-    (".bun", ""),
-    (".deno", ""),
-    (".ghcup", ""),
-    (".dotnet", "DOTNET_ROOT"),
-    (".npm-global", ""),
-    (".local/bin", ""),
-    (".local/lib", ""),
-    (".local/pipx", ""),
-    (".local/share/mise", "MISE_DATA_DIR"),
-    (".local/share/uv", ""),
-    (".local/share/pnpm", ""),
-    (".local/share/fnm", ""),
-    (".local/share/claude", ""),
-    ("go", ""),
+/// Parts of package managers' directories that are for the whole machine but not the system's.
+const SHARED_TOOLS: &[&str] = &[
+    "/home/linuxbrew/.linuxbrew/bin",
+    "/home/linuxbrew/.linuxbrew/Cellar",
+    "/home/linuxbrew/.linuxbrew/lib",
+    "/home/linuxbrew/.linuxbrew/opt",
+    "/home/linuxbrew/.linuxbrew/sbin",
+    "/home/linuxbrew/.linuxbrew/share",
 ];
-
-/// A tool's directory in the person's home, shown read-only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Toolchain {
-    pub dir: PathBuf,
-    pub variable: Option<&'static str>,
-}
 
 /// How runs are confined on this machine.
 #[derive(Clone, Debug)]
@@ -115,6 +94,8 @@ pub struct Ward {
     pub read: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
     pub tools: Vec<Toolchain>,
+    /// What shims read in a home to know the versions that are wanted.
+    pub version_files: Vec<(PathBuf, String)>,
     pub bounds: Bounds,
 }
 
@@ -132,31 +113,54 @@ pub struct Room {
 }
 
 impl Ward {
-    /// `home` is the person's; `private` is our own data, of which a run sees only what it is given.
-    pub fn new(rung: Rung, home: Option<&Path>, path: &OsString, private: &[PathBuf]) -> Self {
+    /// `home` is the person's; `private` is our own data, of which a run sees only what it is given;
+    /// `show` is what the person has named themselves.
+    pub fn new(
+        rung: Rung,
+        home: Option<&Path>,
+        path: &OsString,
+        private: &[PathBuf],
+        show: &[PathBuf],
+    ) -> Self {
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         // Often a link into a directory that nobody is shown.
         read.extend(fs::canonicalize("/etc/resolv.conf"));
         let homes = home.filter(|home| *home != Path::new("/"));
-        let tools: Vec<Toolchain> = homes.map(tools).unwrap_or_default();
-        read.extend(tools.iter().map(|tool| tool.dir.clone()));
+        let mut own: Vec<PathBuf> = homes.map(tools::parts).unwrap_or_default();
+        own.extend(SHARED_TOOLS.iter().map(PathBuf::from));
         for dir in std::env::split_paths(path).filter(|dir| dir.is_absolute() && dir.is_dir()) {
-            let install = dir.parent().filter(|_| dir.ends_with("bin"));
-            let install = install.filter(|install| is_of_one_tool(install, home, private));
-            read.push(install.unwrap_or(&dir).to_owned());
+            if may_be_shown(&dir, homes, private) {
+                own.extend(tools::path_dir(&dir));
+            }
         }
+        own.extend_from_slice(show);
         let mut secrets: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
         if let Some(home) = homes {
             secrets.extend(SECRETS.iter().map(|name| home.join(name)));
         }
+        secrets.extend(tools::credentials(&own));
         secrets.extend_from_slice(private);
+        read.extend(own);
         Self {
             rung,
             read,
             secrets,
-            tools,
+            tools: homes.map(tools::toolchains).unwrap_or_default(),
+            version_files: homes.map(tools::version_files).unwrap_or_default(),
             bounds: Bounds::default(),
         }
+    }
+
+    /// Puts the files by which shims know their versions into the home of a run; what is there
+    /// already stays.
+    pub fn prepare_home(&self, home: &Path) -> std::io::Result<()> {
+        for (name, text) in &self.version_files {
+            let file = home.join(name);
+            if fs::symlink_metadata(&file).is_err() {
+                own_home::write(home, &file, text)?;
+            }
+        }
+        Ok(())
     }
 
     /// What tools need to be told, since a run's home is not the one that they are in.
@@ -186,9 +190,11 @@ impl Ward {
             masked: self.secrets.clone(),
             lent: room.lent,
             layered: room.layered,
+            links: Vec::new(),
             refused,
             hidden: self.hidden(),
             network: room.network,
+            unix_sockets: self.rung == Rung::Native,
             metadata: room.metadata,
             bounds: self.bounds,
             proof: room.proof,
@@ -213,17 +219,15 @@ impl Ward {
     }
 }
 
-fn tools(home: &Path) -> Vec<Toolchain> {
-    let found = TOOLS.iter().map(|(name, variable)| Toolchain {
-        dir: home.join(name),
-        variable: Some(*variable).filter(|variable| !variable.is_empty()),
-    });
-    found.filter(|tool| tool.dir.is_dir()).collect()
-}
-
-/// Whether all that lies beside a `bin` belongs to one tool, and not to a home or to us.
-fn is_of_one_tool(install: &Path, home: Option<&Path>, private: &[PathBuf]) -> bool {
-    let holds = |path: &Path| path.starts_with(install);
-    let local = home.is_some_and(|home| holds(home) || holds(&home.join(".local/bin")));
-    !local && install != Path::new("/") && !private.iter().any(|path| holds(path))
+/// Whether a directory on `PATH` is to be shown beside the system: it is neither a home, nor around
+/// one, nor ours.
+fn may_be_shown(dir: &Path, home: Option<&Path>, private: &[PathBuf]) -> bool {
+    let Some(real) = paths::real(dir) else {
+        return false;
+    };
+    let around = |path: &Path| paths::real(path).is_some_and(|path| path.starts_with(&real));
+    let inside = |path: &Path| paths::real(path).is_some_and(|path| real.starts_with(path));
+    let ours = private.iter().any(|path| around(path) || inside(path));
+    let of_the_system = SYSTEM.iter().any(|dir| inside(Path::new(dir)));
+    !of_the_system && real != Path::new("/") && !home.is_some_and(around) && !ours
 }

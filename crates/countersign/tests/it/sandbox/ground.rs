@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
 const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/attacks.py");
 const WORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/work.sh");
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -134,7 +134,7 @@ impl Ground {
             ..Bounds::default()
         };
         let private = [at("data"), at("data/countersign.db")];
-        let mut ward = Ward::new(rung, Some(&at("person")), &PATH.into(), &private);
+        let mut ward = Ward::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
         ward.bounds = bounds;
         ward.read.push(at("tools"));
         let confinement = ward.confine(Room {
@@ -561,8 +561,8 @@ fn helper(path: &Path, abstract_name: &str) -> Arc<AtomicBool> {
     helped
 }
 
-fn give_away(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+pub fn give_away(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     if path.is_dir() && !path.is_symlink() {
         for entry in fs::read_dir(path).unwrap().flatten() {
             give_away(&entry.path());
@@ -570,7 +570,7 @@ fn give_away(path: &Path) {
     }
 }
 
-fn as_who(who: Who, words: &[&str]) -> Command {
+pub fn as_who(who: Who, words: &[&str]) -> Command {
     let mut all: Vec<String> = Vec::new();
     if who == Who::Nobody {
         let id = NOBODY.to_string();

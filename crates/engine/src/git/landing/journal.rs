@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,10 @@ pub(in super::super) fn write_durably(file: &Path, text: &[u8]) -> Result<(), Er
     let dir = file.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let part = file.with_extension("part");
-    let written = File::create(&part).and_then(|mut open| {
+    // Whether it lies in our data directory or in theirs, nobody else has to read it.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let written = options.open(&part).and_then(|mut open| {
         open.write_all(text)?;
         open.sync_all()
     });
