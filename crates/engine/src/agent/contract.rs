@@ -19,6 +19,11 @@ pub fn brief_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
+/// Where a judge finds the change as one diff: beside its checkout.
+pub fn diff_file(change: &Path) -> PathBuf {
+    change.with_extension("diff")
+}
+
 /// Where an agent may leave what it spent, if it wants a file for it.
 pub(super) fn accounts_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("accounts.json")
@@ -91,6 +96,9 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
         if let Some(value) = value {
             set(name, value.into());
         }
+    }
+    if let Some(change) = &assignment.change {
+        set("COUNTERSIGN_CHANGE", change.into());
     }
     if let Some(copy) = &assignment.copy {
         set("COUNTERSIGN_COPY", copy.into());

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use flow::bound::bounded;
+use flow::brief::Placement;
 use flow::ticket::CheckOutcome;
 use flow::{Ticket, Usage, What};
 
 use super::agents::{self, Run};
 use super::check::{Site, run_one};
 use super::{Brought, Held, Trouble, supply};
-use crate::agent::{Role, answer};
+use crate::agent::{Role, answer, diff_file};
 use crate::check::Check;
-use crate::git::{Oid, Purpose};
+use crate::git::{Context, Oid, Purpose, remove_tree};
 use crate::manifest::{self, Manifest};
 use crate::workshop::Member;
 
@@ -139,11 +140,12 @@ pub async fn watch(
         let tampered = run.tampered.clone();
         return Ok(Watched { run, tampered });
     }
-    let dir = checkout(held, commit).await?;
+    let laid = checkout(held, commit).await?;
     lay_out_copy(held, commit).await?;
-    let before = take(dir.clone()).await?;
-    let mut run = agents::run(held, member, role, brief, &dir, limit_secs).await?;
-    let after = take(dir).await?;
+    let before = take(laid.dir.clone()).await?;
+    let brief = laid.told(brief);
+    let mut run = agents::run(held, member, role, &brief, &laid.dir, limit_secs).await?;
+    let after = take(laid.dir).await?;
     let changes = manifest::diff(&before, &after);
     if !changes.is_empty() {
         let shown: Vec<String> = changes.iter().take(5).map(ToString::to_string).collect();
@@ -154,18 +156,60 @@ pub async fn watch(
     Ok(Watched { run, tampered })
 }
 
-async fn checkout(held: &Held<'_>, commit: &str) -> Result<PathBuf, Trouble> {
+/// The checkout's name in the directory that a judge starts in.
+pub const CHANGE: &str = "change";
+/// A longer diff is cut in the file; git shows all of it.
+const DIFF_BYTES_MAX: usize = 8 << 20;
+
+/// Where a judge works. It starts in a directory of ours that has nothing but these in it: what CLIs
+/// look for where they start, and above, is nothing that the change could have put there.
+struct LaidOut {
+    dir: PathBuf,
+    change: PathBuf,
+    from_base: Vec<String>,
+}
+
+impl LaidOut {
+    fn told(&self, brief: &str) -> String {
+        let diff = diff_file(&self.change);
+        let place = Placement {
+            change: &self.change.to_string_lossy(),
+            diff: &diff.to_string_lossy(),
+            from_base: &self.from_base,
+        };
+        flow::brief::placed(brief, &place)
+    }
+}
+
+async fn checkout(held: &Held<'_>, commit: &str) -> Result<LaidOut, Trouble> {
     let shop = held.shop;
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let dir = held.dir().join("checkout");
-    std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
-    Ok(shop
+    let dir = held.dir().join("review");
+    remove_tree(&dir)?;
+    std::fs::create_dir_all(&dir)?;
+    let change = dir.join(CHANGE);
+    let ordinary = &shop.project.policy.ordinary_dot_files;
+    let purpose = Purpose::Review { ordinary };
+    let made = shop
         .git
-        .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)
-        .await?
-        .dir)
+        .checkout(&head, &base, purpose, &shop.mirror(), &change)
+        .await?;
+    let mut diff = shop.git.diff(&base, &head, Context::Usual).await?;
+    if diff.text.len() > DIFF_BYTES_MAX || diff.cut {
+        let end = (0..=DIFF_BYTES_MAX.min(diff.text.len())).rev();
+        let end = end.into_iter().find(|at| diff.text.is_char_boundary(*at));
+        diff.text.truncate(end.unwrap_or_default());
+        diff.text
+            .push_str("\n(cut here: the whole is in `git diff base change`)\n");
+    }
+    std::fs::write(diff_file(&change), diff.text)?;
+    Ok(LaidOut {
+        dir,
+        change,
+        from_base: made.from_base,
+    })
 }
 
 /// Where a judge may build and run tests: a copy that it may change, with the project's caches.

@@ -15,7 +15,7 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof};
+use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof, Proxy};
 
 const CHUNK: usize = 64 << 10;
 /// How often we look who hides, where no namespace keeps a run together.
@@ -47,6 +47,13 @@ impl Host {
             .map(|(_, path)| path.clone());
         let program = find_program(&spec.program, &path.unwrap_or_default(), &spec.cwd)?;
         let mut confinement = spec.confinement;
+        let mut proxy = match &mut confinement {
+            Some(confinement) => {
+                let path = confinement.proof.clone();
+                Proxy::open(confinement).map_err(|source| Error::File { path, source })?
+            }
+            None => None,
+        };
         let launcher = match (&self.launcher, &mut confinement) {
             (Some(launcher), Some(confinement)) => {
                 confinement.read.push(program.clone());
@@ -72,6 +79,9 @@ impl Host {
             .as_ref()
             .is_none_or(Confinement::is_without_namespaces);
         let mut env = spec.env;
+        if let Some(proxy) = &mut proxy {
+            proxy.equip(&mut env);
+        }
         env.push((RUN_MARK.into(), held.record.mark().into()));
         let recipe = Recipe {
             program: &program,
@@ -80,6 +90,7 @@ impl Host {
             cwd: &spec.cwd,
             launcher: launcher.as_ref(),
         };
+        let proxy = proxy.map(Proxy::start);
         let spawned = spawn(recipe.command()).await;
         let mut known = spawned.map_err(|source| Error::Spawn {
             program: named,
@@ -129,6 +140,7 @@ impl Host {
             swept: held.swept,
             survivors: held.left,
             proof,
+            refused_hosts: proxy.map(|proxy| proxy.refused()).unwrap_or_default(),
         })
     }
 }

@@ -16,7 +16,7 @@ use rustix::mount::{
 use rustix::process::{getgid, getuid, pivot_root, setsid};
 
 use super::root::{self, Part, Places, What};
-use super::{Confinement, Network, loopback};
+use super::{Confinement, Network, handover, loopback};
 
 /// Where the new root is put together, on a file system in memory; must be there on every machine.
 const YARD: &str = "/tmp";
@@ -27,7 +27,8 @@ const NEW: &str = "/new";
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Leaves the machine's namespaces. Whoever is started next is the first process of a new one.
-pub fn separate(network: Network) -> io::Result<()> {
+/// `notes` is the directory of the specification.
+pub fn separate(network: &Network, notes: &Path) -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut kinds = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -35,15 +36,18 @@ pub fn separate(network: Network) -> io::Result<()> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    if network == Network::Off {
+    if network.is_apart() {
         kinds |= CloneFlags::CLONE_NEWNET;
     }
     unshare(kinds).map_err(forbidden)?;
     become_user(0, uid, 0, gid, "/proc")?;
-    if network == Network::Off {
+    if network.is_apart() {
         loopback::up()?;
     }
-    Ok(())
+    match network {
+        Network::Proxy(proxied) => handover::hand_over(proxied, notes),
+        Network::On | Network::Off => Ok(()),
+    }
 }
 
 fn forbidden(error: nix::Error) -> io::Error {

@@ -192,6 +192,9 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
+    if confinement.rung == Rung::Landlock && matches!(confinement.network, Network::Proxy(_)) {
+        tcp_by_connect_only(&mut rules)?;
+    }
     requests(&mut rules)?;
     if confinement.rung == Rung::Landlock && !confinement.metadata {
         refuse_all(&mut rules, METADATA);
@@ -271,11 +274,11 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     let mut families = vec![libc::AF_NETLINK];
     // A socket with a name leads to whoever listens there. Inside a root there are no names of
     // others; abstract ones are kept apart by the network's namespace or by Landlock.
-    let apart = confinement.network == Network::Off || landlock::is_scoped();
+    let apart = confinement.network.is_apart() || landlock::is_scoped();
     if confinement.rung != Rung::Landlock && apart {
         families.push(libc::AF_UNIX);
     }
-    if confinement.rung != Rung::Landlock || confinement.network == Network::On {
+    if confinement.rung != Rung::Landlock || confinement.network != Network::Off {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others = families
@@ -286,6 +289,43 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     let netlink = condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK)?;
     let not_routes = condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE)?;
     refuse_where(rules, libc::SYS_socket, vec![netlink, not_routes])
+}
+
+/// Without a namespace Landlock holds a run to the ports of its proxy, and it sees nothing but TCP
+/// by `connect`: no datagrams, no other protocols, no first bytes without a connection, and nobody who
+/// comes from outside.
+fn tcp_by_connect_only(rules: &mut Rules) -> io::Result<()> {
+    /// The type without its flags.
+    const KIND: u64 = 0xf;
+    /// The old way to raw packets.
+    const SOCK_PACKET: i32 = 10;
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let of_family = || condition(0, SeccompCmpOp::Eq, family);
+        for kind in [
+            libc::SOCK_DGRAM,
+            libc::SOCK_RAW,
+            libc::SOCK_RDM,
+            libc::SOCK_SEQPACKET,
+            libc::SOCK_DCCP,
+            SOCK_PACKET,
+        ] {
+            let is = condition(1, SeccompCmpOp::MaskedEq(KIND), kind)?;
+            refuse_where(rules, libc::SYS_socket, vec![of_family()?, is])?;
+        }
+        let unnamed = condition(2, SeccompCmpOp::Ne, 0)?;
+        let other = condition(2, SeccompCmpOp::Ne, libc::IPPROTO_TCP)?;
+        refuse_where(rules, libc::SYS_socket, vec![of_family()?, unnamed, other])?;
+    }
+    for (call, flags) in [
+        (libc::SYS_sendto, 3),
+        (libc::SYS_sendmsg, 2),
+        (libc::SYS_sendmmsg, 3),
+    ] {
+        let fast = has_flag(flags, libc::MSG_FASTOPEN)?;
+        refuse_where(rules, call, vec![fast])?;
+    }
+    refuse(rules, libc::SYS_listen);
+    Ok(())
 }
 
 /// Requests to devices and file systems that are refused everywhere: typing into somebody's
