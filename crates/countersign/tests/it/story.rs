@@ -11,6 +11,7 @@ mod dependencies;
 mod epics;
 mod escalations;
 mod export;
+mod hostile;
 mod judges;
 pub mod learning;
 mod machine;

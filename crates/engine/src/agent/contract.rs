@@ -99,6 +99,10 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
     }
     if let Some(change) = &assignment.change {
         set("COUNTERSIGN_CHANGE", change.into());
+        // Beside the change git finds no repository of somebody else's further up.
+        if let Some(above) = change.parent().and_then(Path::parent) {
+            set("GIT_CEILING_DIRECTORIES", above.into());
+        }
     }
     if let Some(copy) = &assignment.copy {
         set("COUNTERSIGN_COPY", copy.into());
