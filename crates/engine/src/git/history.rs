@@ -1,5 +1,6 @@
 //! Reading history: ranges, diffs, and who wrote them.
 
+use super::run::Run;
 use super::{Error, Oid, Repository};
 
 /// How much of a diff stands around a change.
@@ -156,6 +157,15 @@ impl Repository {
         Ok((said.code == 0).then_some(said.out))
     }
 
+    /// For differences: without anybody's attributes, so that no `*.py -diff` hides a change from us.
+    /// There is no work tree here; git would take them from the person's index, and newer versions
+    /// from a tree, unless another is named.
+    fn git_for_diff(&self, like: &Oid) -> Run<'_> {
+        let no_index = self.common.join("countersign-no-index");
+        let run = self.git().index(&no_index);
+        run.env("GIT_ATTR_SOURCE", empty_tree(like))
+    }
+
     pub async fn diff(&self, from: &Oid, to: &Oid, context: Context) -> Result<Diff, Error> {
         let unified = match context {
             Context::Usual => "-U3",
@@ -165,8 +175,7 @@ impl Repository {
         if let Some(text) = self.facts.known(&args) {
             return Ok(Diff { text, cut: false });
         }
-        let run = self.git().env(ATTRIBUTES_OF, no_attributes(from));
-        let said = run.args(&args).said().await?;
+        let said = self.git_for_diff(from).args(&args).said().await?;
         let text = String::from_utf8_lossy(&said.out).into_owned();
         if !said.cut {
             self.facts.learn(&args, &text);
@@ -183,8 +192,7 @@ impl Repository {
         let text = match self.facts.known(&args) {
             Some(text) => text,
             None => {
-                let run = self.git().env(ATTRIBUTES_OF, no_attributes(from));
-                let text = run.args(&args).text().await?;
+                let text = self.git_for_diff(from).args(&args).text().await?;
                 self.facts.learn(&args, &text);
                 text
             }
@@ -220,11 +228,8 @@ impl Repository {
     }
 }
 
-/// The tree from which git takes attributes, instead of the work tree and the index.
-const ATTRIBUTES_OF: &str = "GIT_ATTR_SOURCE";
-
-/// The empty tree, in the same kind of hash: no `*.py -diff` of anybody hides a change from us.
-fn no_attributes(like: &Oid) -> &'static str {
+/// The empty tree, by the same kind of hash as another object.
+fn empty_tree(like: &Oid) -> &'static str {
     if like.as_str().len() == 64 {
         "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
     } else {

@@ -174,6 +174,19 @@ impl Ground {
         committed.unwrap().commit.unwrap()
     }
 
+    /// A change with these very bytes, whatever attributes would make of them.
+    async fn changed_to_the_byte(&self, id: &str, files: &[(&str, &str)]) -> Oid {
+        let tree = self.worktree(id).await.path;
+        for (path, text) in files {
+            write(&tree.join(path), text);
+            let oid = git(&tree, &["hash-object", "-w", "--no-filters", path]);
+            let info = format!("100644,{oid},{path}");
+            git(&tree, &["update-index", "--add", "--cacheinfo", &info]);
+        }
+        git(&tree, &["commit", "-q", "-m", "w"]);
+        Oid::parse(&git(&tree, &["rev-parse", "HEAD"])).unwrap()
+    }
+
     fn base_has(&self, files: &[(&str, &str)]) {
         for (path, text) in files {
             write(&self.repo().join(path), text);
@@ -206,17 +219,11 @@ async fn no_attribute_of_a_change_hides_its_code() {
     for (at, attributes) in HOSTILE.iter().enumerate() {
         for place in [".gitattributes", "src/.gitattributes"] {
             let ground = Ground::new().await;
-            let tree = ground.worktree("t1").await.path;
-            write(&tree.join("src/evil.py"), "steal(\"$Id$ secret\")\n");
-            write(&tree.join(place), attributes);
-            for path in ["src/evil.py", place] {
-                // The very bytes, whatever the attributes would make of them.
-                let oid = git(&tree, &["hash-object", "-w", "--no-filters", path]);
-                let info = format!("100644,{oid},{path}");
-                git(&tree, &["update-index", "--add", "--cacheinfo", &info]);
-            }
-            git(&tree, &["commit", "-q", "-m", "w"]);
-            let head = Oid::parse(&git(&tree, &["rev-parse", "HEAD"])).unwrap();
+            let files = [
+                ("src/evil.py", "steal(\"$Id$ secret\")\n"),
+                (place, attributes),
+            ];
+            let head = ground.changed_to_the_byte("t1", &files).await;
             let checkout = ground.review(&head, REVIEW).await;
             let shown = |args: &[&str]| git(&checkout.dir, args).contains("+steal(\"$Id$ secret\")");
             for args in [
@@ -242,9 +249,8 @@ async fn no_attribute_of_a_change_hides_its_code() {
             assert!(diff.await.unwrap().text.contains("+steal("), "{at}");
             // Nor does it hide anything once it has landed and is what the person has checked out.
             ground.git(&["merge", "-q", "--ff-only", head.as_str()]);
-            let next = ground
-                .changed("t2", |tree| write(&tree.join("src/more.py"), "key = 1\n"))
-                .await;
+            let files = [("src/more.py", "key = 1\n")];
+            let next = ground.changed_to_the_byte("t2", &files).await;
             let main = ground.main().await;
             let diff = ground.repository.diff(&main, &next, Context::None).await;
             assert!(diff.unwrap().text.contains("+key = 1"), "{at} {place}");
