@@ -29,7 +29,7 @@ from scene import Scene
 # Where a CLI reads variables in the person's home, for those that read a change's `.env` as well.
 HOME_ENV = {"gemini": ".gemini/.env", "qwen": ".qwen/.env"}
 ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
-CONTROL = {"gemini": ["-p", "hello", "--skip-trust"], "qwen": ["-p", "hello"]}
+CONTROL = {"gemini": ["-p", "hello", "--skip-trust"], "qwen": ["-p", "hello", "--auth-type", "openai"]}
 CONTROL_SECS = 90
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wire import Move
 
@@ -297,7 +297,7 @@ def reviewing(project, results):
               "dimension_scores": {name: {"score": score} for name in names},
               "criteria": [{"criterion": "the mean of nothing is 0", "met": fixed, "evidence": project.place}],
               "notes": "The defect is gone." if fixed else "One defect."}
-    look = Shell("git log --oneline -3; git blame -s " + project.place + "; git diff base change")
+    look = Shell("git log --oneline -3; git blame -s " + project.place + "; git diff --no-ext-diff base change")
     return [*calls("review"), Read(project.place), look, *tampering(project), Hand(answer)], answer
 
 
@@ -388,7 +388,7 @@ def next_move(talk, raw):
     if change := CHANGE.search(said):
         # A judge starts beside the change.
         cwd = change[1]
-        steps = [Shell(f"cd {quoted(cwd)}\n{step.command}") if isinstance(step, Shell) else step for step in steps]
+        steps = [inside(step, cwd) for step in steps]
     if not talk.tools:
         text = without_tools(role, said, raw)
         return Move(text=text), {**line, "move": "text", "args": text}
@@ -397,6 +397,13 @@ def next_move(talk, raw):
         step, move = moves[len(results)]
         return move, {**line, "move": type(step).__name__.lower(), "tool": move.tool.name, "args": move.args}
     return Move(text=json.dumps(answer)), {**line, "move": "answer"}
+
+
+def inside(step, change):
+    """A step of a judge, in the change and not where the judge starts."""
+    if isinstance(step, Shell):
+        return Shell(f"cd {quoted(change)}\n{step.command}")
+    return replace(step, path=absolute(change, step.path)) if hasattr(step, "path") else step
 
 
 def last_brief(talk):

@@ -117,7 +117,11 @@ pub async fn run(
         Err(error) => return Err(error),
     };
     if !ended.refused_hosts.is_empty() {
-        let hosts: Vec<String> = ended.refused_hosts.iter().map(ToString::to_string).collect();
+        let hosts: Vec<String> = ended
+            .refused_hosts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let hosts = hosts.join(", ");
         tail.push(format!(
             "network: refused by [policy.network] check: {hosts}"

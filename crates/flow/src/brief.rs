@@ -306,7 +306,7 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         out.push_str(&section(
             "What to review",
             &format!(
-                "The change from `{base}` to `HEAD`. See it in its checkout with `git diff {base} HEAD`.",
+                "The change from `{base}` to `HEAD`. See it in its checkout with `git diff --no-ext-diff {base} HEAD`.",
                 base = put.base
             ),
         ));
@@ -359,13 +359,13 @@ pub fn placed(brief: &str, place: &Placement<'_>) -> String {
         out,
         "You start in an empty directory. The change is checked out in `{change}` (also in \
          COUNTERSIGN_CHANGE): one commit on the branch `change`, above the branch `base`. \
-         `git -C {change} diff base change` shows it; the same diff is in the file `{diff}`. \
+         `git -C {change} diff --no-ext-diff base change` shows it; the same diff is in the file `{diff}`. \
          Paths in this brief and in your findings are relative to that checkout."
     );
     if !place.from_base.is_empty() {
         let text = "Tools read these files by themselves, so the checkout has the version of the \
                     base branch, or none, and not the change's. Look twice at what the change does \
-                    to them: `git -C CHECKOUT diff base change -- PATH`, `git -C CHECKOUT show change:PATH`.";
+                    to them: `git -C CHECKOUT diff --no-ext-diff base change -- PATH`, `git -C CHECKOUT show change:PATH`.";
         out.push_str(&section(
             "Look twice: files that tools read by themselves",
             text,

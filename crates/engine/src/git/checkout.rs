@@ -11,8 +11,6 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::slice::from_ref;
 
-use flow::policy::pattern;
-
 use super::mirror::borrow_from;
 use super::run::Run;
 use super::tool_files::{is_agent_configuration, is_read_by_tools};
@@ -22,8 +20,7 @@ use super::{Error, Identity, Oid, Repository};
 /// What a checkout is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose<'a> {
-    /// To be read: files that tools read by themselves are the base's, but for those that these
-    /// patterns call ordinary.
+    /// To be read: files that tools read by themselves are the base's, but for these paths.
     Review { ordinary: &'a [String] },
     /// For a reviewer to build and run: the tree, with the base's instructions for agents.
     Trial,
@@ -36,7 +33,7 @@ impl Purpose<'_> {
     fn is_from_base(&self, path: &str) -> bool {
         match self {
             Self::Review { ordinary } => {
-                let is_ordinary = || ordinary.iter().any(|known| pattern::fits(known, path));
+                let is_ordinary = || ordinary.iter().any(|known| known == path);
                 is_agent_configuration(path) || is_read_by_tools(path) && !is_ordinary()
             }
             Self::Trial => is_agent_configuration(path),
@@ -341,7 +338,9 @@ impl Inside<'_> {
                 let Some(to) = inside(&around.join(to)) else {
                     continue;
                 };
-                let behind = touched.iter().filter(|path| Path::new(path).starts_with(&to));
+                let behind = touched
+                    .iter()
+                    .filter(|path| Path::new(path).starts_with(&to));
                 let through = touched.iter().filter(|path| to.starts_with(path));
                 found.extend(behind.chain(through).cloned());
             }

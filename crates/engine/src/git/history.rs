@@ -189,13 +189,13 @@ impl Repository {
     pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<FileChange>, Error> {
         let more = ["-z", "--raw", "--numstat", from.as_str(), to.as_str()];
         let args = [DIFF, &more].concat();
-        let text = match self.facts.known(&args) {
-            Some(text) => text,
-            None => {
-                let text = self.git_for_diff(from).args(&args).text().await?;
-                self.facts.learn(&args, &text);
-                text
-            }
+        let known = self.facts.known(&args);
+        let text = if let Some(text) = known {
+            text
+        } else {
+            let text = self.git_for_diff(from).args(&args).text().await?;
+            self.facts.learn(&args, &text);
+            text
         };
         let fields: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
         Ok(file_changes(&fields))

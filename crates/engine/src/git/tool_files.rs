@@ -22,10 +22,7 @@ const BY_TOOL: &[(&str, &[&str])] = &[
         "codex",
         &["agents.md", "agents.override.md", ".codex*", ".agents"],
     ),
-    (
-        "gemini",
-        &["gemini.md", ".gemini*", ".env*", ".aiexclude"],
-    ),
+    ("gemini", &["gemini.md", ".gemini*", ".env*", ".aiexclude"]),
     (
         "opencode",
         &[
@@ -114,12 +111,6 @@ pub fn is_read_by_tools(path: &str) -> bool {
     let dotted = parts.iter().any(|part| part.starts_with('.'));
     let named = |part: &String| OTHER.iter().any(|name| fits(name, part));
     dotted || parts.iter().any(named) || is_agent_configuration(path)
-}
-
-/// The tools that have a list of their own.
-#[cfg(test)]
-pub fn tools() -> impl Iterator<Item = &'static str> {
-    BY_TOOL.iter().map(|(tool, _)| *tool)
 }
 
 fn fits(name: &str, part: &str) -> bool {
@@ -237,7 +228,11 @@ mod tests {
     #[test]
     fn every_known_agent_has_a_list_of_its_own() {
         for cli in known::ALL {
-            assert!(tools().any(|tool| tool == cli.name), "{}", cli.name);
+            assert!(
+                BY_TOOL.iter().any(|(tool, _)| *tool == cli.name),
+                "{}",
+                cli.name
+            );
         }
     }
 
@@ -312,7 +307,11 @@ mod tests {
             assert!(is_agent_configuration(name), "{name}");
         }
         for name in NAMED.iter().chain(OTHERS) {
-            for path in [(*name).to_owned(), format!("a/b/{name}"), name.to_uppercase()] {
+            for path in [
+                (*name).to_owned(),
+                format!("a/b/{name}"),
+                name.to_uppercase(),
+            ] {
                 assert!(is_read_by_tools(&path), "{path}");
             }
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use flow::bound::bounded;
 use flow::brief::Placement;
+use flow::policy::pattern;
 use flow::ticket::CheckOutcome;
 use flow::{Ticket, Usage, What};
 
@@ -190,8 +191,10 @@ async fn checkout(held: &Held<'_>, commit: &str) -> Result<LaidOut, Trouble> {
     remove_tree(&dir)?;
     std::fs::create_dir_all(&dir)?;
     let change = dir.join(CHANGE);
-    let ordinary = &shop.project.policy.ordinary_dot_files;
-    let purpose = Purpose::Review { ordinary };
+    let ordinary = ordinary(held, &base, &head).await?;
+    let purpose = Purpose::Review {
+        ordinary: &ordinary,
+    };
     let made = shop
         .git
         .checkout(&head, &base, purpose, &shop.mirror(), &change)
@@ -210,6 +213,18 @@ async fn checkout(held: &Held<'_>, commit: &str) -> Result<LaidOut, Trouble> {
         change,
         from_base: made.from_base,
     })
+}
+
+/// Dot files of the change that the policy wants to be seen as the change has them.
+async fn ordinary(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<String>, Trouble> {
+    let known = &held.shop.project.policy.ordinary_dot_files;
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = held.shop.git.files_changed(base, head).await?.into_iter();
+    let paths = files.flat_map(|file| [Some(file.path), file.old_path]);
+    let named = |path: &String| known.iter().any(|pattern| pattern::fits(pattern, path));
+    Ok(paths.flatten().filter(named).collect())
 }
 
 /// Where a judge may build and run tests: a copy that it may change, with the project's caches.

@@ -47,13 +47,7 @@ impl Host {
             .map(|(_, path)| path.clone());
         let program = find_program(&spec.program, &path.unwrap_or_default(), &spec.cwd)?;
         let mut confinement = spec.confinement;
-        let mut proxy = match &mut confinement {
-            Some(confinement) => {
-                let path = confinement.proof.clone();
-                Proxy::open(confinement).map_err(|source| Error::File { path, source })?
-            }
-            None => None,
-        };
+        let mut proxy = open_proxy(confinement.as_mut())?;
         let launcher = match (&self.launcher, &mut confinement) {
             (Some(launcher), Some(confinement)) => {
                 confinement.read.push(program.clone());
@@ -62,13 +56,9 @@ impl Host {
             (None, Some(_)) => return Err(Error::NoLauncher(named)),
             (launcher, None) => launcher.clone(),
         };
-        let spool =
-            Spool::create(&spec.transcript, spec.limits.output_bytes).map_err(|source| {
-                Error::File {
-                    path: spec.transcript.clone(),
-                    source,
-                }
-            })?;
+        let path = spec.transcript.clone();
+        let spool = Spool::create(&spec.transcript, spec.limits.output_bytes)
+            .map_err(|source| Error::File { path, source })?;
 
         let gauge = match spec.allotment {
             Some(allotment) => Some(Gauge::begin(allotment).await),
@@ -79,9 +69,7 @@ impl Host {
             .as_ref()
             .is_none_or(Confinement::is_without_namespaces);
         let mut env = spec.env;
-        if let Some(proxy) = &mut proxy {
-            proxy.equip(&mut env);
-        }
+        proxy.iter_mut().for_each(|proxy| proxy.equip(&mut env));
         env.push((RUN_MARK.into(), held.record.mark().into()));
         let recipe = Recipe {
             program: &program,
@@ -143,6 +131,15 @@ impl Host {
             refused_hosts: proxy.map(|proxy| proxy.refused()).unwrap_or_default(),
         })
     }
+}
+
+/// The way out of a run whose network is held to hosts.
+fn open_proxy(confinement: Option<&mut Confinement>) -> Result<Option<Proxy>, Error> {
+    let Some(confinement) = confinement else {
+        return Ok(None);
+    };
+    let path = confinement.proof.clone();
+    Proxy::open(confinement).map_err(|source| Error::File { path, source })
 }
 
 fn proven(confinement: Option<&Confinement>, exit: Exit) -> Result<Option<Proof>, Error> {

@@ -45,7 +45,10 @@ fn opened(dir: &Path) -> io::Result<OwnedFd> {
 /// locks itself in.
 pub fn hand_over(proxied: &Proxied, dir: &Path) -> io::Result<()> {
     let told = |what: &str, error: io::Error| {
-        io::Error::new(error.kind(), format!("the network of the run: {what}: {error}"))
+        io::Error::new(
+            error.kind(),
+            format!("the network of the run: {what}: {error}"),
+        )
     };
     let mut sockets = Vec::new();
     for port in proxied.ports().take(SOCKETS_MAX) {

@@ -255,7 +255,10 @@ mod tests {
             let found: Vec<String> = in_text(text).iter().map(ToString::to_string).collect();
             assert_eq!(found, wanted, "{text}");
         }
-        assert_eq!(in_variable("OLLAMA_HOST", "127.0.0.1:1"), [of("127.0.0.1:1")]);
+        assert_eq!(
+            in_variable("OLLAMA_HOST", "127.0.0.1:1"),
+            [of("127.0.0.1:1")]
+        );
         assert_eq!(in_variable("SOME_KEY", "127.0.0.1:1"), []);
         assert_eq!(in_variable("https_proxy", "http://proxy.example:1"), []);
     }

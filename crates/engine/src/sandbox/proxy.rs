@@ -395,7 +395,9 @@ async fn head(client: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Vec<u
         }
         let searched = all.len().saturating_sub(3);
         all.extend_from_slice(&chunk[..count]);
-        let end = all[searched..].windows(4).position(|four| four == b"\r\n\r\n");
+        let end = all[searched..]
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n");
         if let Some(end) = end {
             let beyond = all.split_off(searched + end + 4);
             return Ok(Some((all, beyond)).filter(|(head, _)| head.len() <= HEAD_BYTES_MAX));

@@ -173,7 +173,7 @@ fn a_reviewer_is_told_nothing_of_earlier_rounds() {
         );
     }
     for needed in [
-        "git diff b0",
+        "git diff --no-ext-diff b0 HEAD",
         "AGENTS.md",
         "Acceptance criteria",
         "requirement_adherence",
@@ -225,7 +225,7 @@ fn a_placed_brief_says_where_the_change_is_and_what_to_look_at_twice() {
     assert!(text.starts_with("# Review T-1: x\n\n## Where the change is\n"));
     assert!(text.ends_with("\n\nthe rest\n"), "{text}");
     for needed in [
-        "git -C /run/review/change diff base change",
+        "git -C /run/review/change diff --no-ext-diff base change",
         "/run/review/change.diff",
         "Look twice",
         "- .env\n",
@@ -233,6 +233,12 @@ fn a_placed_brief_says_where_the_change_is_and_what_to_look_at_twice() {
     ] {
         assert!(text.contains(needed), "{needed:?}: {text}");
     }
-    let plain = placed("# Review\n", &Placement { from_base: &[], ..place });
+    let plain = placed(
+        "# Review\n",
+        &Placement {
+            from_base: &[],
+            ..place
+        },
+    );
     assert!(!plain.contains("Look twice"));
 }

@@ -90,7 +90,7 @@ fn plain(
     let mut head = format!("{method} {path} {version}\r\nHost: {named}\r\nConnection: close\r\n");
     for (name, value) in headers {
         if !OURS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([*name, ": ", *value, "\r\n"]);
         }
     }
     head.push_str("\r\n");
@@ -104,7 +104,10 @@ fn header(line: &str) -> Result<(&str, &str), &'static str> {
     if name.is_empty() || !name.bytes().all(of_name) {
         return Err("a header has no sound name");
     }
-    if value.bytes().any(|byte| byte < 0x20 && byte != b'\t' || byte == 0x7f) {
+    if value
+        .bytes()
+        .any(|byte| byte < 0x20 && byte != b'\t' || byte == 0x7f)
+    {
         return Err("a header has a control character");
     }
     Ok((name, value.trim_matches([' ', '\t'])))
@@ -168,7 +171,10 @@ mod tests {
             String::from_utf8(head).unwrap(),
             "POST /x?y=1 HTTP/1.1\r\nHost: a.example:80\r\nConnection: close\r\nContent-Length: 2\r\nX-A: b\r\n\r\n"
         );
-        assert_eq!(told("GET http://a.example?q HTTP/1.0\r\n\r\n").unwrap().1, 80);
+        assert_eq!(
+            told("GET http://a.example?q HTTP/1.0\r\n\r\n").unwrap().1,
+            80
+        );
     }
 
     #[test]

@@ -42,7 +42,9 @@ fn proxy(hosts: &[String]) -> (Serving, u16) {
 async fn ask(port: u16, text: String) -> String {
     let asked = tokio::task::spawn_blocking(move || {
         let mut stream = Std::connect(("127.0.0.1", port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream.write_all(text.as_bytes()).unwrap();
         let mut said = Vec::new();
         // Whoever is cut off has said enough.
@@ -58,11 +60,21 @@ async fn a_named_host_is_reached_by_a_tunnel_and_in_plain() {
     let (serving, port) = proxy(&[format!("127.0.0.1:{server}")]);
     let tunnel = format!("CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\nhello");
     let said = ask(port, tunnel).await;
-    assert!(said.starts_with("HTTP/1.1 200 Connection established\r\n\r\n"), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 200 Connection established\r\n\r\n"),
+        "{said}"
+    );
     assert!(said.ends_with("got:hello"), "{said}");
-    let plain = format!("POST http://127.0.0.1:{server}/v1 HTTP/1.1\r\nHost: x\r\nProxy-Connection: keep-alive\r\nContent-Length: 2\r\n\r\nhi");
+    let plain = format!(
+        "POST http://127.0.0.1:{server}/v1 HTTP/1.1\r\nHost: x\r\nProxy-Connection: keep-alive\r\nContent-Length: 2\r\n\r\nhi"
+    );
     let said = ask(port, plain).await;
-    assert!(said.contains(&format!("got:POST /v1 HTTP/1.1\r\nHost: 127.0.0.1:{server}\r\n")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "got:POST /v1 HTTP/1.1\r\nHost: 127.0.0.1:{server}\r\n"
+        )),
+        "{said}"
+    );
     assert!(!said.contains("Proxy-Connection"), "{said}");
     assert_eq!(serving.refused(), []);
 }
@@ -89,7 +101,11 @@ async fn everything_else_is_refused_and_counted() {
     assert!(again.starts_with("HTTP/1.1 403 "), "{again}");
     let refused = serving.refused();
     assert_eq!(refused.len(), 9, "{refused:?}");
-    assert!(refused.iter().any(|one| one.host == "b.invalid:443" && one.times == 1));
+    assert!(
+        refused
+            .iter()
+            .any(|one| one.host == "b.invalid:443" && one.times == 1)
+    );
     // A named host that does not exist is no refusal.
     let gone = ask(port, "CONNECT a.invalid:443 HTTP/1.1\r\n\r\n".to_owned()).await;
     assert!(gone.starts_with("HTTP/1.1 502 "), "{gone}");
@@ -101,9 +117,15 @@ async fn what_is_no_request_is_told_so_and_a_long_head_is_not_read_on() {
     let (serving, port) = proxy(&[]);
     let said = ask(port, "GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_owned()).await;
     assert!(said.starts_with("HTTP/1.1 400 "), "{said}");
-    let long = format!("CONNECT a.invalid:443 HTTP/1.1\r\nX: {}", "x".repeat(HEAD_BYTES_MAX));
+    let long = format!(
+        "CONNECT a.invalid:443 HTTP/1.1\r\nX: {}",
+        "x".repeat(HEAD_BYTES_MAX)
+    );
     let said = ask(port, long).await;
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 431 "), "{said}");
+    assert!(
+        said.is_empty() || said.starts_with("HTTP/1.1 431 "),
+        "{said}"
+    );
     assert_eq!(serving.refused(), []);
 }
 
@@ -127,26 +149,44 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
     let mut proxy = Proxy {
         allowed: Proxied {
             port,
-            ..Proxied::to(["a.invalid".parse().unwrap(), format!("127.0.0.1:{server}").parse().unwrap()])
+            ..Proxied::to([
+                "a.invalid".parse().unwrap(),
+                format!("127.0.0.1:{server}").parse().unwrap(),
+            ])
         },
         source: Source::Own(listener),
         upstream: None,
     };
     let mut env = vec![
-        ("HTTPS_PROXY".into(), format!("http://127.0.0.1:{upstream}").into()),
+        (
+            "HTTPS_PROXY".into(),
+            format!("http://127.0.0.1:{upstream}").into(),
+        ),
         ("PATH".into(), "/bin".into()),
     ];
     proxy.equip(&mut env);
     let ours = format!("http://127.0.0.1:{port}");
-    let value = |name: &str| env.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect::<Vec<_>>();
+    let value = |name: &str| {
+        env.iter()
+            .filter(|(known, _)| known == name)
+            .map(|(_, value)| value.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(value("HTTPS_PROXY"), [OsString::from(&ours)]);
     assert_eq!(value("https_proxy"), [OsString::from(&ours)]);
     assert_eq!(value("PATH"), ["/bin"]);
     let _serving = proxy.start();
     // The echo server accepts every tunnel and then says what it was asked.
     let said = ask(port, "CONNECT a.invalid:443 HTTP/1.1\r\n\r\n".to_owned()).await;
-    assert!(said.contains("got:CONNECT a.invalid:443 HTTP/1.1\r\nHost: a.invalid:443"), "{said}");
-    let said = ask(port, format!("CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\nhello")).await;
+    assert!(
+        said.contains("got:CONNECT a.invalid:443 HTTP/1.1\r\nHost: a.invalid:443"),
+        "{said}"
+    );
+    let said = ask(
+        port,
+        format!("CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\nhello"),
+    )
+    .await;
     assert!(said.ends_with("got:hello"), "{said}");
 }
 

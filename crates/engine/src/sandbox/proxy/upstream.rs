@@ -66,7 +66,7 @@ impl Upstream {
         let to = Destination::new(host, port);
         let mut ask = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
         if let Some(credentials) = &self.credentials {
-            ask.push_str(&format!("Proxy-Authorization: Basic {credentials}\r\n"));
+            ask.extend(["Proxy-Authorization: Basic ", credentials, "\r\n"]);
         }
         ask.push_str("\r\n");
         stream.write_all(ask.as_bytes()).await?;
