@@ -69,7 +69,9 @@ impl Host {
             .as_ref()
             .is_none_or(Confinement::is_without_namespaces);
         let mut env = spec.env;
-        proxy.iter_mut().for_each(|proxy| proxy.equip(&mut env));
+        if let Some(proxy) = &mut proxy {
+            proxy.equip(&mut env);
+        }
         env.push((RUN_MARK.into(), held.record.mark().into()));
         let recipe = Recipe {
             program: &program,

@@ -196,7 +196,7 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
     let ended = host
         .run(
             spec,
-            |line| said.push_str(&format!("{}\n", line.text)),
+            |line| said.extend([line.text.as_str(), "\n"]),
             Stop::never(),
         )
         .await
