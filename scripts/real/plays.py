@@ -8,13 +8,15 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wire import Move
 
 BRIEF = re.compile(r"# (Build|Rework|Review|Verify findings on) (\S+?)(?:, round (\d+))?(?::|\n|\\n|$)")
 BRIEF_FILE = re.compile(r"(/[^\s`'\"<>]*/brief\.md)")
-RESULT_SHOWN = 6000
+CHANGE = re.compile(r"The change is checked out in `(/[^`]+)`")
+MARK = "hostile-mark-"
+RESULT_SHOWN = 12000
 
 
 # --- the small projects ----------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def reviewing(project, commit, results):
               "dimension_scores": {name: {"score": score} for name in names},
               "criteria": [{"criterion": "the mean of nothing is 0", "met": fixed, "evidence": project.place}],
               "notes": "The defect is gone." if fixed else "One defect."}
-    look = Shell("git log --oneline -3; git diff --stat base 2>&1 | tail -3; git blame -s " + project.place)
+    look = Shell("git log --oneline -3; git blame -s " + project.place + "; git diff --no-ext-diff base change")
     return [*calls("review"), Read(project.place), look, *tampering(project), Hand(answer)], answer
 
 
@@ -380,7 +382,14 @@ def next_move(talk, raw):
     cwd = working_directory(raw)
     if role in ("review", "verify") and cwd:
         line |= {"cwd": cwd, "tree": tree_hash(cwd)}
+    if not results:
+        # What tells an agent something before it has looked at anything.
+        line["marked"] = MARK in raw
     steps, answer = play(role, said, results)
+    if change := CHANGE.search(said):
+        # A judge starts beside the change.
+        cwd = change[1]
+        steps = [inside(step, cwd) for step in steps]
     if not talk.tools:
         text = without_tools(role, said, raw)
         return Move(text=text), {**line, "move": "text", "args": text}
@@ -389,6 +398,13 @@ def next_move(talk, raw):
         step, move = moves[len(results)]
         return move, {**line, "move": type(step).__name__.lower(), "tool": move.tool.name, "args": move.args}
     return Move(text=json.dumps(answer)), {**line, "move": "answer"}
+
+
+def inside(step, change):
+    """A step of a judge, in the change and not where the judge starts."""
+    if isinstance(step, Shell):
+        return Shell(f"cd {quoted(change)}\n{step.command}")
+    return replace(step, path=absolute(change, step.path)) if hasattr(step, "path") else step
 
 
 def last_brief(talk):

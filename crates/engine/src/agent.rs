@@ -16,7 +16,7 @@ use crate::process::{
     self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
 };
 use crate::redact::Redactor;
-use crate::sandbox::{Confinement, Proof, program};
+use crate::sandbox::{Confinement, Destination, Proof, RefusedHost, program};
 
 mod acp;
 mod aider;
@@ -48,7 +48,7 @@ mod trouble;
 pub use acp::Acp;
 pub use cli::{Cli, Native, Probe};
 pub use command::Command;
-pub use contract::{CONTRACT, brief_file};
+pub use contract::{CONTRACT, brief_file, diff_file};
 pub use equipped::Equipped;
 pub use event::{AgentEvent, Usage};
 pub use scripted::Scripted;
@@ -130,8 +130,10 @@ pub struct Assignment {
     /// Which of several that do the same, from 1.
     pub slot: u32,
     pub brief: String,
-    /// Where it works.
+    /// Where it works: a builder in its worktree, a judge in an empty directory of ours.
     pub dir: PathBuf,
+    /// The checkout of the change that a judge looks at, below `dir`.
+    pub change: Option<PathBuf>,
     /// Its own home, and nobody else's.
     pub home: PathBuf,
     /// Its own temporary files; the brief is put there too.
@@ -214,6 +216,10 @@ pub trait Adapter: Send + Sync {
     fn reads(&self) -> Vec<PathBuf> {
         Vec::new()
     }
+    /// The hosts that it needs to reach; nothing where nobody knows them.
+    fn hosts(&self) -> Option<Vec<Destination>> {
+        None
+    }
     /// Files of the person's that it needs in its own home: from where, to where below it.
     fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
         Vec::new()
@@ -274,6 +280,8 @@ pub struct Report {
     pub survivors: usize,
     /// How it was confined, if it was.
     pub proof: Option<Proof>,
+    /// Hosts that it wanted to reach and may not.
+    pub refused_hosts: Vec<RefusedHost>,
 }
 
 /// Runs the agent to its end, whatever that end is. An agent that fails is a
@@ -349,6 +357,7 @@ pub async fn run(
         complaint: heard.complaint,
         survivors: ended.survivors,
         proof: ended.proof,
+        refused_hosts: ended.refused_hosts,
     })
 }
 

@@ -129,6 +129,17 @@ pub async fn run(
         }
         Err(error) => return Err(error),
     };
+    if !ended.refused_hosts.is_empty() {
+        let hosts: Vec<String> = ended
+            .refused_hosts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let hosts = hosts.join(", ");
+        tail.push(format!(
+            "network: refused by [policy.network] check: {hosts}"
+        ));
+    }
     let mut outcome = outcome(ended.exit);
     if let (Outcome::Passed, Some(least)) = (outcome, check.coverage_min) {
         let (enough, said) = judge(coverage.share(), Share::percent(least));

@@ -42,13 +42,14 @@ mod run;
 mod secrets;
 mod stale;
 mod state;
+mod tool_files;
 mod worktree;
 
 use facts::Facts;
 
 pub use address::without_secret;
 pub use builder_view::BuilderView;
-pub use checkout::{Checkout, Purpose, is_agent_configuration};
+pub use checkout::{Checkout, Purpose};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};
 pub use landing::Landed;
@@ -58,6 +59,7 @@ pub use remote::{ABROAD, Remote};
 pub use remove::remove_tree;
 pub use secrets::{Secret, scan_added_lines};
 pub use state::Head;
+pub use tool_files::{is_agent_configuration, is_read_by_tools};
 pub use worktree::{Made, Worktree};
 
 #[derive(Debug, thiserror::Error)]

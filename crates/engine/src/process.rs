@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::sandbox::{self, Confinement, Proof};
+use crate::sandbox::{self, Confinement, Proof, RefusedHost};
 
 mod attend;
 mod cgroup;
@@ -212,6 +212,8 @@ pub struct Ended {
     pub survivors: usize,
     /// How it was confined, if it was.
     pub proof: Option<Proof>,
+    /// Hosts that it wanted to reach and may not, where its network is held to a list.
+    pub refused_hosts: Vec<RefusedHost>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

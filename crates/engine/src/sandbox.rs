@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 mod bubblewrap;
 mod confine;
+mod handover;
+pub mod hosts;
 mod landlock;
 mod loopback;
 mod native;
@@ -24,6 +26,7 @@ mod paths;
 mod probe;
 pub mod program;
 mod proof;
+pub mod proxy;
 mod root;
 mod seccomp;
 mod shed;
@@ -32,9 +35,11 @@ mod tools;
 mod ward;
 
 pub use confine::{confine, confined};
+pub use hosts::Destination;
 pub use paths::{Link, resolve};
 pub use probe::{Probed, Trial, probe, try_program};
 pub use proof::Proof;
+pub use proxy::{Proxied, Proxy, RefusedHost, Serving};
 pub use tools::Toolchain;
 pub use ward::{Room, Ward};
 
@@ -84,12 +89,40 @@ impl fmt::Display for Rung {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     On,
     /// Loopback at most.
     Off,
+    /// A proxy of ours on loopback, which connects to named hosts.
+    Proxy(Proxied),
+}
+
+impl Network {
+    /// Whether the run has nothing but loopback, where there are namespaces.
+    pub fn is_apart(&self) -> bool {
+        match self {
+            Self::On => false,
+            Self::Off | Self::Proxy(_) => true,
+        }
+    }
+
+    /// One more host that may be reached, where there is a list.
+    pub fn admit(&mut self, host: Destination) {
+        if let Self::Proxy(proxied) = self {
+            proxied.admit(host);
+        }
+    }
+
+    /// For the record of a review.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::On => "network on".to_owned(),
+            Self::Off => "network off".to_owned(),
+            Self::Proxy(proxied) => format!("network: provider ({})", proxied.describe()),
+        }
+    }
 }
 
 /// Everything that one run may see and touch. Read strictly: an unknown key or word confines

@@ -328,9 +328,10 @@ pub fn review(ticket: &Ticket, seat: &str, policy: &Policy, house: &House) -> St
         out.push_str(&section(
             "What to review",
             &format!(
-                "The change from `{}` to `{}`, checked out here: `git diff {}`.\n\n\
-                 Commit under review: `{}`. Name this id in your answer.",
-                put.base, "HEAD", put.base, put.commit
+                "The change from `{base}` to `HEAD`. See it in its checkout with `git diff --no-ext-diff {base} HEAD`.\n\n\
+                 Commit under review: `{commit}`. Name this id in your answer.",
+                base = put.base,
+                commit = put.commit
             ),
         ));
         out.push_str(&bullets("Files changed", &put.files));
@@ -415,6 +416,44 @@ pub fn asked_to_countersign(ticket: &Ticket, seat: &str) -> Option<String> {
     let asked = seats.any(|known| known.name == seat && known.is_asked_to_countersign());
     let put = ticket.submission.as_ref().filter(|_| asked)?;
     Some(put.commit.clone())
+}
+
+/// Where a reviewer or verifier that we start finds the change, and how it is laid out there.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// The checkout of the change.
+    pub change: &'a str,
+    /// The change as one diff, in a file of ours.
+    pub diff: &'a str,
+    /// Files of which the checkout has the base's version, or none, whatever the change does to them.
+    pub from_base: &'a [String],
+}
+
+/// A brief with a section behind its title that says where the change is.
+pub fn placed(brief: &str, place: &Placement<'_>) -> String {
+    let mut out = String::from("\n## Where the change is\n\n");
+    let (change, diff) = (place.change, place.diff);
+    let _ = writeln!(
+        out,
+        "You start in an empty directory. The change is checked out in `{change}` (also in \
+         COUNTERSIGN_CHANGE): one commit on the branch `change`, above the branch `base`. \
+         `git -C {change} diff --no-ext-diff base change` shows it; the same diff is in the file `{diff}`. \
+         Paths in this brief and in your findings are relative to that checkout."
+    );
+    if !place.from_base.is_empty() {
+        let text = "Tools read these files by themselves, so the checkout has the version of the \
+                    base branch, or none, and not the change's. Look twice at what the change does \
+                    to them: `git -C CHECKOUT diff --no-ext-diff base change -- PATH`, `git -C CHECKOUT show change:PATH`.";
+        out.push_str(&section(
+            "Look twice: files that tools read by themselves",
+            text,
+        ));
+        out.push_str(&bullets("Changed by this change", place.from_base));
+    }
+    match brief.split_once('\n') {
+        Some((title, rest)) => format!("{title}\n{out}{rest}"),
+        None => format!("{brief}\n{out}"),
+    }
 }
 
 /// A reviewer's standing instructions, for an agent that has no ticket at hand.

@@ -3,11 +3,13 @@
 
 mod fallback;
 mod limits;
+pub mod network;
 pub mod pattern;
 mod seat;
 
 pub use fallback::Fallback;
 pub use limits::Limits;
+pub use network::{Network, Networks};
 pub use seat::{Scope, SeatSpec};
 
 use std::collections::BTreeMap;
@@ -55,6 +57,10 @@ pub struct Policy {
     pub red_on_base: RedOnBase,
     pub isolation: Isolation,
     pub network: Networks,
+    /// Dot files (patterns) that a reviewer's checkout has as the change has them, and not as the
+    /// base has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ordinary_dot_files: Vec<String>,
     pub limits: Limits,
     pub budget: Budget,
     #[serde(skip_serializing_if = "Fallback::is_empty")]
@@ -89,6 +95,7 @@ impl Default for Policy {
             red_on_base: RedOnBase::Escalate,
             isolation: Isolation::Enforced,
             network: Networks::default(),
+            ordinary_dot_files: Vec::new(),
             limits: Limits::default(),
             budget: Budget::default(),
             fallback: Fallback::default(),
@@ -315,35 +322,6 @@ pub enum Isolation {
     Manifest,
 }
 
-/// Whether runs may reach beyond this machine, by role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Networks {
-    pub build: Network,
-    /// Checks of a commit and of a combination.
-    pub check: Network,
-    pub review: Network,
-    pub verify: Network,
-}
-
-impl Default for Networks {
-    fn default() -> Self {
-        Self {
-            build: Network::On,
-            check: Network::On,
-            review: Network::On,
-            verify: Network::On,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    On,
-    Off,
-}
-
 impl Policy {
     /// The names that [`Policy::preset`] knows.
     pub const PRESETS: [&'static str; 8] = [
@@ -449,6 +427,7 @@ impl Policy {
         self.score_problems(&mut found);
         self.limits.problems(&mut found);
         self.pattern_problems(&mut found);
+        self.network.problems(&mut found);
         found
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use engine::agent::installed::{self, Installed, Place};
 use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
 use engine::process::{find_program, plain};
+use engine::sandbox::Destination;
 use engine::workshop::Member;
 
 use crate::failure::Failure;
@@ -179,6 +180,7 @@ impl Finder<'_> {
             agent: inner,
             env: passed_on(agent.env.iter().map(String::as_str)),
             credentials: self.lent(agent.files.iter().map(String::as_str))?,
+            hosts: hosts_of(name, agent)?,
         })
     }
 
@@ -202,6 +204,7 @@ impl Finder<'_> {
             extra: agent.args.iter().map(OsString::from).collect(),
             env: passed_on(own.chain(agent.env.iter().map(String::as_str))),
             credentials: self.lent(files.chain(agent.files.iter().map(String::as_str)))?,
+            hosts: hosts_of(name, agent)?,
         })
     }
 
@@ -252,6 +255,17 @@ impl Finder<'_> {
         }
         Ok(lent)
     }
+}
+
+/// The hosts that the configuration names for an agent.
+fn hosts_of(name: &str, agent: &Described) -> Result<Option<Vec<Destination>>, Failure> {
+    let Some(named) = &agent.hosts else {
+        return Ok(None);
+    };
+    let read = named.iter().map(|host| host.parse::<Destination>());
+    let read: Result<Vec<Destination>, String> = read.collect();
+    read.map(Some)
+        .map_err(|why| Failure::usage(format!("[agents.{name}] hosts: {why}")))
 }
 
 async fn must_be_new_enough(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::Policy;
+use flow::policy::network::is_host;
 use serde::{Deserialize, Serialize};
 
 use super::notify::{Notify, TARGETS_MAX};
@@ -134,6 +135,20 @@ pub struct Agent {
     pub env: Vec<String>,
     /// Files below the home that are lent to it, beside the CLI's own.
     pub files: Vec<String>,
+    /// Hosts that it may reach where the network is held to its provider, instead of the CLI's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+}
+
+impl Agent {
+    /// What is wrong with it, as it is called.
+    pub fn problem(&self, name: &str) -> Option<String> {
+        let mut hosts = self.hosts.iter().flatten();
+        let bad = hosts.find(|host| !is_host(host))?;
+        Some(format!(
+            "agents.{name} has the host {bad:?}: write a host as \"example.com\", \"example.com:8443\" or \"*.example.com\", without a scheme or a path"
+        ))
+    }
 }
 
 /// A command that must succeed on the commit.
@@ -223,6 +238,10 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         }
     };
     sound(name, &policy)?;
+    let mut agents = written.agents.iter();
+    if let Some(problem) = agents.find_map(|(name, agent)| agent.problem(name)) {
+        return Err(Failure::usage(format!("{name}: {problem}")));
+    }
     if let Some(problem) = targets(&written.notify).into_iter().next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
     }

@@ -67,6 +67,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "Files below your home that are lent to it.",
     ),
     (
+        "config.agents[].hosts",
+        "Hosts that it may reach where its network is held to its provider, instead of the known ones.",
+    ),
+    (
         "config.checks",
         "Commands that must succeed on the exact commit, by name.",
     ),
@@ -350,12 +354,16 @@ pub const SENTENCES: &[(&str, &str)] = &[
     ),
     (
         "config.policy.network",
-        "Whether runs reach beyond this machine, by role.",
+        "Which hosts runs reach, by role: on, off, provider (the model provider's only) or a list of hosts.",
     ),
     ("config.policy.network.build", "For builders."),
     ("config.policy.network.check", "For checks."),
     ("config.policy.network.review", "For reviewers."),
     ("config.policy.network.verify", "For verifiers."),
+    (
+        "config.policy.ordinary_dot_files",
+        "Dot files (patterns) that a reviewer sees as the change has them, and not as the base branch has them.",
+    ),
     ("config.policy.limits", "Bounds that are not rounds."),
     ("config.policy.limits.retries_max", "Tries of one job."),
     (

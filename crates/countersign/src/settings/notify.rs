@@ -22,7 +22,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events that are no activity by the same name, and what is noted beside tickets.
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 21] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
@@ -31,6 +31,7 @@ const EVENTS: [&str; 20] = [
     "job_dropped",
     "job_enqueued",
     "job_retried",
+    "network_refused",
     "notification_given_up",
     "notification_target_back",
     "provider_limited",

@@ -110,7 +110,12 @@ impl Asked<'_> {
         if let Err(why) = self.ask(path, json!(NOTHING))
             && let Some(words) = expected(&why, "unknown variant")
         {
-            return self.words(path, words);
+            let words = self.words(path, words);
+            if self.ask(path, json!([])).is_err() {
+                return words;
+            }
+            let list = json!({"type": "array", "items": self.schema(&with("[]"))});
+            return json!({"anyOf": [words, list]});
         }
         let mut kinds: Vec<Value> = self.plain(path);
         if self.ask(path, json!([])).is_ok() {

@@ -173,6 +173,7 @@ fn senseless(text: &str) -> Vec<Problem> {
     }
     found.extend(unknown_agents(text, top));
     let table: toml::Table = text.parse().unwrap_or_default();
+    found.extend(hostless(text, top, &table));
     let notify = table.get("notify").cloned();
     let targets: Vec<Notify> = notify
         .and_then(|all| all.try_into().ok())
@@ -194,6 +195,18 @@ fn senseless(text: &str) -> Vec<Problem> {
     }
     found.sort_by_key(|problem| (problem.line, problem.column));
     found
+}
+
+/// Agents whose hosts are none.
+fn hostless(text: &str, top: &DeTable<'_>, table: &toml::Table) -> Vec<Problem> {
+    let agents = table.get("agents").and_then(toml::Value::as_table);
+    let wrong = agents.into_iter().flatten().filter_map(|(name, agent)| {
+        let agent: file::Agent = agent.clone().try_into().ok()?;
+        let problem = agent.problem(name)?;
+        let path = ["agents".to_owned(), name.clone(), "hosts".to_owned()];
+        Some(Problem::at(text, place(top, &path), problem, None))
+    });
+    wrong.collect()
 }
 
 /// The key that a sentence on the policy begins with.

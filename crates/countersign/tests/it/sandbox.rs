@@ -10,6 +10,7 @@
 mod ground;
 mod harm;
 mod homes;
+mod network;
 mod reach;
 mod shown;
 
@@ -38,10 +39,11 @@ fn combinations() -> Vec<(Rung, Who, Network)> {
     all
 }
 
-fn name(rung: Rung, who: Who, network: Network) -> String {
+fn name(rung: Rung, who: Who, network: &Network) -> String {
     let network = match network {
         Network::On => "",
         Network::Off => ", network off",
+        Network::Proxy(_) => ", network held to hosts",
     };
     format!("{rung} as {who}{network}")
 }
@@ -52,8 +54,8 @@ fn no_attack_succeeds_on_any_rung() {
     let mut columns = Vec::new();
     let mut broken = Vec::new();
     for (rung, who, network) in combinations() {
-        let column = name(rung, who, network);
-        let ground = Ground::new(rung, who, network);
+        let column = name(rung, who, &network);
+        let ground = Ground::new(rung, who, &network);
         let attacks = ground.attack();
         assert!(
             attacks.tried.len() >= ATTEMPTS_MIN,
@@ -96,7 +98,7 @@ fn unconfined_the_attacks_do_succeed() {
         println!("SKIPPED: the control, because only root can run it as somebody without rights");
         return;
     }
-    let ground = Ground::new(Rung::Native, Who::Nobody, Network::On);
+    let ground = Ground::new(Rung::Native, Who::Nobody, &Network::On);
     let tried = ground.attack_unconfined();
     assert!(!ground.damage().is_empty());
     let succeeded = tried.iter().filter(|tried| tried.succeeded);
@@ -119,9 +121,9 @@ fn unconfined_the_attacks_do_succeed() {
 #[test]
 fn honest_work_succeeds_on_every_rung() {
     for (rung, who, network) in combinations() {
-        let ground = Ground::new(rung, who, network);
+        let ground = Ground::new(rung, who, &network);
         let (code, said) = ground.honest_work();
-        assert_eq!(code, Some(0), "{}\n{said}", name(rung, who, network));
+        assert_eq!(code, Some(0), "{}\n{said}", name(rung, who, &network));
         assert_eq!(ground.damage(), Vec::<String>::new());
     }
 }
@@ -129,9 +131,9 @@ fn honest_work_succeeds_on_every_rung() {
 #[test]
 fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
     for (rung, who, network) in combinations() {
-        let ground = Ground::with_little_disk(rung, who, network);
+        let ground = Ground::with_little_disk(rung, who, &network);
         let (code, said) = ground.fill_the_disk();
-        assert_eq!(code, Some(125), "{}\n{said}", name(rung, who, network));
+        assert_eq!(code, Some(125), "{}\n{said}", name(rung, who, &network));
         assert!(said.contains("left on the disk"), "{said}");
     }
 }
@@ -139,9 +141,9 @@ fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
 #[test]
 fn a_run_that_takes_too_much_memory_is_ended() {
     for (rung, who, network) in combinations() {
-        let mut ground = Ground::new(rung, who, network);
+        let mut ground = Ground::new(rung, who, &network);
         let (code, said) = ground.take_all_memory();
-        let column = name(rung, who, network);
+        let column = name(rung, who, &network);
         assert_eq!(code, Some(125), "{column}\n{said}");
         assert!(said.contains("MiB of memory"), "{column}\n{said}");
         assert_eq!(ground.left_running(), 0, "{column}");
@@ -151,9 +153,9 @@ fn a_run_that_takes_too_much_memory_is_ended() {
 #[test]
 fn a_run_that_forks_without_end_is_bounded() {
     for (rung, who, network) in combinations() {
-        let ground = Ground::new(rung, who, network);
+        let ground = Ground::new(rung, who, &network);
         let (most, said) = ground.fork_without_end();
-        let column = name(rung, who, network);
+        let column = name(rung, who, &network);
         assert!(most <= ground.processes * 2, "{column}: {most}\n{said}");
         assert_eq!(ground.left_running(), 0, "{column}");
     }
@@ -162,7 +164,7 @@ fn a_run_that_forks_without_end_is_bounded() {
 /// The one outside shares the mounts that the one inside is still putting together.
 #[test]
 fn a_root_that_takes_long_to_build_is_waited_for() {
-    let mut ground = Ground::new(Rung::Native, Who::Ourselves, Network::On);
+    let mut ground = Ground::new(Rung::Native, Who::Ourselves, &Network::On);
     let (code, said) = ground.say_in_a_large_root();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("it began"), "{said}");
@@ -183,9 +185,9 @@ async fn nothing_survives_a_stop_on_any_rung() {
             // The host that ends what is left runs as ourselves.
             continue;
         }
-        let ground = Ground::new(rung, who, network);
+        let ground = Ground::new(rung, who, &network);
         let ended = ground.stopped(CLINGERS).await;
-        let column = name(rung, who, network);
+        let column = name(rung, who, &network);
         assert_eq!(ended.exit, Exit::Cancelled, "{column}");
         assert_eq!((ended.survivors, ground.left_running()), (0, 0), "{column}");
         assert_eq!(ended.proof.map(|proof| proof.rung), Some(rung), "{column}");
@@ -194,7 +196,7 @@ async fn nothing_survives_a_stop_on_any_rung() {
 
 #[test]
 fn an_unknown_rung_starts_nothing() {
-    let ground = Ground::new(Rung::Native, Who::Ourselves, Network::On);
+    let ground = Ground::new(Rung::Native, Who::Ourselves, &Network::On);
     for (known, unknown) in [
         ("\"native\"", "\"none\""),
         ("\"on\"", "\"open\""),

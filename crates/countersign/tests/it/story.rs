@@ -12,6 +12,7 @@ mod epics;
 mod escalations;
 mod export;
 mod form;
+mod hostile;
 mod judges;
 pub mod learning;
 mod machine;

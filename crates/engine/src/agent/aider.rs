@@ -1,7 +1,7 @@
 //! Aider. No line format: what it prints is its answer, and it edits the files itself.
 
 use super::cli::{Cli, Native, Probe, Words, judges, variables};
-use super::contract::brief_file;
+use super::contract::{brief_file, diff_file};
 use super::event::micros;
 use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
 
@@ -33,6 +33,13 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[".aider.tags.cache.v4"],
+    hosts: &[
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "openrouter.ai",
+        "api.deepseek.com",
+    ],
     barred_exit: None,
     resumes: false,
     sums_over_session: false,
@@ -67,7 +74,11 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         .when(
             judges(assignment),
             &["--chat-mode", "ask", "--dry-run", "--no-auto-commits"],
-        );
+        )
+        // It would make a repository of the empty directory that it starts in. It has no tools to
+        // look around, so it is given the change to read.
+        .when(judges(assignment), &["--no-git"])
+        .with("--read", assignment.change.as_deref().map(diff_file));
     Invocation {
         args: args.build(),
         env: variables(&[

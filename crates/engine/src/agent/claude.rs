@@ -36,6 +36,11 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[],
+    hosts: &[
+        "api.anthropic.com",
+        "console.anthropic.com",
+        "platform.claude.com",
+    ],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

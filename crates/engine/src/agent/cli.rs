@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::equipped::in_environment;
 use super::{Adapter, AgentEvent, Assignment, Invocation, Role, trouble};
 use crate::process::Exit;
+use crate::sandbox::{Destination, hosts};
 
 /// For CLIs that take no prompt but in their arguments, which anybody on the machine can read.
 pub(super) const READ_THE_BRIEF: &str = "Your task is in the file named in the environment variable COUNTERSIGN_BRIEF_FILE. Read it and do what it says.";
@@ -30,6 +32,8 @@ pub struct Cli {
     pub files: &'static [&'static str],
     /// Variables that it is passed, where they are set.
     pub variables: &'static [&'static str],
+    /// Hosts that it works with: its providers, and where it renews its login.
+    pub hosts: &'static [&'static str],
     /// The exit code by which it says that nobody is logged in.
     pub barred_exit: Option<i32>,
     pub resumes: bool,
@@ -65,6 +69,8 @@ pub struct Native {
     pub credentials: Vec<(PathBuf, PathBuf)>,
     /// Where the program's own files are.
     pub reads: Vec<PathBuf>,
+    /// Where it may connect to, as the person says; instead of what is known of the CLI.
+    pub hosts: Option<Vec<Destination>>,
     /// Whether its help has the flag for what a run may cost.
     pub minds_money: bool,
 }
@@ -183,6 +189,27 @@ impl Adapter for Native {
 
     fn reads(&self) -> Vec<PathBuf> {
         self.reads.clone()
+    }
+
+    /// The CLI's own or the person's, and those of base URLs that the person has set.
+    fn hosts(&self) -> Option<Vec<Destination>> {
+        let known = || {
+            let parsed = self.cli.hosts.iter().filter_map(|host| host.parse().ok());
+            let regional = self.given("GOOGLE_CLOUD_LOCATION");
+            let regional = regional.and_then(|location| {
+                let host = format!("{}-aiplatform.googleapis.com", location.to_str()?);
+                host.parse().ok()
+            });
+            parsed.chain(regional).collect()
+        };
+        let mut all: Vec<Destination> = self.hosts.clone().unwrap_or_else(known);
+        all.extend(in_environment(&self.env));
+        let words = self.before.iter().chain(&self.extra);
+        let words = words.filter_map(|word| word.to_str());
+        all.extend(words.flat_map(hosts::in_text));
+        all.sort();
+        all.dedup();
+        Some(all)
     }
 
     fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {

@@ -35,6 +35,7 @@ pub(super) const CLI: Cli = Cli {
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
     accounts: None,
     litter: &[],
+    hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -22,6 +22,11 @@ pub fn brief_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
+/// Where a judge finds the change as one diff: beside its checkout.
+pub fn diff_file(change: &Path) -> PathBuf {
+    change.with_extension("diff")
+}
+
 /// Where an agent may leave what it spent, if it wants a file for it.
 pub(super) fn accounts_file(assignment: &Assignment) -> PathBuf {
     assignment.scratch.join("accounts.json")
@@ -94,6 +99,13 @@ pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> 
     for (name, value) in optional {
         if let Some(value) = value {
             set(name, value.into());
+        }
+    }
+    if let Some(change) = &assignment.change {
+        set("COUNTERSIGN_CHANGE", change.into());
+        // Beside the change git finds no repository of somebody else's further up.
+        if let Some(above) = change.parent().and_then(Path::parent) {
+            set("GIT_CEILING_DIRECTORIES", above.into());
         }
     }
     if let Some(copy) = &assignment.copy {

@@ -40,6 +40,11 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: Some(accounts),
     litter: &[],
+    hosts: &[
+        "api.github.com",
+        "*.githubcopilot.com",
+        "copilot-proxy.githubusercontent.com",
+    ],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -22,6 +22,7 @@ pub(super) const CLI: Cli = Cli {
     variables: &["CURSOR_API_KEY"],
     accounts: None,
     litter: &[],
+    hosts: &["*.cursor.sh"],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

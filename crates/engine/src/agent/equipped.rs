@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::{Adapter, AgentEvent, Assignment, Dialogue, Invocation};
 use crate::process::Exit;
+use crate::sandbox::{Destination, hosts};
 
 /// Everything that is not given here is the inner agent's own.
 pub struct Equipped<A> {
@@ -14,6 +15,8 @@ pub struct Equipped<A> {
     pub env: Vec<(OsString, OsString)>,
     /// From where, to where below its own home.
     pub credentials: Vec<(PathBuf, PathBuf)>,
+    /// Where it may connect to, as the person says; instead of what the inner agent names.
+    pub hosts: Option<Vec<Destination>>,
 }
 
 /// What it is given may be secret.
@@ -76,9 +79,26 @@ impl<A: Adapter> Adapter for Equipped<A> {
         self.agent.reads()
     }
 
+    fn hosts(&self) -> Option<Vec<Destination>> {
+        let mut all = self.hosts.clone().or_else(|| self.agent.hosts())?;
+        all.extend(in_environment(&self.env));
+        Some(all)
+    }
+
     fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
         let mut all = self.agent.credentials();
         all.extend(self.credentials.clone());
         all
     }
+}
+
+/// The hosts of base URLs that the person has set.
+pub(super) fn in_environment(env: &[(OsString, OsString)]) -> Vec<Destination> {
+    let text = |word: &OsString| word.to_str().map(str::to_owned);
+    let pairs = env
+        .iter()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    pairs
+        .flat_map(|(name, value)| hosts::in_variable(&name, &value))
+        .collect()
 }

@@ -37,6 +37,12 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[],
+    hosts: &[
+        "generativelanguage.googleapis.com",
+        "aiplatform.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "oauth2.googleapis.com",
+    ],
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: false,

@@ -43,6 +43,12 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[],
+    hosts: &[
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "openrouter.ai",
+    ],
     barred_exit: None,
     resumes: true,
     sums_over_session: true,

@@ -30,6 +30,13 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[],
+    hosts: &[
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "opencode.ai",
+        "openrouter.ai",
+    ],
     barred_exit: None,
     resumes: true,
     sums_over_session: false,

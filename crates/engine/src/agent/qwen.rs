@@ -32,6 +32,13 @@ pub(super) const CLI: Cli = Cli {
     ],
     accounts: None,
     litter: &[],
+    hosts: &[
+        "chat.qwen.ai",
+        "portal.qwen.ai",
+        "dashscope.aliyuncs.com",
+        "dashscope-intl.aliyuncs.com",
+        "api.openai.com",
+    ],
     barred_exit: Some(41),
     resumes: true,
     sums_over_session: true,

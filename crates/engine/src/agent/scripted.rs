@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Adapter, AgentEvent, Assignment, Invocation, command};
+use crate::sandbox::Destination;
 
 mod play;
 mod script;
@@ -45,6 +46,11 @@ impl Adapter for Scripted {
 
     fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
         command::event(line).map(|event| vec![event])
+    }
+
+    /// It talks to nobody.
+    fn hosts(&self) -> Option<Vec<Destination>> {
+        Some(Vec::new())
     }
 
     fn reads(&self) -> Vec<PathBuf> {

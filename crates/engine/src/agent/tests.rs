@@ -22,6 +22,7 @@ fn native(cli: &'static Cli) -> Native {
         env: vec![("SOME_KEY".into(), "value".into())],
         credentials: Vec::new(),
         reads: Vec::new(),
+        hosts: None,
         minds_money: true,
     }
 }
@@ -55,6 +56,7 @@ impl Desk {
             dir: at("work"),
             home: at("home"),
             scratch: at("scratch"),
+            change: None,
             copy: None,
             result_file: at("scratch/result.json"),
             transcript: at("transcript"),

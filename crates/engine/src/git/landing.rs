@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::lock::Lock;
+use super::remove::remove_tree;
 use super::state::sync;
-use super::worktree::remove_tree;
 use super::{Error, Oid, Place, Repository};
 
 mod changes;

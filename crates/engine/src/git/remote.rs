@@ -3,7 +3,6 @@
 //! its hash and not by the name it came under.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::Path;
 
 use super::address::Address;

@@ -10,18 +10,21 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::{TicketId, Usage};
 use serde::{Deserialize, Serialize};
-use store::Artefact;
+use serde_json::json;
+use store::{Artefact, Noted};
 use tokio::sync::Notify;
 
 use super::build::identity;
 use super::fault::{could_not_go_on, trouble, trouble_of};
 use super::purse::Purse;
+use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
+use crate::sandbox::{RefusedHost, hosts};
 use crate::workshop::{Member, Workshop};
 
 /// The record of a run that has ended, in that run's own directory.
@@ -220,14 +223,17 @@ pub async fn begin(
         artefacts,
         head: None,
         tampered: None,
-        isolation: report.proof.map(|proof| proof.describe()),
+        isolation: report.proof.map(|proof| {
+            let unknown = room::unknown_hosts(shop, role, adapter);
+            format!("{}{unknown}", proof.describe())
+        }),
     })
 }
 
 /// One transcript for both answers of a reviewer that was asked twice.
 fn append(from: &Path, to: &Path) -> Result<(), Trouble> {
     let mut to = fs::OpenOptions::new().append(true).create(true).open(to)?;
-    std::io::copy(&mut fs::File::open(from)?, &mut to)?;
+    io::copy(&mut fs::File::open(from)?, &mut to)?;
     Ok(fs::remove_file(from)?)
 }
 
@@ -275,6 +281,11 @@ async fn once(
         .env
         .extend(pass.iter().flat_map(pass::Pass::environment));
     assignment.tools = pass.as_ref().map(pass::Pass::tools);
+    if let (Some(tools), Some(confinement)) = (&assignment.tools, &mut assignment.confinement) {
+        for host in hosts::in_text(&tools.url) {
+            confinement.network.admit(host);
+        }
+    }
     let token = pass.as_ref().map(|pass| pass.id().to_owned());
     let report = recorded(held, member, &assignment, token).await;
     if let (Some(pass), Ok(report)) = (&pass, &report) {
@@ -322,7 +333,30 @@ async fn recorded(
         usage: used.plus(report.usage),
     });
     runs::write(&own, &noted)?;
+    tell_refused(held, &member.name, &report.refused_hosts).await;
     Ok(report)
+}
+
+/// How much is recorded of the hosts that a run wanted.
+const REFUSED_CHARS_MAX: usize = 1000;
+
+/// Hosts that a run wanted and may not reach are on record once.
+async fn tell_refused(held: &Held<'_>, who: &str, refused: &[RefusedHost]) {
+    if refused.is_empty() {
+        return;
+    }
+    let desk = &held.shop.desk;
+    let hosts: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    let hosts = findings::shorten(&hosts.join(", "), REFUSED_CHARS_MAX);
+    let noted = Noted {
+        at: (desk.clock)(),
+        ticket: Some(held.ticket.id.clone()),
+        name: "network_refused".to_owned(),
+        by: held.shop.house().agent,
+        body: json!({"agent": who, "job": held.lease.serial, "try": held.lease.fence, "hosts": hosts}),
+    };
+    // It is a note; nothing depends on it.
+    let _ = desk.store.note(noted).await;
 }
 
 /// The agent to its end, or to the end of what it may spend; seen by whoever watches.
@@ -451,6 +485,7 @@ fn assignment(
         slot: 1,
         brief: start.brief.to_owned(),
         dir: dir.to_owned(),
+        change: (role != Role::Build).then(|| dir.join(CHANGE)),
         scratch: own.join("scratch"),
         copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),

@@ -213,13 +213,23 @@ pub struct Site {
 impl Site {
     /// A fresh checkout of the commit; what was there before is replaced.
     pub async fn at(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<Self, Trouble> {
+        Self::made(held, head, base, name, Purpose::Check).await
+    }
+
+    async fn made(
+        held: &Held<'_>,
+        head: &Oid,
+        base: &Oid,
+        name: &str,
+        purpose: Purpose<'_>,
+    ) -> Result<Self, Trouble> {
         let shop = held.shop;
         let root = held.dir().join(name);
         private::make_dir(&root)?;
         let dir = root.join("checkout");
         let mirror = shop.mirror();
         shop.git
-            .checkout(head, base, Purpose::Check, &mirror, &dir)
+            .checkout(head, base, purpose, &mirror, &dir)
             .await?;
         Ok(Self {
             home: root.join("home"),
@@ -233,7 +243,7 @@ impl Site {
     /// A judge's own copy, with the home that the judge will have.
     pub async fn copy(held: &Held<'_>, head: &Oid, base: &Oid) -> Result<Self, Trouble> {
         let own = held.dir();
-        let copy = Self::at(held, head, base, "scratch/copy").await?;
+        let copy = Self::made(held, head, base, "scratch/copy", Purpose::Trial).await?;
         Ok(Self {
             home: own.join("home"),
             ..copy

@@ -284,7 +284,7 @@ pub fn tidy_up(shop: &Workshop, id: &TicketId) {
     for (_, job) in crate::runs::numbered(&shop.files(id).jobs(), "") {
         for (_, run) in crate::runs::numbered(&job, "run-") {
             for part in [
-                "checkout",
+                "review",
                 "scratch",
                 "home",
                 "lint/checkout",

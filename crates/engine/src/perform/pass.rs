@@ -110,7 +110,7 @@ pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
 /// The server that the agent may call about a job of a ticket that it knows.
 async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> {
     let shop = held.shop;
-    if held.job.is_none() || room::wanted_network(shop, role) == Network::Off {
+    if held.job.is_none() || *room::wanted_network(shop, role) == Network::Off {
         return Ok(None);
     }
     let Some(server) = shop.server.find(&shop.host.data_dir) else {

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use findings::Claim;
 use flow::bound::bounded;
+use flow::brief::Placement;
+use flow::policy::pattern::PathPatterns;
 use flow::{Ticket, Usage, What};
 
 use super::agents::{self, Run, Start};
 use super::check::{Site, run_with_stdout};
 use super::{Brought, Held, Trouble, supply};
-use crate::agent::{Question, Role, answer};
+use crate::agent::{Question, Role, answer, diff_file};
 use crate::check::Check;
-use crate::git::{Oid, Purpose};
+use crate::git::{Context, Oid, Purpose, remove_tree};
 use crate::linter::{self, LinterRun};
 use crate::manifest::{self, Manifest};
 use crate::workshop::Member;
@@ -266,7 +268,10 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
 /// A judge's words with paths in its checkout or its copy as those of the repository.
 fn in_repository(held: &Held<'_>, text: &str) -> String {
     let own = held.dir();
-    let checkouts = [own.join("checkout"), own.join("scratch/copy/checkout")];
+    let checkouts = [
+        own.join("review").join(CHANGE),
+        own.join("scratch/copy/checkout"),
+    ];
     let roots = roots(held, &checkouts);
     let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
     findings::without_roots(&roots, text)
@@ -403,20 +408,46 @@ struct Look<'a> {
     dir: PathBuf,
 }
 
+/// The checkout's name in the directory that a judge starts in.
+pub const CHANGE: &str = "change";
+/// A longer diff is cut in the file; git shows all of it.
+const DIFF_BYTES_MAX: usize = 8 << 20;
+
+/// Where a judge works. It starts in a directory of ours that has nothing but these in it: what CLIs
+/// look for where they start, and above, is nothing that the change could have put there.
+struct LaidOut {
+    dir: PathBuf,
+    change: PathBuf,
+    from_base: Vec<String>,
+}
+
+impl LaidOut {
+    fn told(&self, brief: &str) -> String {
+        let diff = diff_file(&self.change);
+        let place = Placement {
+            change: &self.change.to_string_lossy(),
+            diff: &diff.to_string_lossy(),
+            from_base: &self.from_base,
+        };
+        flow::brief::placed(brief, &place)
+    }
+}
+
 async fn look_at(held: &Held<'_>, look: Look<'_>) -> Result<Run, Trouble> {
-    let dir = checkout(held, look.commit, &look.dir).await?;
+    let laid = checkout(held, look.commit, &look.dir).await?;
     lay_out_copy(held, look.commit).await?;
-    let before = take(dir.clone()).await?;
+    let before = take(laid.dir.clone()).await?;
     let start = Start {
         role: look.role,
-        brief: look.brief,
-        dir: &dir,
+        brief: &laid.told(look.brief),
+        dir: &laid.dir,
         limit_secs: look.limit_secs,
         question: look.question,
         resumed: look.resumed,
     };
-    let mut run = agents::begin(held, look.member, &start, look.whole).await?;
-    let after = take(dir.clone()).await?;
+    let whole = look.whole.map(|brief| laid.told(brief));
+    let mut run = agents::begin(held, look.member, &start, whole.as_deref()).await?;
+    let after = take(laid.dir.clone()).await?;
     let changes = manifest::diff(&before, &after);
     if !changes.is_empty() {
         let shown: Vec<String> = changes.iter().take(5).map(ToString::to_string).collect();
@@ -425,18 +456,50 @@ async fn look_at(held: &Held<'_>, look: Look<'_>) -> Result<Run, Trouble> {
     Ok(run)
 }
 
-async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<PathBuf, Trouble> {
+async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<LaidOut, Trouble> {
     let shop = held.shop;
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let dir = run_dir.join("checkout");
-    crate::private::make_dir(dir.parent().unwrap_or(&dir))?;
-    Ok(shop
+    let dir = run_dir.join("review");
+    remove_tree(&dir)?;
+    crate::private::make_dir(&dir)?;
+    let change = dir.join(CHANGE);
+    let ordinary = ordinary(held, &base, &head).await?;
+    let purpose = Purpose::Review {
+        ordinary: &ordinary,
+    };
+    let made = shop
         .git
-        .checkout(&head, &base, Purpose::Review, &shop.mirror(), &dir)
-        .await?
-        .dir)
+        .checkout(&head, &base, purpose, &shop.mirror(), &change)
+        .await?;
+    let mut diff = shop.git.diff(&base, &head, Context::Usual).await?;
+    if diff.text.len() > DIFF_BYTES_MAX || diff.cut {
+        let end = (0..=DIFF_BYTES_MAX.min(diff.text.len())).rev();
+        let end = end.into_iter().find(|at| diff.text.is_char_boundary(*at));
+        diff.text.truncate(end.unwrap_or_default());
+        diff.text
+            .push_str("\n(cut here: the whole is in `git diff base change`)\n");
+    }
+    crate::private::write(&diff_file(&change), diff.text)?;
+    Ok(LaidOut {
+        dir,
+        change,
+        from_base: made.from_base,
+    })
+}
+
+/// Dot files of the change that the policy wants to be seen as the change has them.
+async fn ordinary(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<String>, Trouble> {
+    let known = &held.shop.project.policy.ordinary_dot_files;
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = held.shop.git.files_changed(base, head).await?.into_iter();
+    let paths = files.flat_map(|file| [Some(file.path), file.old_path]);
+    let patterns = PathPatterns::new(known);
+    let named = |path: &String| patterns.matches(path);
+    Ok(paths.flatten().filter(named).collect())
 }
 
 /// Where a judge may build and run tests: a copy that it may change, with the project's caches.

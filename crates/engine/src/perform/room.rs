@@ -11,7 +11,7 @@ use crate::agent::{Adapter, Assignment, Role};
 use crate::git::remove_tree;
 use crate::own_home;
 use crate::private;
-use crate::sandbox::{Confinement, Layered, Lent, Network, Room, Rung};
+use crate::sandbox::{Confinement, Destination, Layered, Lent, Network, Proxied, Room, Rung};
 use crate::workshop::Workshop;
 
 /// The room of an agent; none where the policy goes without.
@@ -38,7 +38,7 @@ pub async fn of_agent(
         shut: Vec::new(),
         layered: Vec::new(),
         lent: lent(adapter, &assignment.home, ward.rung)?,
-        network: network(wanted_network(shop, role)),
+        network: network(wanted_network(shop, role), adapter.hosts()),
         metadata: role == Role::Build,
         proof: own.join("sandbox/proof.json"),
     };
@@ -63,12 +63,22 @@ pub async fn of_agent(
 const HIDDEN_PROVEN_MAX: usize = 16;
 
 /// Whether the policy lets an agent in this role reach others.
-pub fn wanted_network(shop: &Workshop, role: Role) -> policy::Network {
+pub fn wanted_network(shop: &Workshop, role: Role) -> &policy::Network {
     let networks = &shop.project.policy.network;
     match role {
-        Role::Build => networks.build,
-        Role::Review => networks.review,
-        Role::Verify => networks.verify,
+        Role::Build => &networks.build,
+        Role::Review => &networks.review,
+        Role::Verify => &networks.verify,
+    }
+}
+
+/// For the record: that an agent was to be held to its provider and could not be.
+pub fn unknown_hosts(shop: &Workshop, role: Role, adapter: &dyn Adapter) -> &'static str {
+    let wanted = *wanted_network(shop, role) == policy::Network::Provider;
+    if wanted && adapter.hosts().is_none() {
+        "; nobody knows the hosts of this agent ([agents.NAME] hosts), so its network is not held to them"
+    } else {
+        ""
     }
 }
 
@@ -152,16 +162,25 @@ pub fn of_check(
         shut: shut.to_vec(),
         layered: Vec::new(),
         lent: Vec::new(),
-        network: network(shop.project.policy.network.check),
+        network: network(&shop.project.policy.network.check, Some(Vec::new())),
         metadata: true,
         proof,
     }))
 }
 
-fn network(wanted: policy::Network) -> Network {
-    match wanted {
-        policy::Network::On => Network::On,
-        policy::Network::Off => Network::Off,
+/// What a run may reach. `provider` are the hosts of its agent, where they are known; an agent whose
+/// hosts nobody knows could not work at all without the whole network.
+fn network(wanted: &policy::Network, provider: Option<Vec<Destination>>) -> Network {
+    match (wanted, provider) {
+        (policy::Network::On, _) | (policy::Network::Provider, None) => Network::On,
+        (policy::Network::Off, _) => Network::Off,
+        (policy::Network::Provider, Some(hosts)) => Network::Proxy(Proxied::to(hosts)),
+        (policy::Network::Hosts(named), provider) => {
+            // What is no host was refused when the policy was read; here it opens nothing.
+            let named = named.iter().filter_map(|host| host.parse().ok());
+            let hosts = named.chain(provider.unwrap_or_default());
+            Network::Proxy(Proxied::to(hosts))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
 use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
-use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof};
+use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof, Proxy};
 
 const CHUNK: usize = 64 << 10;
 /// How often we look who hides, where no namespace keeps a run together.
@@ -48,6 +48,7 @@ impl Host {
         let path = path.unwrap_or_default();
         let program = find_program(&spec.program, &path, &spec.cwd)?;
         let mut confinement = spec.confinement;
+        let mut proxy = open_proxy(confinement.as_mut())?;
         let launcher = match (&self.launcher, &mut confinement) {
             (Some(launcher), Some(confinement)) => {
                 let needed = sandbox::program::needed(&program, &path);
@@ -57,13 +58,9 @@ impl Host {
             (None, Some(_)) => return Err(Error::NoLauncher(named)),
             (launcher, None) => launcher.clone(),
         };
-        let spool =
-            Spool::create(&spec.transcript, spec.limits.output_bytes).map_err(|source| {
-                Error::File {
-                    path: spec.transcript.clone(),
-                    source,
-                }
-            })?;
+        let path = spec.transcript.clone();
+        let spool = Spool::create(&spec.transcript, spec.limits.output_bytes)
+            .map_err(|source| Error::File { path, source })?;
 
         let gauge = match spec.allotment {
             Some(allotment) => Some(Gauge::begin(allotment).await),
@@ -74,6 +71,9 @@ impl Host {
             .as_ref()
             .is_none_or(Confinement::is_without_namespaces);
         let mut env = spec.env;
+        if let Some(proxy) = &mut proxy {
+            proxy.equip(&mut env);
+        }
         env.push((RUN_MARK.into(), held.record.mark().into()));
         let recipe = Recipe {
             program: &program,
@@ -82,6 +82,7 @@ impl Host {
             cwd: &spec.cwd,
             launcher: launcher.as_ref(),
         };
+        let proxy = proxy.map(Proxy::start);
         let spawned = spawn(recipe.command()).await;
         let mut known = spawned.map_err(|source| Error::Spawn {
             program: named,
@@ -132,8 +133,18 @@ impl Host {
             swept: held.swept,
             survivors: held.left,
             proof,
+            refused_hosts: proxy.map(|proxy| proxy.refused()).unwrap_or_default(),
         })
     }
+}
+
+/// The way out of a run whose network is held to hosts.
+fn open_proxy(confinement: Option<&mut Confinement>) -> Result<Option<Proxy>, Error> {
+    let Some(confinement) = confinement else {
+        return Ok(None);
+    };
+    let path = confinement.proof.clone();
+    Proxy::open(confinement).map_err(|source| Error::File { path, source })
 }
 
 fn proven(confinement: Option<&Confinement>, exit: Exit) -> Result<Option<Proof>, Error> {

@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Confinement;
 use super::root::{self, What};
-use super::{Confinement, Network};
 
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
@@ -35,7 +35,7 @@ pub fn command(
     for flag in FLAGS {
         words.0.push(flag.into());
     }
-    if confinement.network == Network::Off {
+    if confinement.network.is_apart() {
         words.0.push("--unshare-net".into());
     }
     words.put("--proc", &["/proc".as_ref()]);

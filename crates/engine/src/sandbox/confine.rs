@@ -17,7 +17,7 @@ use rustix::process::{
 };
 
 use super::proof::Notebook;
-use super::{Confinement, Rung, bubblewrap, native, proof, shed};
+use super::{Confinement, Network, Rung, bubblewrap, handover, native, proof, shed};
 use crate::process::{
     Allowance, Ending, Group, GroupLimits, Half, Watch, become_program, tie_to, watch_over,
     watch_over_ourselves,
@@ -64,11 +64,25 @@ pub fn confined(args: &[OsString]) -> io::Result<u8> {
     let mut notebook = Notebook::open(&confinement, Path::new(file))?;
     let done = match confinement.rung {
         Rung::Native => Err(usage()),
-        Rung::Bubblewrap => become_confined(&confinement, &mut notebook, program, args),
+        Rung::Bubblewrap => network_of(&confinement, Path::new(file))
+            .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
         Rung::Landlock => tied_to(outside)
             .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
     };
     noted(done, &mut notebook)
+}
+
+/// Hands the sockets of a proxy out of the namespace that bubblewrap has made.
+fn network_of(confinement: &Confinement, file: &Path) -> io::Result<()> {
+    match &confinement.network {
+        Network::Proxy(proxied) => handover::hand_over(proxied, notes_of(file)),
+        Network::On | Network::Off => Ok(()),
+    }
+}
+
+/// The directory of the specification.
+fn notes_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
 }
 
 /// The first process of the new PID namespace.
@@ -169,7 +183,7 @@ fn outside(
     let us: OsString = std::process::id().to_string().into();
     let ending = match confinement.rung {
         Rung::Native => {
-            native::separate(confinement.network)?;
+            native::separate(&confinement.network, notes_of(Path::new(file)))?;
             match watch_over_ourselves(allowance)? {
                 Half::Outside(ending) => ending,
                 Half::Inside => return inside(confinement, &us, notebook, program, args),

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
 use super::{Confinement, Network, Rung};
@@ -41,14 +41,14 @@ pub fn restrict(confinement: &Confinement) -> io::Result<u32> {
             .scope(Scope::AbstractUnixSocket | Scope::Signal)
             .map_err(io::Error::other)?;
     }
-    if confinement.rung == Rung::Landlock && confinement.network == Network::Off {
+    if confinement.rung == Rung::Landlock && confinement.network.is_apart() {
         let tcp = AccessNet::BindTcp | AccessNet::ConnectTcp;
         ruleset = ruleset.handle_access(tcp).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
     created = match confinement.rung {
         Rung::Native | Rung::Bubblewrap => inside_a_root(created, confinement, handled)?,
-        Rung::Landlock => alone(created, confinement, handled)?,
+        Rung::Landlock => ports(alone(created, confinement, handled)?, &confinement.network)?,
     };
     let status = created.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
@@ -133,6 +133,18 @@ fn alone(
         ruleset = allow(ruleset, path, handled)?;
     }
     devices(ruleset, handled)
+}
+
+/// The ports that may be connected to where a proxy is the way out. Landlock sees the port and not
+/// the address.
+fn ports(mut ruleset: RulesetCreated, network: &Network) -> io::Result<RulesetCreated> {
+    if let Network::Proxy(proxied) = network {
+        for port in proxied.ports() {
+            let rule = NetPort::new(port, AccessNet::ConnectTcp);
+            ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;
+        }
+    }
+    Ok(ruleset)
 }
 
 /// The path itself, or, where something below it is left out, all that lies around that. What

@@ -18,7 +18,7 @@ use rustix::process::{getgid, getuid, pivot_root, setsid};
 use super::new_root::NewRoot;
 use super::root::{self, Part, Places};
 use super::sources::{Kernel, Sources};
-use super::{Confinement, Network, loopback};
+use super::{Confinement, Network, handover, loopback};
 
 /// Where the new root is put together, on a file system in memory; must be there on every machine.
 const YARD: &str = "/tmp";
@@ -33,7 +33,8 @@ pub const AROUND: &str = "/around";
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Leaves the machine's namespaces. Whoever is started next is the first process of a new one.
-pub fn separate(network: Network) -> io::Result<()> {
+/// `notes` is the directory of the specification.
+pub fn separate(network: &Network, notes: &Path) -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut kinds = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -41,15 +42,18 @@ pub fn separate(network: Network) -> io::Result<()> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    if network == Network::Off {
+    if network.is_apart() {
         kinds |= CloneFlags::CLONE_NEWNET;
     }
     unshare(kinds).map_err(forbidden)?;
     become_user(0, uid, 0, gid, "/proc")?;
-    if network == Network::Off {
+    if network.is_apart() {
         loopback::up()?;
     }
-    Ok(())
+    match network {
+        Network::Proxy(proxied) => handover::hand_over(proxied, notes),
+        Network::On | Network::Off => Ok(()),
+    }
 }
 
 fn forbidden(error: nix::Error) -> io::Error {

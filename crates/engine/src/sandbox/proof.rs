@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -70,10 +71,10 @@ impl Proof {
             Rung::Bubblewrap => "bubblewrap's namespaces and read-only root, Landlock, seccomp",
             Rung::Landlock => "Landlock and seccomp, no namespaces",
         };
-        let network = match self.network {
-            Network::On => "network on",
-            Network::Off => "network off",
-        };
+        let mut network = self.network.describe();
+        if self.rung == Rung::Landlock && matches!(self.network, Network::Proxy(_)) {
+            network.push_str(", held by port");
+        }
         format!(
             "{} sandbox ({what}; {network}), proven before the start",
             self.rung
@@ -139,11 +140,12 @@ pub fn prove(confinement: &Confinement, landlock_abi: u32) -> io::Result<Proof> 
     for path in &confinement.hidden {
         read_must_fail(path)?;
     }
+    network_must_be_apart(confinement)?;
     Ok(Proof {
         rung: confinement.rung,
         landlock_abi,
         seccomp_filters: field("Seccomp_filters:").parse().unwrap_or_default(),
-        network: confinement.network,
+        network: confinement.network.clone(),
         writes_refused: confinement.refused.len(),
         reads_refused: confinement.hidden.len(),
     })
@@ -151,6 +153,43 @@ pub fn prove(confinement: &Confinement, landlock_abi: u32) -> io::Result<Proof> 
 
 fn unproven(what: impl ToString) -> io::Error {
     io::Error::other(format!("not confined: {}", what.to_string()))
+}
+
+/// Where a namespace keeps the run apart there is no route; where there is none, the kernel refuses
+/// what does not go to the proxy.
+fn network_must_be_apart(confinement: &Confinement) -> io::Result<()> {
+    if !confinement.network.is_apart() {
+        return Ok(());
+    }
+    if confinement.rung == Rung::Landlock {
+        return sockets_must_fail(&confinement.network);
+    }
+    // The first line is a heading.
+    let routes = fs::read_to_string("/proc/self/net/route")?;
+    if routes.lines().count() > 1 {
+        return Err(unproven("there is a route out of the network namespace"));
+    }
+    let routes = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
+    let out = |line: &str| !line.ends_with(" lo");
+    match routes.lines().map(str::trim_end).find(|line| out(line)) {
+        Some(_) => Err(unproven("there is a route out of the network namespace")),
+        None => Ok(()),
+    }
+}
+
+fn sockets_must_fail(network: &Network) -> io::Result<()> {
+    let refused = |tried: io::Result<()>, what: &str| match tried {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        _ => Err(unproven(what)),
+    };
+    // The discard port, which no proxy of ours has.
+    let tcp = TcpStream::connect(("127.0.0.1", 9)).map(drop);
+    refused(tcp, "a port that is not the proxy's can be connected to")?;
+    if matches!(network, Network::Proxy(_)) {
+        let udp = UdpSocket::bind(("127.0.0.1", 0)).map(drop);
+        refused(udp, "datagrams can be sent")?;
+    }
+    Ok(())
 }
 
 fn write_must_fail(dir: &Path) -> io::Result<()> {

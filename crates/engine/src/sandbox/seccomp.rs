@@ -233,12 +233,14 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
+    if confinement.rung == Rung::Landlock && matches!(confinement.network, Network::Proxy(_)) {
+        tcp_by_connect_only(&mut rules)?;
+    }
     requests(&mut rules)?;
     leases(&mut rules)?;
     if confinement.rung == Rung::Landlock {
         other_processes(&mut rules)?;
         refuse_all(&mut rules, SHARED_IPC);
-        datagram_pairs(&mut rules)?;
         hidden_files(&mut rules)?;
         if !confinement.metadata {
             refuse_all(&mut rules, METADATA);
@@ -317,18 +319,6 @@ fn hidden_files(rules: &mut Rules) -> io::Result<()> {
     refuse_where(rules, libc::SYS_prctl, vec![sets, off])
 }
 
-/// One end of a datagram pair can be pointed at any socket path with `sendto` or `connect`, and
-/// Landlock does not check that. A raw pair is a datagram pair under another name. Stream and
-/// packet pairs are connected for good.
-fn datagram_pairs(rules: &mut Rules) -> io::Result<()> {
-    const TYPE_BITS: u64 = 0xf;
-    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
-        let is = condition(1, SeccompCmpOp::MaskedEq(TYPE_BITS), kind)?;
-        refuse_where(rules, libc::SYS_socketpair, vec![is])?;
-    }
-    Ok(())
-}
-
 /// A file that runs as its owner would outlive the sandbox, and its owner is the person.
 fn set_id_files(rules: &mut Rules) -> io::Result<()> {
     for (call, argument) in MODES {
@@ -355,13 +345,13 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
     // A socket with a name leads to whoever listens there. Where everything is shown through
     // overlays there are no names of others; abstract ones are kept apart by the network's
     // namespace or by Landlock.
-    let apart = confinement.network == Network::Off || landlock::is_scoped();
+    let apart = confinement.network.is_apart() || landlock::is_scoped();
     if confinement.rung == Rung::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
     } else {
         pairs_that_can_be_renamed(rules)?;
     }
-    if confinement.rung != Rung::Landlock || confinement.network == Network::On {
+    if confinement.rung != Rung::Landlock || confinement.network != Network::Off {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others = families
@@ -375,7 +365,8 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
 }
 
 /// One end of a pair of datagram sockets can send to any name, so where no socket may be made
-/// such a pair may not either.
+/// such a pair may not either. A raw pair is a datagram pair under another name; stream and packet
+/// pairs are connected for good.
 fn pairs_that_can_be_renamed(rules: &mut Rules) -> io::Result<()> {
     const KIND: u64 = 0xf;
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
@@ -389,6 +380,43 @@ fn pairs_that_can_be_renamed(rules: &mut Rules) -> io::Result<()> {
 fn leases(rules: &mut Rules) -> io::Result<()> {
     let lease = condition(1, SeccompCmpOp::Eq, libc::F_SETLEASE)?;
     refuse_where(rules, libc::SYS_fcntl, vec![lease])
+}
+
+/// Without a namespace Landlock holds a run to the ports of its proxy, and it sees nothing but TCP
+/// by `connect`: no datagrams, no other protocols, no first bytes without a connection, and nobody who
+/// comes from outside.
+fn tcp_by_connect_only(rules: &mut Rules) -> io::Result<()> {
+    /// The type without its flags.
+    const KIND: u64 = 0xf;
+    /// The old way to raw packets.
+    const SOCK_PACKET: i32 = 10;
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let of_family = || condition(0, SeccompCmpOp::Eq, family);
+        for kind in [
+            libc::SOCK_DGRAM,
+            libc::SOCK_RAW,
+            libc::SOCK_RDM,
+            libc::SOCK_SEQPACKET,
+            libc::SOCK_DCCP,
+            SOCK_PACKET,
+        ] {
+            let is = condition(1, SeccompCmpOp::MaskedEq(KIND), kind)?;
+            refuse_where(rules, libc::SYS_socket, vec![of_family()?, is])?;
+        }
+        let unnamed = condition(2, SeccompCmpOp::Ne, 0)?;
+        let other = condition(2, SeccompCmpOp::Ne, libc::IPPROTO_TCP)?;
+        refuse_where(rules, libc::SYS_socket, vec![of_family()?, unnamed, other])?;
+    }
+    for (call, flags) in [
+        (libc::SYS_sendto, 3),
+        (libc::SYS_sendmsg, 2),
+        (libc::SYS_sendmmsg, 3),
+    ] {
+        let fast = has_flag(flags, libc::MSG_FASTOPEN)?;
+        refuse_where(rules, call, vec![fast])?;
+    }
+    refuse(rules, libc::SYS_listen);
+    Ok(())
 }
 
 /// Requests to devices and file systems that are refused everywhere: typing into somebody's

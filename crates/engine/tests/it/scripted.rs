@@ -89,6 +89,7 @@ impl Desk {
             dir: at("work"),
             home: at("home"),
             scratch: at("scratch"),
+            change: None,
             copy: None,
             result_file: at("scratch/result.json"),
             transcript: at("transcript"),

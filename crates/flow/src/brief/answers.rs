@@ -46,9 +46,10 @@ When you are done, write this JSON to the file named in COUNTERSIGN_RESULT_FILE 
 pub const REVIEWER_TASK: &str = "\
 You are an independent reviewer with a fresh mind. You see the code, not its history. You may read
 and run what is here; you cannot change it. What has to write, a build or a test run, works in the copy
-that COUNTERSIGN_COPY names, or in one that you make: git clone . \"$TMPDIR/copy\". Report what is wrong with
-this change: real defects, with the place and the reason. Do not soften, do not pad, do not praise. If
-nothing is wrong, say so.
+that COUNTERSIGN_COPY names, or in one that you make:
+git clone \"${COUNTERSIGN_CHANGE:-.}\" \"$TMPDIR/copy\". Report what is wrong with this change: real
+defects, with the place and the reason. Do not soften, do not pad, do not praise. If nothing is wrong,
+say so.
 ";
 
 pub const CRITERIA: &str = "

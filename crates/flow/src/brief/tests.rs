@@ -173,7 +173,7 @@ fn a_reviewer_is_told_nothing_of_earlier_rounds() {
         );
     }
     for needed in [
-        "git diff b0",
+        "git diff --no-ext-diff b0 HEAD",
         "AGENTS.md",
         "Acceptance criteria",
         "requirement_adherence",
@@ -211,4 +211,34 @@ fn control_characters_do_not_reach_an_agent() {
     let text = build(&ticket, &Policy::default(), &House::default());
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(!text.contains('\u{202e}'));
+}
+
+#[test]
+fn a_placed_brief_says_where_the_change_is_and_what_to_look_at_twice() {
+    let from_base = vec![".env".to_owned(), "a\n## b".to_owned()];
+    let place = Placement {
+        change: "/run/review/change",
+        diff: "/run/review/change.diff",
+        from_base: &from_base,
+    };
+    let text = placed("# Review T-1: x\n\nthe rest\n", &place);
+    assert!(text.starts_with("# Review T-1: x\n\n## Where the change is\n"));
+    assert!(text.ends_with("\n\nthe rest\n"), "{text}");
+    for needed in [
+        "git -C /run/review/change diff --no-ext-diff base change",
+        "/run/review/change.diff",
+        "Look twice",
+        "- .env\n",
+        "- a ## b\n",
+    ] {
+        assert!(text.contains(needed), "{needed:?}: {text}");
+    }
+    let plain = placed(
+        "# Review\n",
+        &Placement {
+            from_base: &[],
+            ..place
+        },
+    );
+    assert!(!plain.contains("Look twice"));
 }

@@ -13,6 +13,9 @@ pub fn told(name: &str, by: &str, body: &Value) -> String {
         "tools_unconnected" => text("agent").zip(text("why")).map(|(agent, why)| {
             format!("{agent} works without Countersign's tools, its server did not connect: {why}")
         }),
+        "network_refused" => text("agent").zip(text("hosts")).map(|(agent, hosts)| {
+            format!("{agent} was kept from hosts that the policy does not let it reach: {hosts}")
+        }),
         _ => text("why").or(text("error")).map(str::to_owned),
     };
     let of_a_kind = || text("kind").map(|kind| format!("{}: {kind}", name.replace('_', " ")));

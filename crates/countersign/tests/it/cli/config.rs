@@ -68,8 +68,8 @@ fn every_value_says_where_it_came_from() {
         policy.isolation                                  "enforced"              preset supervisor
         policy.network.build                              "on"                    preset supervisor
         policy.network.check                              "on"                    preset supervisor
-        policy.network.review                             "on"                    preset supervisor
-        policy.network.verify                             "on"                    preset supervisor
+        policy.network.review                             "provider"              preset supervisor
+        policy.network.verify                             "provider"              preset supervisor
         policy.limits.retries_max                         5                       preset supervisor
         policy.limits.backoff_secs                        2                       preset supervisor
         policy.limits.backoff_secs_max                    300                     preset supervisor

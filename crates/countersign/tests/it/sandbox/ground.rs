@@ -92,18 +92,18 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub fn new(rung: Rung, who: Who, network: Network) -> Self {
+    pub fn new(rung: Rung, who: Who, network: &Network) -> Self {
         Self::with_floor(rung, who, network, 0)
     }
 
     /// On a disk that has 32 MiB to spare.
-    pub fn with_little_disk(rung: Rung, who: Who, network: Network) -> Self {
+    pub fn with_little_disk(rung: Rung, who: Who, network: &Network) -> Self {
         let space = rustix::fs::statvfs(std::env::temp_dir()).unwrap();
         let free = space.f_bavail * space.f_frsize;
         Self::with_floor(rung, who, network, free - (32 << 20))
     }
 
-    fn with_floor(rung: Rung, who: Who, network: Network, disk_floor_bytes: u64) -> Self {
+    fn with_floor(rung: Rung, who: Who, network: &Network, disk_floor_bytes: u64) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let canary = format!(
             "countersign-canary-{}-{}",
@@ -145,7 +145,7 @@ impl Ground {
             shut: Vec::new(),
             layered: Vec::new(),
             lent: Vec::new(),
-            network,
+            network: network.clone(),
             metadata: false,
             proof: at("data/job/sandbox/proof.json"),
         });

@@ -39,8 +39,8 @@ fn reach(ground: &Ground, level: &str) -> (Vec<Tried>, String, String) {
 fn no_process_outside_is_reached_on_any_level() {
     let mut broken = Vec::new();
     for (rung, who, network) in combinations() {
-        let column = name(rung, who, network);
-        let ground = Ground::new(rung, who, network);
+        let column = name(rung, who, &network);
+        let ground = Ground::new(rung, who, &network);
         let (tried, told, changed) = reach(&ground, rung.as_str());
         assert!(tried.len() >= ATTEMPTS_MIN, "{column}\n{told}");
         let succeeded = tried.iter().filter(|tried| tried.succeeded);
@@ -89,9 +89,9 @@ fn memory_is_bounded_whatever_holds_it() {
     // Every way on every level; who runs it takes turns.
     let mut turns = HOLDERS.iter().cycle();
     for (rung, who, network) in combinations() {
-        let column = name(rung, who, network);
+        let column = name(rung, who, &network);
         for (what, script) in turns.by_ref().take(3) {
-            let mut ground = Ground::new(rung, who, network);
+            let mut ground = Ground::new(rung, who, &network);
             ground.bound_memory(192 << 20);
             // The limit on one file holds for memory too; what is tried here is many of them.
             let script = format!("import os,signal,time\nsignal.alarm(60)\n{script}\n");
@@ -111,8 +111,8 @@ fn files_in_memory_count_together() {
             // It has none of its own.
             continue;
         }
-        let column = name(rung, who, network);
-        let mut ground = Ground::new(rung, who, network);
+        let column = name(rung, who, &network);
+        let mut ground = Ground::new(rung, who, &network);
         ground.bound_memory(64 << 20);
         ground.temporary_bytes(24 << 20);
         let script = "for dir in /tmp /run /var/tmp /dev/shm; do for n in 1 2; do head -c 11000000 /dev/zero > $dir/$n; done; done; exec sleep 60";

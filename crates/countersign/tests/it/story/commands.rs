@@ -23,6 +23,7 @@ echo '{"summary":"Wrote greet.sh."}' > "$COUNTERSIGN_RESULT_FILE"
 const REVIEWER: &str = r#"#!/bin/sh
 set -eu
 cat > /dev/null
+[ "$PWD/change" = "$COUNTERSIGN_CHANGE" ] && cd change
 case $COUNTERSIGN_ROLE in
   review)
     if grep -q 'exit 2' greet.sh; then

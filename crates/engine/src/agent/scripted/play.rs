@@ -24,6 +24,9 @@ pub async fn play(
     out: &mut (dyn Write + Send),
 ) -> Result<u8, Error> {
     let script = Script::read(script)?;
+    // A judge starts beside the change; its script is about the change.
+    let change = env.get("COUNTERSIGN_CHANGE").map(Path::new);
+    let dir = change.filter(|change| change.is_dir()).unwrap_or(dir);
     let played = Played { env, dir };
     let (role, round) = (
         played.fact("COUNTERSIGN_ROLE")?,

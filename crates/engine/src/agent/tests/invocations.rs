@@ -47,6 +47,7 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         dir: "/srv/repos".into(),
         home: "/data/home".into(),
         scratch: "/data/scratch".into(),
+        change: (role != Role::Build).then(|| "/srv/repos/change".into()),
         copy: None,
         result_file: "/data/answer/result.json".into(),
         transcript: "/data/transcript.log".into(),

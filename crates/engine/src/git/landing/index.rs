@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::super::commit::copy_index;
+use super::super::remove::remove_tree;
 use super::super::stale::remove_file;
-use super::super::worktree::remove_tree;
 use super::super::{Error, Oid, Place, Repository};
 use super::{Plan, STAGE};
 

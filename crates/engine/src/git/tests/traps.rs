@@ -32,7 +32,13 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
         ground.dir.path().join("checkout"),
     );
     repository
-        .checkout(&head, &base, Purpose::Review, &mirror, &dir)
+        .checkout(
+            &head,
+            &base,
+            Purpose::Review { ordinary: &[] },
+            &mirror,
+            &dir,
+        )
         .await
         .unwrap();
     repository.land("main", &commit, &base).await.unwrap();

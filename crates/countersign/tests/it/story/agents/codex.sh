@@ -24,6 +24,8 @@ while [ $# -gt 0 ]; do
 done
 cat > /dev/null
 if touch planted 2>/dev/null; then echo 'it could write' >&2; exit 64; fi
+cd "$COUNTERSIGN_CHANGE"
+if touch planted 2>/dev/null; then echo 'it could write' >&2; exit 64; fi
 echo '{"type":"thread.started","thread_id":"thread-1"}'
 echo '{"type":"item.started","item":{"type":"command_execution","command":"cat greet.sh"}}'
 case $COUNTERSIGN_ROLE in

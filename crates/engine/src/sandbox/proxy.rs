@@ -1,0 +1,466 @@
+//! The one way out of a run whose network is held to a list of hosts: an HTTP proxy of ours.
+//!
+//! Where there is a network namespace, the run's side makes the listening sockets inside it and
+//! hands them out ([`handover`]); we accept on them out here and connect in the machine's network. Names are
+//! resolved out here too, so nothing inside needs DNS. What it refuses: every host that is not
+//! named, every other port, every method but CONNECT and the plain ones of HTTP, and a request that
+//! could be read in two ways. What was refused is counted, up to a bound.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::handover::Receiver;
+use super::hosts::Destination;
+use super::{Confinement, Network, Rung};
+
+mod request;
+mod upstream;
+
+use request::{Kind, Request};
+pub use upstream::Upstream;
+
+/// The request line and the headers.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+const HEAD_TIME_MAX: Duration = Duration::from_secs(15);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
+/// A model may think for long; a run that is silent is ended by its own limit before.
+const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
+const CONNECTIONS_MAX: usize = 256;
+/// Refused hosts that are told apart; further ones are only counted.
+const REFUSED_HOSTS_MAX: usize = 50;
+const CHUNK: usize = 16 << 10;
+/// Where the proxy listens inside a namespace of its own, unless a forward needs that port.
+const PORT: u16 = 3128;
+/// Services of this machine that are reachable by their own port.
+pub const FORWARDS_MAX: usize = 12;
+
+/// What a run may reach, and how it is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proxied {
+    pub hosts: Vec<Destination>,
+    /// Where the proxy listens on loopback.
+    pub port: u16,
+    /// Ports of services on this machine that are among the hosts, each reachable by itself.
+    pub forwards: Vec<u16>,
+}
+
+impl Proxied {
+    pub fn to(hosts: impl IntoIterator<Item = Destination>) -> Self {
+        let mut all = Self {
+            port: PORT,
+            ..Self::default()
+        };
+        for host in hosts {
+            all.admit(host);
+        }
+        all
+    }
+
+    /// One more host.
+    pub fn admit(&mut self, host: Destination) {
+        if let Some(port) = host.loopback_port()
+            && !self.forwards.contains(&port)
+            && self.forwards.len() < FORWARDS_MAX
+        {
+            self.forwards.push(port);
+        }
+        while self.forwards.contains(&self.port) {
+            self.port = self.port.checked_add(1).unwrap_or(PORT);
+        }
+        if !self.hosts.contains(&host) {
+            self.hosts.push(host);
+        }
+    }
+
+    /// All ports that must be listened on inside, the proxy's first.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        std::iter::once(self.port).chain(self.forwards.iter().copied())
+    }
+
+    fn admits(&self, host: &str, port: u16) -> bool {
+        let mut hosts = self.hosts.iter();
+        hosts.any(|destination| destination.admits(host, port))
+    }
+
+    /// The service of this machine that is meant by a forwarded port.
+    fn service(&self, port: u16) -> Option<&Destination> {
+        let mut hosts = self.hosts.iter();
+        hosts.find(|host| host.loopback_port() == Some(port))
+    }
+
+    /// For the record of a review.
+    pub fn describe(&self) -> String {
+        let names: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
+        match names.as_slice() {
+            [] => "no hosts".to_owned(),
+            names => names.join(", "),
+        }
+    }
+}
+
+/// A host that a run wanted and was refused, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedHost {
+    pub host: String,
+    pub times: u64,
+}
+
+impl std::fmt::Display for RefusedHost {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.times {
+            1 => write!(out, "{}", self.host),
+            times => write!(out, "{} ({times} times)", self.host),
+        }
+    }
+}
+
+/// The proxy of one run, before the run has begun.
+#[derive(Debug)]
+pub struct Proxy {
+    allowed: Proxied,
+    source: Source,
+    upstream: Option<Upstream>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The run's side makes the sockets.
+    Handed(Receiver),
+    /// There is no namespace: ours, on the machine's loopback.
+    Own(StdListener),
+}
+
+impl Proxy {
+    /// Makes ready for a run that is held to hosts, and settles where the proxy will listen; nothing
+    /// for any other run.
+    pub fn open(confinement: &mut Confinement) -> io::Result<Option<Self>> {
+        let dir = confinement.proof.parent().map(PathBuf::from);
+        let dir = dir.ok_or_else(|| io::Error::other("the proof has no directory"))?;
+        let Network::Proxy(proxied) = &mut confinement.network else {
+            return Ok(None);
+        };
+        let source = match confinement.rung {
+            Rung::Native | Rung::Bubblewrap => Source::Handed(Receiver::open(&dir)?),
+            Rung::Landlock => {
+                let listener = StdListener::bind(("127.0.0.1", 0))?;
+                proxied.port = listener.local_addr()?.port();
+                Source::Own(listener)
+            }
+        };
+        Ok(Some(Self {
+            allowed: proxied.clone(),
+            source,
+            upstream: None,
+        }))
+    }
+
+    /// The variables of a program with ours in them. A proxy that the person gave it is the way on
+    /// from ours.
+    pub fn equip(&mut self, env: &mut Vec<(OsString, OsString)>) {
+        self.upstream = Upstream::of(env);
+        let ours = self.environment();
+        env.retain(|(known, _)| !ours.iter().any(|(name, _)| name == known));
+        env.extend(ours);
+    }
+
+    /// How programs are told. Services of this machine are reached without the proxy, by their port.
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let url = format!("http://127.0.0.1:{}", self.allowed.port);
+        let local = "localhost,127.0.0.1,::1";
+        let pairs = [
+            ("HTTPS_PROXY", url.as_str()),
+            ("HTTP_PROXY", &url),
+            ("ALL_PROXY", &url),
+            ("NO_PROXY", local),
+            // Node's own fetch looks at none of these without it.
+            ("NODE_USE_ENV_PROXY", "1"),
+        ];
+        let both = pairs.into_iter().flat_map(|(name, value)| {
+            let of_all = name != "NODE_USE_ENV_PROXY";
+            let lower = of_all.then(|| name.to_ascii_lowercase());
+            std::iter::once(name.to_owned())
+                .chain(lower)
+                .map(move |name| (name.into(), value.into()))
+        });
+        both.collect()
+    }
+
+    /// Serves until the guard is dropped.
+    pub fn start(self) -> Serving {
+        let state = Arc::new(State {
+            allowed: self.allowed,
+            upstream: self.upstream,
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            refused: Mutex::default(),
+        });
+        let task = tokio::spawn(serve(Arc::clone(&state), self.source));
+        Serving { state, task }
+    }
+}
+
+/// A proxy at work. It ends, with all connections, when this is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+impl Serving {
+    /// The hosts that were refused, the most wanted first.
+    pub fn refused(&self) -> Vec<RefusedHost> {
+        let refused = self.state.refused.lock();
+        let refused = refused.unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<RefusedHost> = refused
+            .iter()
+            .map(|(host, times)| RefusedHost {
+                host: host.clone(),
+                times: *times,
+            })
+            .collect();
+        all.sort_by(|a, b| b.times.cmp(&a.times).then_with(|| a.host.cmp(&b.host)));
+        all
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    allowed: Proxied,
+    upstream: Option<Upstream>,
+    places: Arc<Semaphore>,
+    refused: Mutex<BTreeMap<String, u64>>,
+}
+
+impl State {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let local = Destination::new(host, port).loopback_port().is_some();
+        match self.upstream.as_ref().filter(|_| !local) {
+            Some(upstream) => upstream.connect(host, port).await,
+            None => connect(host, port).await,
+        }
+    }
+
+    fn refuse(&self, host: &str, port: u16) {
+        let host = findings::shorten(&findings::one_line(host), 100);
+        let key = format!("{host}:{port}");
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = if refused.len() < REFUSED_HOSTS_MAX || refused.contains_key(&key) {
+            key
+        } else {
+            "others".to_owned()
+        };
+        *refused.entry(key).or_default() += 1;
+    }
+}
+
+/// What a listening socket is for.
+#[derive(Clone, Debug)]
+enum Route {
+    Proxy,
+    Forward(Destination),
+}
+
+async fn serve(state: Arc<State>, source: Source) {
+    let listeners = match source {
+        Source::Own(listener) => vec![listener],
+        // A run that never began hands over nothing.
+        Source::Handed(receiver) => match receiver.listeners().await {
+            Ok(listeners) => listeners,
+            Err(_) => return,
+        },
+    };
+    let mut loops = JoinSet::new();
+    for listener in listeners {
+        let Ok(port) = listener.local_addr().map(|address| address.port()) else {
+            continue;
+        };
+        let route = if port == state.allowed.port {
+            Some(Route::Proxy)
+        } else {
+            state.allowed.service(port).cloned().map(Route::Forward)
+        };
+        let listener = listener
+            .set_nonblocking(true)
+            .and_then(|()| TcpListener::from_std(listener));
+        if let (Some(route), Ok(listener)) = (route, listener) {
+            loops.spawn(accept(Arc::clone(&state), listener, route));
+        }
+    }
+    while loops.join_next().await.is_some() {}
+}
+
+async fn accept(state: Arc<State>, listener: TcpListener, route: Route) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&state.places).acquire_owned().await else {
+            return;
+        };
+        let Ok((client, _)) = listener.accept().await else {
+            // Out of handles, say: the others need a moment to give some back.
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (state, route) = (Arc::clone(&state), route.clone());
+        connections.spawn(async move {
+            // Whoever is cut off sees that by itself.
+            let _ = match route {
+                Route::Proxy => answer(&state, client).await,
+                Route::Forward(to) => forward(client, &to).await,
+            };
+            drop(place);
+        });
+    }
+}
+
+async fn forward(client: TcpStream, to: &Destination) -> io::Result<()> {
+    let port = to.port().unwrap_or_default();
+    let server = connect(to.name(), port).await?;
+    relay(client, server).await
+}
+
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, port)));
+    let stream = connected.await.map_err(late)??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// One request to the proxy, and all that follows on its connection.
+async fn answer(state: &State, mut client: TcpStream) -> io::Result<()> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let read = timeout(HEAD_TIME_MAX, head(&mut client));
+    let Some((head, beyond)) = read.await.map_err(late)?? else {
+        return say(&mut client, "431 Request Header Fields Too Large", "").await;
+    };
+    let request = match request::read(&head) {
+        Ok(request) => request,
+        Err(why) => return say(&mut client, "400 Bad Request", why).await,
+    };
+    let Request { host, port, kind } = request;
+    if !state.allowed.admits(&host, port) {
+        state.refuse(&host, port);
+        let why = format!(
+            "Countersign lets this run reach these hosts only: {}. [policy.network] and [agents.NAME] hosts in countersign.toml say which.",
+            state.allowed.describe()
+        );
+        return say(&mut client, "403 Forbidden", &why).await;
+    }
+    let mut server = match state.connect(&host, port).await {
+        Ok(server) => server,
+        Err(error) => {
+            let why = format!("{host}:{port} cannot be reached: {error}");
+            return say(&mut client, "502 Bad Gateway", &why).await;
+        }
+    };
+    match kind {
+        Kind::Tunnel => {
+            let done = b"HTTP/1.1 200 Connection established\r\n\r\n";
+            client.write_all(done).await?;
+        }
+        Kind::Plain(head) => server.write_all(&head).await?,
+    }
+    server.write_all(&beyond).await?;
+    relay(client, server).await
+}
+
+/// The head of a request, and what was read beyond it; nothing if the head is too long.
+async fn head(client: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut all = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let count = client.read(&mut chunk).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let searched = all.len().saturating_sub(3);
+        all.extend_from_slice(&chunk[..count]);
+        let end = all[searched..]
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let beyond = all.split_off(searched + end + 4);
+            return Ok(Some((all, beyond)).filter(|(head, _)| head.len() <= HEAD_BYTES_MAX));
+        }
+        if all.len() > HEAD_BYTES_MAX {
+            return Ok(None);
+        }
+    }
+}
+
+async fn say(client: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+    let text = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{why}\n",
+        why.len() + 1
+    );
+    client.write_all(text.as_bytes()).await?;
+    client.shutdown().await
+}
+
+/// Carries bytes both ways until both sides have ended, or neither has said anything for long.
+async fn relay(client: TcpStream, server: TcpStream) -> io::Result<()> {
+    let moved = AtomicU64::new(0);
+    let (client_in, client_out) = client.into_split();
+    let (server_in, server_out) = server.into_split();
+    let both = async {
+        tokio::try_join!(
+            carry(client_in, server_out, &moved),
+            carry(server_in, client_out, &moved)
+        )
+        .map(drop)
+    };
+    let silent = async {
+        let mut before = u64::MAX;
+        loop {
+            let now = moved.load(Ordering::Relaxed);
+            if now == before {
+                return Err(io::Error::from(io::ErrorKind::TimedOut));
+            }
+            before = now;
+            sleep(IDLE_MAX).await;
+        }
+    };
+    tokio::select! {
+        done = both => done,
+        late = silent => late,
+    }
+}
+
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    moved: &AtomicU64,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = from.read(&mut chunk).await?;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        moved.fetch_add(1, Ordering::Relaxed);
+        to.write_all(&chunk[..count]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests;
