@@ -37,9 +37,8 @@ mod verdict;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, prefix, shorten};
 use crate::finding::{Claim, Review, Way};
-use draft::Draft;
 use prose::Prose;
 
 /// The longest text that is read, in bytes. A longer one is cut here and never approves.
@@ -56,7 +55,7 @@ pub fn read(text: &str) -> Review {
     if text.len() <= TEXT_BYTES_MAX {
         return read_bounded(text);
     }
-    let mut review = read_bounded(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+    let mut review = read_bounded(prefix(text, TEXT_BYTES_MAX));
     withhold(
         &mut review,
         "the text is longer than 4 MiB; the rest was not read",
@@ -232,7 +231,7 @@ fn of_text(prose: Prose) -> Review {
     let mut review = Review {
         claim: stated,
         claim_text: prose.verdict.map(|verdict| verdict.text),
-        findings: finish(prose.drafts, stated, true),
+        findings: draft::finish(prose.drafts, stated, true),
         notes,
         earlier: prose.earlier,
         way,
@@ -247,10 +246,6 @@ fn of_text(prose: Prose) -> Review {
     }
     settle(&mut review, prose.doubt);
     review
-}
-
-fn finish(drafts: Vec<Draft>, stated: Claim, merge: bool) -> Vec<crate::Finding> {
-    draft::finish(drafts, stated, merge)
 }
 
 /// Reads the structured arguments of a review tool: the same shapes, already parsed.
@@ -268,12 +263,16 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     let mut earlier = std::mem::take(&mut said.earlier);
     let mut refused = None;
     let comments = std::mem::take(&mut said.comments);
-    for comment in comments.iter().chain(&std::mem::take(&mut said.listed_texts)).take(200) {
+    for comment in comments
+        .iter()
+        .chain(&std::mem::take(&mut said.listed_texts))
+        .take(200)
+    {
         let mut prose = Prose::read(comment);
-        if let Some(verdict) = prose.verdict.take() {
-            if verdict.claim == Claim::ChangesRequested {
-                refused = Some((verdict.claim, verdict.text));
-            }
+        if let Some(verdict) = prose.verdict.take()
+            && verdict.claim == Claim::ChangesRequested
+        {
+            refused = Some((verdict.claim, verdict.text));
         }
         said.drafts.append(&mut prose.drafts);
         earlier.extend(prose.earlier);
@@ -307,7 +306,7 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     let mut review = Review {
         claim,
         claim_text,
-        findings: finish(said.drafts, stated, !said.linter),
+        findings: draft::finish(said.drafts, stated, !said.linter),
         blocking_issues: said.blocking,
         scores: said.scores.into_iter().collect(),
         overall_score: said.overall,
@@ -353,9 +352,8 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         .count()
         + review.blocking_issues.len();
     if approves && must_fix > 0 {
-        let why = format!(
-            "approves, yet lists {must_fix} must-fix findings; not counted as an approval"
-        );
+        let why =
+            format!("approves, yet lists {must_fix} must-fix findings; not counted as an approval");
         withhold(review, &why);
     }
     let unrated = review

@@ -223,9 +223,15 @@ fn variants(text: &str) -> Vec<String> {
     if !is_json(text) && one_line && !heads {
         let bare = trimmed.trim_end_matches(['.', '!', '。', '*', '`', '✅', '👍', ' ']);
         let explained = bare.contains(". ") || bare.contains(", ");
-        let tails = TAILS.iter().filter(|tail| !explained || tail.trim() != "nothing");
+        let tails = TAILS
+            .iter()
+            .filter(|tail| !explained || tail.trim() != "nothing");
         out.extend(tails.map(|tail| format!("{bare}{tail}")));
-        out.extend(AROUND.iter().map(|(open, close)| format!("{open}{text}{close}")));
+        out.extend(
+            AROUND
+                .iter()
+                .map(|(open, close)| format!("{open}{text}{close}")),
+        );
     }
     out.extend(AFTER.iter().map(|after| format!("{trimmed}\n\n{after}")));
     out.extend(BEFORE.iter().map(|before| format!("{before}{text}")));
@@ -247,8 +253,12 @@ fn variants(text: &str) -> Vec<String> {
         out.push(format!("{{\"verdict\": \"reject\", {inner}"));
         out.push(format!("{{\"approved\": false, {inner}"));
         out.push(format!("{{\"status\": \"failed\", {inner}"));
-        out.push(format!("{{\"comment\": \"only once the leak is fixed\", {inner}"));
-        out.push(format!("{{\"blocking_issues\": [\"The key is committed\"], {inner}"));
+        out.push(format!(
+            "{{\"comment\": \"only once the leak is fixed\", {inner}"
+        ));
+        out.push(format!(
+            "{{\"blocking_issues\": [\"The key is committed\"], {inner}"
+        ));
         out.push(format!("{{\"problems\": [{{\"severity\": \"critical\", \"title\": \"Key in the log\", \"file\": \"a.go\"}}], {inner}"));
         out.push(format!("[{text}, {{\"verdict\": \"reject\"}}]"));
         out.push(format!("[{text}, {text}]"));
@@ -292,7 +302,12 @@ fn no_variant_of_an_approval_approves() {
     }
     println!("variants: {tried} tried, {} read as approval", wrong.len());
     assert!(tried > 3000);
-    assert!(wrong.is_empty(), "{} {:#?}", wrong.len(), &wrong[..wrong.len().min(60)]);
+    assert!(
+        wrong.is_empty(),
+        "{} {:#?}",
+        wrong.len(),
+        &wrong[..wrong.len().min(60)]
+    );
 }
 
 #[test]

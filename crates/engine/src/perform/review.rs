@@ -8,6 +8,7 @@ use flow::{Ticket, Usage, What};
 
 use super::agents::{self, Run};
 use super::check::{Site, run_one};
+use super::reading::read_review;
 use super::{Brought, Held, Trouble, supply};
 use crate::agent::{Role, answer};
 use crate::check::Check;
@@ -28,12 +29,16 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     let watched = watch(held, commit, held.member()?, Role::Review, &brief, limit).await?;
     let usage = watched.run.usage;
     let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
-    let what = match usable(&watched, held.ticket) {
+    let read = match usable(&watched, held.ticket) {
+        Ok(text) => read_review(text.to_owned()).await,
+        Err(why) => Err(why),
+    };
+    let what = match read {
         Err(why) => What::ReviewUnusable { lease, why, usage },
-        Ok(text) => What::Reviewed {
+        Ok(review) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(findings::read(text), &shop.project.policy)),
+            review: Box::new(bounded(review, &shop.project.policy)),
             isolation: isolation(watched.run.isolation),
             usage,
         },
@@ -93,21 +98,24 @@ async fn lint(
         vec![agents::artefact(held, "lint", seat, &ran.output)],
     );
     let ended = ran.result.outcome != CheckOutcome::TimedOut && ran.started;
-    let what = if ended {
+    let read = if ended {
         let text = std::fs::read(&ran.output)?;
-        What::Reviewed {
+        read_review(String::from_utf8_lossy(&text).into_owned()).await
+    } else {
+        Err(format!(
+            "the linter did not run to its end:\n{}",
+            ran.result.tail
+        ))
+    };
+    let what = match read {
+        Ok(review) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(
-                findings::read(&String::from_utf8_lossy(&text)),
-                &held.shop.project.policy,
-            )),
+            review: Box::new(bounded(review, &held.shop.project.policy)),
             isolation: "a linter, in the room of a check".to_owned(),
             usage,
-        }
-    } else {
-        let why = format!("the linter did not run to its end:\n{}", ran.result.tail);
-        What::ReviewUnusable { lease, why, usage }
+        },
+        Err(why) => What::ReviewUnusable { lease, why, usage },
     };
     Ok(Brought { what, artefacts })
 }

@@ -18,8 +18,19 @@ pub(super) fn of_characters(text: &str) -> Option<&'static str> {
                 return Some("the text is struck through");
             }
             c if c.is_control() => return Some("the text has control characters"),
-            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => {
+            '\u{ad}'
+            | '\u{34f}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2060}'..='\u{2065}'
+            | '\u{206a}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}' => {
                 hidden = true;
                 continue;
             }
@@ -94,9 +105,20 @@ fn of_end(text: &str) -> Option<&'static str> {
         return Some("a code block is never closed; the text may be cut");
     }
     let end = text.trim_end();
-    let cut = ["…", "...", "[...]", "[…]", "(...)", "truncated]", "truncated)", "[cut]", "<snip>", "[snip]"]
-        .iter()
-        .any(|mark| ends_in(end, mark));
+    let cut = [
+        "…",
+        "...",
+        "[...]",
+        "[…]",
+        "(...)",
+        "truncated]",
+        "truncated)",
+        "[cut]",
+        "<snip>",
+        "[snip]",
+    ]
+    .iter()
+    .any(|mark| ends_in(end, mark));
     cut.then_some("the text ends in dots or a mark of a cut")
 }
 

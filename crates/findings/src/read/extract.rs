@@ -35,11 +35,10 @@ pub(super) fn whole(text: &str) -> Option<Found> {
     }
     let lenient = lenient::parse(trimmed)?;
     let rest = trimmed[lenient.taken..].trim();
-    rest.is_empty()
-        .then(|| Found {
-            doubled: lenient.doubled,
-            ..found(lenient.value, text, true, lenient.cut_off)
-        })
+    rest.is_empty().then(|| Found {
+        doubled: lenient.doubled,
+        ..found(lenient.value, text, true, lenient.cut_off)
+    })
 }
 
 /// The text as one JSON value in strict form.

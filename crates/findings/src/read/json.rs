@@ -22,6 +22,10 @@ const DEPTH_MAX: usize = 16;
 
 /// What a JSON value says, before the findings are rated.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact about the value"
+)]
 pub(super) struct Said {
     pub drafts: Vec<Draft>,
     pub claims: Vec<(Claim, String)>,
@@ -106,7 +110,10 @@ impl Said {
             self.doubt(Some("the report has more text than is judged"));
             return;
         }
-        let short = texts.iter().map(|text| verdict::weight(text)).sum::<usize>()
+        let short = texts
+            .iter()
+            .map(|text| verdict::weight(text))
+            .sum::<usize>()
             <= verdict::SHORT_WORDS;
         for text in texts {
             let cleaned = crate::clean::clean(&text);
@@ -185,7 +192,9 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
                 own: context.own && items.len() == 1,
                 ..deeper(context)
             };
-            items.iter().for_each(|item| walk(item, &inner, said));
+            for item in items {
+                walk(item, &inner, said);
+            }
         }
         Value::Object(object) => walk_object(object, context, said),
         Value::String(text) if context.listed && text.trim().len() > 3 => {
@@ -204,7 +213,9 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
 /// says nothing.
 fn take_text(text: &str, said: &mut Said) {
     let trimmed = text.trim();
-    let word = trimmed.chars().all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
+    let word = trimmed
+        .chars()
+        .all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
     if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {
         said.texts.push(trimmed.to_owned());
     }
@@ -330,7 +341,15 @@ fn says_none(text: &str) -> bool {
     let bare = fold(text);
     matches!(
         bare.as_str(),
-        "" | "none" | "no" | "nofindings" | "noissues" | "noissuesfound" | "na" | "nothing" | "null" | "0"
+        "" | "none"
+            | "no"
+            | "nofindings"
+            | "noissues"
+            | "noissuesfound"
+            | "na"
+            | "nothing"
+            | "null"
+            | "0"
     )
 }
 

@@ -243,9 +243,8 @@ impl Reader {
 fn is_wrapping(name: &str) -> bool {
     let bare = name.trim_matches('/');
     let known = is_html(name);
-    let named = !bare.is_empty()
-        && bare.len() < 40
-        && bare.starts_with(|c: char| c.is_ascii_lowercase());
+    let named =
+        !bare.is_empty() && bare.len() < 40 && bare.starts_with(|c: char| c.is_ascii_lowercase());
     (named && !known && !name.ends_with('/'))
         || (known
             && matches!(

@@ -63,7 +63,11 @@ fn is_near(a: &Draft, b: &Draft) -> bool {
 
 /// Whether the stated one is at least as bad as the repeat.
 fn covers(stated: &Draft, repeat: &Draft) -> bool {
-    let degree = |draft: &Draft| draft.degree.or_else(|| draft.severity.as_deref().and_then(Severity::of));
+    let degree = |draft: &Draft| {
+        draft
+            .degree
+            .or_else(|| draft.severity.as_deref().and_then(Severity::of))
+    };
     match (degree(stated), degree(repeat)) {
         (Some(stated), Some(repeat)) => stated <= repeat || !repeat.is_must_fix(),
         (None, Some(repeat)) => !repeat.is_must_fix(),

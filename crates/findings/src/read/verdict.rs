@@ -6,10 +6,12 @@
 //! takes it back (`cues`). What is neither is no claim.
 
 mod approval;
+mod approval_lists;
 mod candidates;
 mod cue_lists;
 mod cues;
 mod phrases;
+mod surroundings;
 mod words;
 
 pub(super) use approval::{Answer, keyed};
@@ -106,7 +108,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
         };
     }
     let doubt = if refusals.is_empty() {
-        found.doubt.or_else(|| candidates::doubt(blocks, last))
+        found.doubt.or_else(|| surroundings::doubt(blocks, last))
     } else {
         Some("the text also refuses")
     };
@@ -120,7 +122,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
 pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
     candidates::find(blocks)
         .doubt
-        .or_else(|| candidates::doubt_in_prose(blocks))
+        .or_else(|| surroundings::doubt_in_prose(blocks))
 }
 
 fn strongest(refusals: Vec<(usize, Verdict)>) -> Option<Verdict> {
@@ -144,7 +146,7 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
         }
         match &block.kind {
             Kind::Heading(_) => verdicts.extend(of_heading(&block.text, blocks.get(index + 1))),
-            Kind::Item(Marker::Box { ticked: false }) => {}
+            Kind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
             Kind::Item(_) | Kind::Paragraph => {
                 of_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }
@@ -257,7 +259,11 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
             .or_else(|| next.map(|block| block.text.as_str()));
         verdicts.extend(of_line(line, below));
     }
-    if verdicts.len() == before || verdicts[before..].iter().all(|verdict| verdict.claim != Claim::ChangesRequested) {
+    if verdicts.len() == before
+        || verdicts[before..]
+            .iter()
+            .all(|verdict| verdict.claim != Claim::ChangesRequested)
+    {
         for sentence in sentences(text) {
             let (claim, strength) = says(sentence);
             verdicts.extend(verdict(claim, sentence, strength));

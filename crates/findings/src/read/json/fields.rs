@@ -26,7 +26,9 @@ pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut Sai
             Heard::Unclear => {
                 said.doubt(Some("a verdict field says something else than an approval"));
             }
-            Heard::Unfinished => said.doubt(Some("the report says that the review is not complete")),
+            Heard::Unfinished => {
+                said.doubt(Some("the report says that the review is not complete"));
+            }
             Heard::Nothing => {}
         }
         said.explicit |=
@@ -104,13 +106,13 @@ fn of_flag(name: &str, yes: bool) -> Heard {
     match (name, yes) {
         ("approved" | "approve" | "isapproved" | "lgtm", true) => Heard::Approval,
         (
-            "approved" | "approve" | "isapproved" | "lgtm" | "pass" | "passed" | "accepted" | "mergeable"
-            | "signoff" | "readytomerge",
+            "approved" | "approve" | "isapproved" | "lgtm" | "pass" | "passed" | "accepted"
+            | "mergeable" | "signoff" | "readytomerge",
             false,
         )
         | (
-            "blocked" | "rejected" | "changesrequested" | "requestchanges" | "needsrework" | "mustfix"
-            | "needschanges" | "changesrequired" | "blocking",
+            "blocked" | "rejected" | "changesrequested" | "requestchanges" | "needsrework"
+            | "mustfix" | "needschanges" | "changesrequired" | "blocking",
             true,
         ) => Heard::Refusal,
         (name, _) if STRICT_KEYS.contains(&name) => Heard::Unclear,
@@ -143,9 +145,26 @@ fn of_text(name: &str, text: &str, test_report: bool) -> Heard {
 /// Values of a status that say that the work is not done.
 fn is_trouble(text: &str) -> bool {
     const WORDS: [&str; 20] = [
-        "error", "errored", "incomplete", "partial", "pending", "inprogress", "running", "timeout", "timedout",
-        "truncated", "aborted", "cancelled", "canceled", "interrupted", "unknown", "skipped", "queued", "maxtokens",
-        "length", "draft",
+        "error",
+        "errored",
+        "incomplete",
+        "partial",
+        "pending",
+        "inprogress",
+        "running",
+        "timeout",
+        "timedout",
+        "truncated",
+        "aborted",
+        "cancelled",
+        "canceled",
+        "interrupted",
+        "unknown",
+        "skipped",
+        "queued",
+        "maxtokens",
+        "length",
+        "draft",
     ];
     let folded = fold(text);
     WORDS.contains(&folded.as_str()) || (text.contains(' ') && verdict::objects(text))
@@ -157,7 +176,10 @@ fn is_unfinished(name: &str, value: &Value) -> bool {
         && value.as_bool() != Some(false)
         && value.as_u64() != Some(0)
         && !value.as_str().is_some_and(|text| {
-            matches!(fold(text).as_str(), "none" | "no" | "null" | "false" | "0" | "na")
+            matches!(
+                fold(text).as_str(),
+                "none" | "no" | "null" | "false" | "0" | "na"
+            )
         });
     let troubled = name.starts_with("error")
         || name.starts_with("truncat")
@@ -170,21 +192,52 @@ fn is_unfinished(name: &str, value: &Value) -> bool {
         || name.starts_with("condition")
         || matches!(
             name,
-            "iserror" | "timedout" | "timeout" | "aborted" | "interrupted" | "cutoff" | "cut" | "exception"
-                | "failure" | "limitreached" | "draft" | "provisional" | "dryrun" | "example" | "quoted"
-                | "hypothetical" | "template" | "pending" | "skipped" | "blockers" | "unlessfixed"
+            "iserror"
+                | "timedout"
+                | "timeout"
+                | "aborted"
+                | "interrupted"
+                | "cutoff"
+                | "cut"
+                | "exception"
+                | "failure"
+                | "limitreached"
+                | "draft"
+                | "provisional"
+                | "dryrun"
+                | "example"
+                | "quoted"
+                | "hypothetical"
+                | "template"
+                | "pending"
+                | "skipped"
+                | "blockers"
+                | "unlessfixed"
         );
     let unfinished = matches!(
         name,
-        "complete" | "completed" | "finished" | "done" | "final" | "valid" | "reviewcomplete" | "iscomplete"
+        "complete"
+            | "completed"
+            | "finished"
+            | "done"
+            | "final"
+            | "valid"
+            | "reviewcomplete"
+            | "iscomplete"
     ) && (value.as_bool() == Some(false)
-        || value
-            .as_str()
-            .is_some_and(|text| matches!(fold(text).as_str(), "false" | "no" | "partial" | "partially")));
+        || value.as_str().is_some_and(|text| {
+            matches!(
+                fold(text).as_str(),
+                "false" | "no" | "partial" | "partially"
+            )
+        }));
     let stopped = matches!(name, "stopreason" | "finishreason")
-        && value
-            .as_str()
-            .is_some_and(|text| !matches!(fold(text).as_str(), "stop" | "endturn" | "end" | "completed"));
+        && value.as_str().is_some_and(|text| {
+            !matches!(
+                fold(text).as_str(),
+                "stop" | "endturn" | "end" | "completed"
+            )
+        });
     (given && troubled) || unfinished || stopped
 }
 
@@ -196,9 +249,28 @@ pub(super) fn is_verdict_key(name: &str) -> bool {
 /// Keys whose mere value speaks against an approval: `needs_human_review`, `critical_count`.
 pub(super) fn is_warning(name: &str) -> bool {
     const STEMS: [&str; 22] = [
-        "block", "mustfix", "required", "requires", "needs", "requestedchange", "changesrequest", "reject", "fail",
-        "unresolved", "critical", "severe", "invalid", "superseded", "quoted", "revoked", "withdrawn", "expired",
-        "stale", "unless", "onlyif", "pending",
+        "block",
+        "mustfix",
+        "required",
+        "requires",
+        "needs",
+        "requestedchange",
+        "changesrequest",
+        "reject",
+        "fail",
+        "unresolved",
+        "critical",
+        "severe",
+        "invalid",
+        "superseded",
+        "quoted",
+        "revoked",
+        "withdrawn",
+        "expired",
+        "stale",
+        "unless",
+        "onlyif",
+        "pending",
     ];
     STEMS.iter().any(|stem| name.starts_with(stem)) && !name.starts_with("failopen")
 }
@@ -223,8 +295,22 @@ pub(super) fn is_void(value: &Value) -> bool {
 /// Keys that only reports of test runs have.
 fn is_test_report(object: &Map<String, Value>) -> bool {
     const KEYS: [&str; 16] = [
-        "tests", "test", "testsuite", "suite", "testcases", "testcase", "duration", "durationms", "exitcode",
-        "coverage", "passed", "failed", "failures", "numtests", "total", "job",
+        "tests",
+        "test",
+        "testsuite",
+        "suite",
+        "testcases",
+        "testcase",
+        "duration",
+        "durationms",
+        "exitcode",
+        "coverage",
+        "passed",
+        "failed",
+        "failures",
+        "numtests",
+        "total",
+        "job",
     ];
     keys::get(object, &KEYS).is_some() || KEYS.iter().any(|key| object.contains_key(*key))
 }

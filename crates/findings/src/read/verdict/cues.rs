@@ -90,7 +90,9 @@ pub(super) fn objects(text: &str) -> bool {
 
 /// Whether every sentence of an explanation speaks for the change.
 pub(super) fn vouches(text: &str) -> bool {
-    if text.contains(['?', '？', '"', '“', '«', '「', '„', '~', '|', '<', '…', '{']) || text.contains("...") {
+    if text.contains(['?', '？', '"', '“', '«', '「', '„', '~', '|', '<', '…', '{'])
+        || text.contains("...")
+    {
         return false;
     }
     sentences(text).into_iter().all(|sentence| {
@@ -138,10 +140,24 @@ struct Rest {
 fn is_objection(rest: &Rest) -> bool {
     let sentence = &rest.sentence;
     let opens_with_trouble = sentence.words.first().is_some_and(|word| {
-        matches!(word.as_str(), "error" | "errors" | "exception" | "warning" | "traceback" | "if" | "when" | "once" | "after")
+        matches!(
+            word.as_str(),
+            "error"
+                | "errors"
+                | "exception"
+                | "warning"
+                | "traceback"
+                | "if"
+                | "when"
+                | "once"
+                | "after"
+        )
     });
     let last_first = sentence.words.last().is_some_and(|word| {
-        matches!(word.as_str(), "first" | "not" | "zuerst" | "primero" | "primeiro" | "d'abord" | "сначала")
+        matches!(
+            word.as_str(),
+            "first" | "not" | "zuerst" | "primero" | "primeiro" | "d'abord" | "сначала"
+        )
     });
     opens_with_trouble
         || (last_first && (sentence.words.len() > 1 || sentence.words[0] == "not"))
@@ -157,16 +173,17 @@ fn counts_short(sentence: &Sentence) -> bool {
         "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
     ];
     let number = |word: &String| word.parse::<u64>().ok();
-    let short = |few: &String, all: &String| {
-        matches!((number(few), number(all)), (Some(few), Some(all)) if few < all)
-    };
+    let short = |few: &String, all: &String| matches!((number(few), number(all)), (Some(few), Some(all)) if few < all);
     let of = sentence.words.windows(3).any(|words| {
-        matches!(words[1].as_str(), "of" | "von" | "sur" | "de" | "из" | "di") && short(&words[0], &words[2])
+        matches!(words[1].as_str(), "of" | "von" | "sur" | "de" | "из" | "di")
+            && short(&words[0], &words[2])
     });
     of || sentence.words.windows(3).any(|words| {
         short(&words[0], &words[1])
             && COUNTED.iter().any(|stem| words[2].starts_with(stem))
-            && sentence.text.contains(&format!("{}/{}", words[0], words[1]))
+            && sentence
+                .text
+                .contains(&format!("{}/{}", words[0], words[1]))
     })
 }
 
@@ -178,9 +195,13 @@ fn is_condition(sentence: &Sentence) -> bool {
         .any(|word| matches!(word.as_str(), "if" | "when" | "once" | "after" | "whenever"));
     conditional
         && sentence.words.iter().any(|word| {
-            ["approv", "merg", "land", "ship", "lgtm", "accept", "verdict", "sign", "fix", "address", "resolv", "correct", "rework", "rebase", "ci", "green", "test", "pass", "review", "you", "happy", "ok", "okay", "good", "done", "clean"]
-                .iter()
-                .any(|stem| word.starts_with(stem))
+            [
+                "approv", "merg", "land", "ship", "lgtm", "accept", "verdict", "sign", "fix",
+                "address", "resolv", "correct", "rework", "rebase", "ci", "green", "test", "pass",
+                "review", "you", "happy", "ok", "okay", "good", "done", "clean",
+            ]
+            .iter()
+            .any(|stem| word.starts_with(stem))
         })
 }
 
@@ -218,16 +239,17 @@ fn without_harmless(mut sentence: Sentence) -> Rest {
 
 /// How many words a denial such as "no new issues" takes, if one begins here.
 fn denial(words: &[String]) -> Option<usize> {
-    let mut at = SEES_NOTHING
-        .longest(words)
-        .or_else(|| NO.longest(words))?;
+    let mut at = SEES_NOTHING.longest(words).or_else(|| NO.longest(words))?;
     let most = words.len().min(at + 9);
     while at < most {
         if NOTHING_OF.starts(&words[at..]) && !matches!(words[at].as_str(), "fix" | "blocking") {
             // A list of nouns is denied as a whole: "no issues or concerns".
             at += 1;
             while at + 1 < words.len()
-                && matches!(words[at].as_str(), "or" | "and" | "nor" | "oder" | "ni" | "ou" | "o" | "и" | "или")
+                && matches!(
+                    words[at].as_str(),
+                    "or" | "and" | "nor" | "oder" | "ni" | "ou" | "o" | "и" | "или"
+                )
                 && NOTHING_OF.starts(&words[at + 1..])
             {
                 at += 2;

@@ -229,9 +229,11 @@ pub(super) fn alone(line: &str) -> Option<Claim> {
     let shouted = folded.chars().any(char::is_uppercase) && !folded.chars().any(char::is_lowercase);
     let lower = folded.to_lowercase();
     let telling = !lower.is_ascii()
-        || ["approv", "reject", "request", "changes", "nogo", "no-go", "no_go"]
-            .iter()
-            .any(|stem| lower.contains(stem));
+        || [
+            "approv", "reject", "request", "changes", "nogo", "no-go", "no_go",
+        ]
+        .iter()
+        .any(|stem| lower.contains(stem));
     (telling || !single || shouted).then_some(Claim::ChangesRequested)
 }
 
@@ -345,8 +347,8 @@ fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
 
 /// Beginnings of the words without which no pattern of a sentence matches.
 const STEMS: [&str; 18] = [
-    "approv", "accept", "sign", "merg", "support", "ready", "safe", "fit", "land", "ship", "request",
-    "chang", "reject", "must", "lgtm", "look", "good", "clear",
+    "approv", "accept", "sign", "merg", "support", "ready", "safe", "fit", "land", "ship",
+    "request", "chang", "reject", "must", "lgtm", "look", "good", "clear",
 ];
 
 /// What one sentence claims, if it claims anything. Patterns are slow and most sentences are of
