@@ -64,7 +64,7 @@ pub(super) fn objects(text: &str) -> bool {
 
 /// Whether words take an approval back wherever they stand.
 pub(super) fn forbids(text: &str) -> bool {
-    cues::forbids(text)
+    cues::forbids(text) || cues::accuses(text)
 }
 
 /// Roughly how many words a text has.
@@ -74,7 +74,7 @@ pub(super) fn weight(text: &str) -> usize {
 
 /// In a document of at most so many words every sentence is judged; in a longer one only those
 /// that stand near the verdict or speak of approval.
-pub(super) const SHORT_WORDS: usize = 150;
+pub(super) const SHORT_WORDS: usize = 180;
 
 /// A verdict stands at the beginning or the end; the middle of a huge document is not searched
 /// for a refusal. It never approves: see [`of_blocks`].

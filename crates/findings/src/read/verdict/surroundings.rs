@@ -87,8 +87,12 @@ fn doubt_of(
         // What a heading announces is judged by what stands under it.
         let announces =
             matches!(block.kind, Kind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
-        if is_grave(block) {
+        if !earlier && is_grave(block) {
             return Some("a must-fix finding stands beside the approval");
+        }
+        let accused = !announces && !earlier && cues::accuses(&text);
+        if accused {
+            return Some("the text names a grave defect");
         }
         let minor = harmless_heading || announces || is_minor(&block.text);
         let near = index > end && same_section && matches!(block.kind, Kind::Paragraph);
