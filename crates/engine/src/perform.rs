@@ -11,6 +11,7 @@ pub mod opinion;
 mod pass;
 mod purse;
 pub mod queue;
+mod reading;
 mod review;
 mod room;
 mod submission;

@@ -136,6 +136,15 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     format!("{}…", head[..end].trim_end())
 }
 
+/// The text up to so many bytes, or a little less: no character is cut.
+pub(crate) fn prefix(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// A character that nobody sees, or that changes how a terminal shows others. Line ends and tabs
 /// are none.
 pub fn is_hidden(c: char) -> bool {

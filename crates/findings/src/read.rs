@@ -38,9 +38,10 @@ mod xml;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten, without_roots};
+use crate::clean::{
+    FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, prefix, shorten, without_roots,
+};
 use crate::finding::{Claim, Review, Way};
-use draft::Draft;
 use prose::Prose;
 
 /// The longest text that is read, in bytes. A longer one is cut here and never approves.
@@ -59,7 +60,7 @@ pub fn read(text: &str) -> Review {
     if text.len() <= TEXT_BYTES_MAX {
         return read_bounded(text);
     }
-    let mut review = read_bounded(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+    let mut review = read_bounded(prefix(text, TEXT_BYTES_MAX));
     withhold(
         &mut review,
         "the text is longer than 4 MiB; the rest was not read",
@@ -238,7 +239,7 @@ fn of_text(prose: Prose) -> Review {
     let mut review = Review {
         claim: stated,
         claim_text: prose.verdict.map(|verdict| verdict.text),
-        findings: finish(prose.drafts, stated, true),
+        findings: draft::finish(prose.drafts, stated, true),
         notes,
         earlier: prose.earlier,
         way,
@@ -253,10 +254,6 @@ fn of_text(prose: Prose) -> Review {
     }
     settle(&mut review, prose.doubt);
     review
-}
-
-fn finish(drafts: Vec<Draft>, stated: Claim, merge: bool) -> Vec<crate::Finding> {
-    draft::finish(drafts, stated, merge)
 }
 
 /// Reads the structured arguments of a review tool: the same shapes, already parsed.
@@ -280,10 +277,10 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
         .take(200)
     {
         let mut prose = Prose::read(comment);
-        if let Some(verdict) = prose.verdict.take() {
-            if verdict.claim == Claim::ChangesRequested {
-                refused = Some((verdict.claim, verdict.text));
-            }
+        if let Some(verdict) = prose.verdict.take()
+            && verdict.claim == Claim::ChangesRequested
+        {
+            refused = Some((verdict.claim, verdict.text));
         }
         said.drafts.append(&mut prose.drafts);
         earlier.extend(prose.earlier);
@@ -317,7 +314,7 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     let mut review = Review {
         claim,
         claim_text,
-        findings: finish(said.drafts, stated, !said.linter),
+        findings: draft::finish(said.drafts, stated, !said.linter),
         blocking_issues: said.blocking,
         scores: said.scores.into_iter().collect(),
         overall_score: said.overall,

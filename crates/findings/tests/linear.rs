@@ -1,5 +1,10 @@
 //! Reading takes time in proportion to the length of the text, whatever its shape.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what reading costs can only be measured with a clock"
+)]
+
 use std::time::Instant;
 
 /// A text of about `bytes` bytes made of one piece again and again.

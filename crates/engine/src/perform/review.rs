@@ -1,15 +1,17 @@
 //! Reviewing: a fresh mind on a throw-away checkout of the exact commit, watched by a manifest.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use findings::Claim;
 use flow::bound::bounded;
 use flow::brief::Placement;
 use flow::policy::pattern::PathPatterns;
-use flow::{Ticket, Usage, What};
+use flow::{Policy, Ticket, Usage, What};
 
 use super::agents::{self, Run, Start};
 use super::check::{Site, run_with_stdout};
+use super::reading::within_limit;
 use super::{Brought, Held, Trouble, supply};
 use crate::agent::{Question, Role, answer, diff_file};
 use crate::check::Check;
@@ -35,7 +37,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         }
         Some(earlier) => ask_to_countersign(held, &question, earlier).await?,
     };
-    let mut heard = hear(held, commit, &watched);
+    let mut heard = hear(held, commit, &watched).await;
     if let Ok(unclear) = &heard
         && question.earlier.is_none()
         && watched.run.first.is_none()
@@ -44,7 +46,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         let missing = unclear.unclear.clone().unwrap_or_default();
         if let Some(again) = ask_for_form(held, &question, &watched, &missing).await? {
             watched = again;
-            heard = hear(held, commit, &watched);
+            heard = hear(held, commit, &watched).await;
         }
     }
     let usage = watched.run.usage;
@@ -89,47 +91,72 @@ impl<'a> Asked<'a> {
 }
 
 /// What the reviewer said, as its answer is to be understood; else why it is no answer at all.
-fn hear(
+async fn hear(
     held: &Held<'_>,
     commit: &str,
     watched: &Watched,
 ) -> Result<findings::CommissionedReview, String> {
-    let text = in_repository(held, usable(watched, held.ticket)?);
-    let policy = &held.shop.project.policy;
-    let weigh = |mut answer: findings::CommissionedReview| {
+    let said = Statement {
+        commit: commit.to_owned(),
+        answer: in_repository(held, usable(watched, held.ticket)?),
+        beside: watched
+            .run
+            .beside
+            .as_deref()
+            .map(|text| in_repository(held, text)),
+        first: watched
+            .run
+            .first
+            .as_deref()
+            .map(|text| in_repository(held, text)),
+        policy: held.shop.project.policy.clone(),
+    };
+    within_limit(move || said.read()).await
+}
+
+/// All that a reviewer said on one commit.
+struct Statement {
+    commit: String,
+    answer: String,
+    /// What it said beside its answer.
+    beside: Option<String>,
+    /// Its first answer, where it was asked a second time.
+    first: Option<String>,
+    policy: Policy,
+}
+
+impl Statement {
+    fn read(&self) -> findings::CommissionedReview {
+        let mut answer = self.weigh(findings::read_answer(&self.answer, &self.commit));
+        if let Some(beside) = &self.beside {
+            answer = findings::hear_beside(answer, beside);
+        }
+        if let Some(first) = &self.first {
+            let known: HashSet<String> = titles(&answer.review.findings).collect();
+            let before = findings::read(first).findings.into_iter();
+            let missed = before.filter(|finding| !known.contains(&finding.title));
+            answer.review.findings.extend(missed);
+            answer
+                .review
+                .remarks
+                .push("asked once more for the answer in form".to_owned());
+            answer = self.weigh(answer);
+        }
+        answer
+    }
+
+    fn weigh(&self, mut answer: findings::CommissionedReview) -> findings::CommissionedReview {
         let was = answer.review.claim;
-        answer.review = flow::answer::weighed(answer.review, policy);
+        answer.review = flow::answer::weighed(answer.review, &self.policy);
         if answer.review.claim == Claim::Unknown && was != Claim::Unknown {
             answer.unclear = answer.review.remarks.last().cloned();
         }
         answer
-    };
-    let mut answer = weigh(findings::read_answer(&text, commit));
-    if let Some(beside) = &watched.run.beside {
-        answer = findings::hear_beside(answer, &in_repository(held, beside));
     }
-    if let Some(first) = &watched.run.first {
-        let (before, review) = (
-            findings::read(&in_repository(held, first)),
-            &mut answer.review,
-        );
-        let new = |finding: &findings::Finding| {
-            let mut known = review.findings.iter();
-            !known.any(|one| one.title == finding.title)
-        };
-        let missed: Vec<_> = before
-            .findings
-            .iter()
-            .filter(|one| new(one))
-            .cloned()
-            .collect();
-        review.findings.extend(missed);
-        review
-            .remarks
-            .push("asked once more for the answer in form".to_owned());
-        answer = weigh(answer);
-    }
-    Ok(answer)
+}
+
+fn titles(findings: &[findings::Finding]) -> impl Iterator<Item = String> {
+    findings.iter().map(|finding| finding.title.clone())
 }
 
 /// A review that a verdict can rest on; else why it cannot be one.
@@ -322,17 +349,21 @@ async fn lint(
         vec![agents::artefact(held, "lint", seat, &ran.output)],
     );
     let output = std::fs::read(&ran.output).unwrap_or_default();
-    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
-    let read = linter::findings_of(&LinterRun {
-        name: seat,
-        command,
-        exit: ran.exit,
-        stdout: &ran.stdout,
-        output: &String::from_utf8_lossy(&output),
-        cut: ran.cut || output.len() >= LINT_BYTES_MAX,
-        tail: &ran.result.tail,
-        roots: &roots,
+    let (name, command) = (seat.to_owned(), command.to_owned());
+    let read = within_limit(move || {
+        let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+        linter::findings_of(&LinterRun {
+            name: &name,
+            command: &command,
+            exit: ran.exit,
+            stdout: &ran.stdout,
+            output: &String::from_utf8_lossy(&output),
+            cut: ran.cut || output.len() >= LINT_BYTES_MAX,
+            tail: &ran.result.tail,
+            roots: &roots,
+        })
     });
+    let read = read.await.flatten();
     let what = match read {
         Ok(review) => What::Reviewed {
             lease,

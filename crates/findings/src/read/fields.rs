@@ -56,7 +56,7 @@ const LABELS_MAX: usize = 8;
 pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
     let bare = line.trim().trim_start_matches(['*', '_', '`', ' ']);
     // Only the beginning can be a label: the callers pass whole documents.
-    let head = &bare[..bare.floor_char_boundary(LABEL_BYTES_MAX)];
+    let head = crate::clean::prefix(bare, LABEL_BYTES_MAX);
     let at = head.find([':', '：']).filter(|&at| at > 0)?;
     let label = bare[..at].trim_matches(['*', '_', '`', ' ']);
     let colon = bare[at..].chars().next().map_or(1, char::len_utf8);

@@ -22,6 +22,10 @@ const DEPTH_MAX: usize = 16;
 
 /// What a JSON value says, before the findings are rated.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact about the value"
+)]
 pub(super) struct Said {
     pub drafts: Vec<Draft>,
     pub claims: Vec<(Claim, String)>,
@@ -188,7 +192,9 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
                 own: context.own && items.len() == 1,
                 ..deeper(context)
             };
-            items.iter().for_each(|item| walk(item, &inner, said));
+            for item in items {
+                walk(item, &inner, said);
+            }
         }
         Value::Object(object) => walk_object(object, context, said),
         Value::String(text) if context.listed && text.trim().len() > 3 => {

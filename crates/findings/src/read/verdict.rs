@@ -6,10 +6,12 @@
 //! takes it back (`cues`). What is neither is no claim.
 
 mod approval;
+mod approval_lists;
 mod candidates;
 mod cue_lists;
 mod cues;
 mod phrases;
+mod surroundings;
 mod words;
 
 pub(super) use approval::{Answer, keyed};
@@ -62,7 +64,7 @@ pub(super) fn objects(text: &str) -> bool {
 
 /// Whether words take an approval back wherever they stand.
 pub(super) fn forbids(text: &str) -> bool {
-    cues::forbids(text)
+    cues::forbids(text) || cues::accuses(text)
 }
 
 /// Roughly how many words a text has.
@@ -72,7 +74,7 @@ pub(super) fn weight(text: &str) -> usize {
 
 /// In a document of at most so many words every sentence is judged; in a longer one only those
 /// that stand near the verdict or speak of approval.
-pub(super) const SHORT_WORDS: usize = 150;
+pub(super) const SHORT_WORDS: usize = 180;
 
 /// A verdict stands at the beginning or the end; the middle of a huge document is not searched
 /// for a refusal. It never approves: see [`of_blocks`].
@@ -106,7 +108,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
         };
     }
     let doubt = if refusals.is_empty() {
-        found.doubt.or_else(|| candidates::doubt(blocks, last))
+        found.doubt.or_else(|| surroundings::doubt(blocks, last))
     } else {
         Some("the text also refuses")
     };
@@ -120,7 +122,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
 pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
     candidates::find(blocks)
         .doubt
-        .or_else(|| candidates::doubt_in_prose(blocks))
+        .or_else(|| surroundings::doubt_in_prose(blocks))
 }
 
 fn strongest(refusals: Vec<(usize, Verdict)>) -> Option<Verdict> {
@@ -144,7 +146,7 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
         }
         match &block.kind {
             Kind::Heading(_) => verdicts.extend(of_heading(&block.text, blocks.get(index + 1))),
-            Kind::Item(Marker::Box { ticked: false }) => {}
+            Kind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
             Kind::Item(_) | Kind::Paragraph => {
                 of_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }

@@ -152,7 +152,7 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
     std::fs::copy(SCRIPT, at("tools/network.py")).unwrap();
     std::fs::copy(BINARY, at("tools/countersign")).unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin";
-    let mut ward = Ward::new(level, None, &path.into(), &[], &[at("data")]);
+    let mut ward = Ward::new(level, None, &path.into(), &[at("data")], &[]);
     ward.read.push(at("tools"));
     let confinement = ward.confine(Room {
         read: vec![at("data/job/work")],

@@ -27,7 +27,7 @@ pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut Sai
                 said.doubt(Some("a verdict field says something else than an approval"));
             }
             Heard::Unfinished => {
-                said.doubt(Some("the report says that the review is not complete"))
+                said.doubt(Some("the report says that the review is not complete"));
             }
             Heard::Nothing => {}
         }

@@ -101,6 +101,20 @@ pub(super) fn vouches(text: &str) -> bool {
     })
 }
 
+static GRAVE: Cues = LazyLock::new(|| {
+    Phrases::of(&["
+critical bug*, critical issue*, critical vulnerab*, critical problem*, critical flaw*, critical defect*, critical error*, critical security, critical sql, a critical, is critical, sql injection, command injection, remote code execution, data loss, auth bypass, authentication bypass, security hole*, must be fixed, must be resolved, must be addressed, must fix, is a blocker, blocks merg*, blocks the merge, showstopper*, high severity, plain text password*, password in plain*, passwords in plain*, logged in plain*,
+kritischer fehler, kritische lücke, faille critique, erreur critique, vulnerabilidad crítica, error crítico, falha crítica, vulnerabilidade crítica, критическая ошибка, критическая уязвимость, 严重漏洞, 严重错误, 致命的, 重大な脆弱性, 致命的な"])
+});
+
+/// Whether a sentence names a grave defect and does not say that it is gone.
+pub(super) fn accuses(text: &str) -> bool {
+    sentences(text).into_iter().any(|sentence| {
+        let rest = without_harmless(sentence);
+        GRAVE.is_in(&rest.sentence) && !SETTLES.is_in(&rest.sentence) && !rest.harmless
+    })
+}
+
 /// Whether the text takes an approval back however far from it the words stand.
 pub(super) fn forbids(text: &str) -> bool {
     sentences(text).into_iter().any(|sentence| {

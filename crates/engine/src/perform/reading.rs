@@ -1,0 +1,36 @@
+//! Reading a review without holding up the runtime: on a thread of its own and within a limit, so
+//! that Ctrl-C and heartbeats are heard meanwhile. The reader itself is linear and bounded; the
+//! limit is for a machine that is too busy.
+
+use std::time::Duration;
+
+/// The longest that one review may take to read. A mebibyte takes less than a second.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Reads, or says why nothing could be read.
+pub(super) async fn within_limit<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    match tokio::time::timeout(TIME_MAX, tokio::task::spawn_blocking(read)).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) => Err(format!("the review could not be read: {error}")),
+        Err(_) => Err(format!(
+            "the review was not read within {} seconds; the machine is too busy or the reader is at fault",
+            TIME_MAX.as_secs()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_too_long_is_given_up() {
+        assert_eq!(within_limit(|| 7).await, Ok(7));
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let late = within_limit(move || drop(wait.recv())).await;
+        assert!(late.unwrap_err().contains("not read within"));
+        drop(end);
+    }
+}
