@@ -4,6 +4,7 @@
 //! text out. There is no file, no clock, no process. What cannot be understood is
 //! [`Claim::Unknown`], never an approval.
 
+mod checkout_paths;
 mod clean;
 mod finding;
 mod fingerprint;
@@ -13,12 +14,13 @@ mod severity;
 mod track;
 pub mod write;
 
+pub use checkout_paths::{read_in, relocate};
 pub use clean::{clean, confine, confine_to, one_line, shorten};
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use read::{read, read_in, read_value};
+pub use read::{read, read_value};
 pub use severity::{Rating, Severity};
 pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

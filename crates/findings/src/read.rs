@@ -30,7 +30,7 @@ mod xml;
 
 use serde_json::Value;
 
-use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, shorten, without_roots};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, shorten};
 use crate::finding::{Claim, Disposition, Review, Way};
 use verdict::Strength;
 
@@ -104,21 +104,6 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
         return (of_tool(drafts), Some(way));
     }
     (json::said(value), None)
-}
-
-/// [`read`], with the paths of a reviewer's directories made relative to the repository. `roots`
-/// are the places at which the repository stands: the checkout, a copy of it, a worktree.
-pub fn read_in(roots: &[&str], text: &str) -> Review {
-    let mut review = read(&without_roots(roots, text));
-    for finding in &mut review.findings {
-        for root in roots {
-            finding.file = finding
-                .file
-                .as_deref()
-                .and_then(|file| confine_to(root, file));
-        }
-    }
-    review
 }
 
 /// The machine's fields first; the prose around them fills what they leave out.

@@ -33,7 +33,10 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         Ok(text) => What::Reviewed {
             lease,
             commit: commit.to_owned(),
-            review: Box::new(bounded(read_in_checkouts(held, text), &shop.project.policy)),
+            review: Box::new(bounded(
+                relocated(held, findings::read(text)),
+                &shop.project.policy,
+            )),
             isolation: isolation(watched.run.isolation),
             usage,
         },
@@ -63,13 +66,14 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
     }
 }
 
-/// Reads a judge's words; paths in its checkout or its copy are those of the repository.
-fn read_in_checkouts(held: &Held<'_>, text: &str) -> findings::Review {
+/// A review whose paths in the judge's checkout or its copy are those of the repository.
+fn relocated(held: &Held<'_>, mut review: findings::Review) -> findings::Review {
     let own = held.dir();
     let checkouts = [own.join("checkout"), own.join("scratch/copy/checkout")];
     let roots = roots(held, &checkouts);
     let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
-    findings::read_in(&roots, text)
+    findings::relocate(&roots, &mut review);
+    review
 }
 
 /// The places at which the repository stands for whoever judges it: these directories and the
