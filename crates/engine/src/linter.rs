@@ -40,6 +40,11 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
         Some(Exit::Code(126 | 127)) => {
             return Err(no_answer(run, "was not found or cannot be run"));
         }
+        // A shell tells of a signal that ended its command in this way.
+        Some(Exit::Code(code @ 129..=192)) => {
+            let what = format!("was killed by signal {}", code - 128);
+            return Err(no_answer(run, &what));
+        }
         Some(Exit::Code(code)) => code,
         Some(
             Exit::Signal(_)

@@ -281,49 +281,6 @@ pub fn confine_to(root: &str, path: &str) -> Option<String> {
     }
 }
 
-/// The text with the absolute paths of these directories made relative to them. A path that only
-/// ends like one of them, or lies beside it, is left alone.
-pub fn without_roots(roots: &[&str], text: &str) -> String {
-    let mut prefixes: Vec<String> = roots
-        .iter()
-        .map(|root| format!("{}/", root.trim_end_matches('/')))
-        .filter(|prefix| prefix.len() > 1 && prefix.starts_with('/'))
-        .collect();
-    // The longest first: a copy may stand inside the checkout's own directory.
-    prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
-    let mut text = text.to_owned();
-    for prefix in prefixes {
-        if text.contains(&prefix) {
-            text = without_prefix(&prefix, &text);
-        }
-    }
-    text
-}
-
-fn without_prefix(prefix: &str, text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(prefix) {
-        let (before, behind) = (&rest[..at], &rest[at + prefix.len()..]);
-        let bare = before.strip_suffix("file://").unwrap_or(before);
-        let before_path = bare.chars().next_back();
-        let is_inside_a_path = before_path
-            .is_some_and(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '~'));
-        let leads_nowhere = behind
-            .chars()
-            .next()
-            .is_none_or(|c| c.is_whitespace() || matches!(c, '/' | '"' | '`' | '\''));
-        if is_inside_a_path || leads_nowhere || behind.starts_with("..") {
-            out.push_str(&rest[..at + prefix.len()]);
-        } else {
-            out.push_str(bare);
-        }
-        rest = behind;
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! [`Claim::Unknown`], never an approval.
 
 mod answer;
+mod checkout_paths;
 mod clean;
 mod finding;
 mod fingerprint;
@@ -15,15 +16,16 @@ mod track;
 pub mod write;
 
 pub use answer::{CommissionedReview, hear_beside, read_answer, read_call};
+pub use checkout_paths::{read_in, relocate};
 pub use clean::{
     TOKEN_DIGITS, TOKEN_PREFIX, clean, clean_json, clean_name, confine, confine_to, is_hidden,
-    one_line, shorten, without_hidden, without_roots,
+    one_line, shorten, without_hidden,
 };
 pub use finding::{
     BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_in, read_value};
+pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_value};
 pub use severity::{Rating, Severity};
 pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

@@ -38,9 +38,7 @@ mod xml;
 
 use serde_json::Value;
 
-use crate::clean::{
-    FIELD_CHARS_MAX, FINDINGS_MAX, clean, confine_to, prefix, shorten, without_roots,
-};
+use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, prefix, shorten};
 use crate::finding::{Claim, Review, Way};
 use prose::Prose;
 
@@ -158,21 +156,6 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
         return (of_tool(drafts), Some(way));
     }
     (json::said(value), None)
-}
-
-/// [`read`], with the paths of a reviewer's directories made relative to the repository. `roots`
-/// are the places at which the repository stands: the checkout, a copy of it, a worktree.
-pub fn read_in(roots: &[&str], text: &str) -> Review {
-    let mut review = read(&without_roots(roots, text));
-    for finding in &mut review.findings {
-        for root in roots {
-            finding.file = finding
-                .file
-                .as_deref()
-                .and_then(|file| confine_to(root, file));
-        }
-    }
-    review
 }
 
 /// JSON in prose: the findings of both are kept, and a refusal of either counts. Only one JSON

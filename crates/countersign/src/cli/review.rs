@@ -98,7 +98,7 @@ pub enum Format {
     Rdjson,
     /// Checkstyle XML.
     Checkstyle,
-    /// JUnit XML: what must be fixed fails, the rest is skipped.
+    /// `JUnit` XML: what must be fixed fails, the rest is skipped.
     Junit,
 }
 

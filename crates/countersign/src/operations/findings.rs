@@ -105,7 +105,7 @@ pub enum Form {
     Gitlab,
     /// Checkstyle XML.
     Checkstyle,
-    /// JUnit XML: what must be fixed fails, the rest is skipped.
+    /// `JUnit` XML: what must be fixed fails, the rest is skipped.
     Junit,
     /// GitHub workflow commands.
     GithubAnnotations,

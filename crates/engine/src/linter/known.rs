@@ -154,10 +154,9 @@ pub fn meaning(command: &Command<'_>, code: i32) -> Meaning {
         tool => match (tool.and_then(row), code) {
             (Some(row), 0) => clean(row.zero_is_certain),
             (Some(row), code) if row.findings.contains(&code) => Meaning::Findings,
-            (Some(_), _) => Meaning::Broken,
             (None, 0) => clean(false),
             (None, 1) => Meaning::Findings,
-            (None, _) => Meaning::Broken,
+            (Some(_) | None, _) => Meaning::Broken,
         },
     }
 }

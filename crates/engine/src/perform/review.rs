@@ -98,17 +98,10 @@ async fn hear(
 ) -> Result<findings::CommissionedReview, String> {
     let said = Statement {
         commit: commit.to_owned(),
-        answer: in_repository(held, usable(watched, held.ticket)?),
-        beside: watched
-            .run
-            .beside
-            .as_deref()
-            .map(|text| in_repository(held, text)),
-        first: watched
-            .run
-            .first
-            .as_deref()
-            .map(|text| in_repository(held, text)),
+        answer: usable(watched, held.ticket)?.to_owned(),
+        beside: watched.run.beside.clone(),
+        first: watched.run.first.clone(),
+        roots: judged_in(held),
         policy: held.shop.project.policy.clone(),
     };
     within_limit(move || said.read()).await
@@ -122,6 +115,7 @@ struct Statement {
     beside: Option<String>,
     /// Its first answer, where it was asked a second time.
     first: Option<String>,
+    roots: Vec<String>,
     policy: Policy,
 }
 
@@ -142,6 +136,8 @@ impl Statement {
                 .push("asked once more for the answer in form".to_owned());
             answer = self.weigh(answer);
         }
+        let roots: Vec<&str> = self.roots.iter().map(String::as_str).collect();
+        findings::relocate(&roots, &mut answer.review);
         answer
     }
 
@@ -292,16 +288,14 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
     }
 }
 
-/// A judge's words with paths in its checkout or its copy as those of the repository.
-fn in_repository(held: &Held<'_>, text: &str) -> String {
+/// The places at which a judge saw the repository.
+fn judged_in(held: &Held<'_>) -> Vec<String> {
     let own = held.dir();
     let checkouts = [
         own.join("review").join(CHANGE),
         own.join("scratch/copy/checkout"),
     ];
-    let roots = roots(held, &checkouts);
-    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
-    findings::without_roots(&roots, text)
+    roots(held, &checkouts)
 }
 
 /// The places at which the repository stands for whoever judges it: these directories and the

@@ -100,7 +100,7 @@ fn nothing_is_unknown() {
 
 #[test]
 fn paths_of_a_checkout_are_made_relative_to_it() {
-    let review = read_in(
+    let review = crate::read_in(
         &["/srv/repos/t-1"],
         r#"[{"file": "/srv/repos/t-1/src/a.rs", "line": 1, "severity": "low", "title": "Name is short"}]"#,
     );

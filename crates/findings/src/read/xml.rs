@@ -1,4 +1,4 @@
-//! Reports in XML: Checkstyle's and JUnit's. One pass over the text, without a tree.
+//! Reports in XML: Checkstyle's and `JUnit`'s. One pass over the text, without a tree.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::clean::FINDINGS_MAX;
 use crate::severity::Severity;
 use crate::write::OWN_SEVERITY_KEY;
 
-/// Reads a Checkstyle or JUnit report, if the text is one from beginning to end.
+/// Reads a Checkstyle or `JUnit` report, if the text is one from beginning to end.
 pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
     let root = ["<checkstyle", "<testsuites", "<testsuite"]
         .iter()
@@ -169,15 +169,12 @@ fn decoded(text: &str) -> Cow<'_, str> {
             .bytes()
             .take(ENTITY_BYTES_MAX)
             .position(|byte| byte == b';');
-        match end.and_then(|end| Some((entity(&rest[1..end])?, end))) {
-            Some((c, end)) => {
-                out.push(c);
-                rest = &rest[end + 1..];
-            }
-            None => {
-                out.push('&');
-                rest = &rest[1..];
-            }
+        if let Some((c, end)) = end.and_then(|end| Some((entity(&rest[1..end])?, end))) {
+            out.push(c);
+            rest = &rest[end + 1..];
+        } else {
+            out.push('&');
+            rest = &rest[1..];
         }
     }
     out.push_str(rest);
@@ -373,8 +370,12 @@ mod tests {
         #[test]
         fn every_way_to_write_a_character_is_decoded(text in "[ -~àéß→漢🔥\n\t]{0,40}") {
             let named = text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-            let decimal: String = text.chars().map(|c| format!("&#{};", u32::from(c))).collect();
-            let hex: String = text.chars().map(|c| format!("&#x{:X};", u32::from(c))).collect();
+            let each = |write: fn(u32) -> String| {
+                let written: Vec<String> = text.chars().map(|c| write(u32::from(c))).collect();
+                written.concat()
+            };
+            let decimal = each(|code| format!("&#{code};"));
+            let hex = each(|code| format!("&#x{code:X};"));
             for written in [named, decimal, hex] {
                 proptest::prop_assert_eq!(decoded(&written).into_owned(), text.clone());
                 let report = format!("<checkstyle><file name=\"a.rs\"><error line=\"2\" severity=\"error\" message=\"x{written}\"/></file></checkstyle>");

@@ -1,4 +1,4 @@
-//! Checkstyle's and JUnit's XML, which most build servers read.
+//! Checkstyle's and `JUnit`'s XML, which most build servers read.
 
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ fn write_error(out: &mut String, finding: &Finding) {
     );
 }
 
-/// Writes a JUnit report: a test case for each finding. What must be fixed fails, the rest is
+/// Writes a `JUnit` report: a test case for each finding. What must be fixed fails, the rest is
 /// skipped, so that a build server is red exactly where a fix is asked for.
 pub fn junit(suite: &str, entries: &[Entry<'_>]) -> String {
     let failures = entries

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// Every form with what the words of a refusal look like in it.
+/// Every form that there is.
 const FORMS: [&str; 15] = [
     "json",
     "document",
@@ -45,6 +45,12 @@ fn refusals() -> [(Value, &'static str); 4] {
     ]
 }
 
+/// What the verb wrote, which is JSON of another program's form.
+fn converted(world: &World, words: &[&str]) -> Value {
+    let ran = world.call(&[&["findings", "convert"], words].concat());
+    serde_json::from_str(&ran.ends_with(0).out).unwrap()
+}
+
 #[test]
 fn a_refusal_is_in_every_form_and_approves_nowhere() {
     let world = World::new();
@@ -56,14 +62,10 @@ fn a_refusal_is_in_every_form_and_approves_nowhere() {
                 .ends_with(0)
                 .says(word);
         }
-        let github = world
-            .call(&["findings", "convert", "--to", "github-review", &file])
-            .json();
+        let github = converted(&world, &["--to", "github-review", &file]);
         assert_eq!(github["event"], "REQUEST_CHANGES", "{review}");
         assert_eq!(github.get("commit_id"), None);
-        let report = world
-            .call(&["findings", "convert", "--to", "report", &file])
-            .json();
+        let report = converted(&world, &["--to", "report", &file]);
         assert_eq!(report["approved"], false, "{review}");
     }
 }
@@ -74,8 +76,8 @@ fn only_an_approval_with_nothing_to_fix_approves_and_names_a_real_commit() {
     let small = json!({"approved": true, "findings": [{"title": "A name is long", "severity": "low", "file": "a.rs", "line": 3}]});
     let file = world.put("review.json", small.to_string());
     let convert = |more: &[&str]| {
-        let words = ["findings", "convert", "--to", "github-review", &file];
-        world.call(&[&words, more].concat()).json()
+        let words = ["--to", "github-review", &file];
+        converted(&world, &[&words, more].concat())
     };
     let head = world.git(&["rev-parse", "HEAD"]).trim().to_owned();
     for name in ["HEAD", "main", head.as_str()] {

@@ -218,6 +218,22 @@ fn a_linters_absolute_paths_are_those_of_the_repository() {
 }
 
 #[test]
+fn an_agents_absolute_paths_are_those_of_the_repository() {
+    let world = with_topic();
+    let script = world.put(
+        "judge.sh",
+        "here=$(dirname \"$(find \"$PWD\" -name greet.sh | head -1)\")\n\
+         printf '{\"verdict\": \"request_changes\", \"findings\": [{\"title\": \"An empty name is greeted\", \
+         \"severity\": \"high\", \"file\": \"%s/greet.sh\", \"line\": 1}]}' \"$here\"\n",
+    );
+    let judge = format!("command:sh {script}");
+    world
+        .call(&["review", "--reviewer", &judge, "--format", "github"])
+        .ends_with(3)
+        .says("::error file=greet.sh,line=1");
+}
+
+#[test]
 fn a_secret_is_found_without_any_program() {
     let world = with_topic();
     world.write(
