@@ -225,7 +225,7 @@ impl Counter {
     }
 
     #[tool(
-        description = "Your verdict on the exact commit: approved with feedback, or a whole report. Pass or fail is recomputed from it; text that refuses overrules approved: true.",
+        description = "Your verdict on the exact commit: approved with feedback, or a whole report. Pass or fail is recomputed from it.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,

@@ -90,11 +90,10 @@ pub struct Judgement {
     /// As your assignment gives it.
     #[serde(default)]
     pub attempt: Option<String>,
-    /// True is your approval of the commit that the assignment names. What you write beside it counts
-    /// too: feedback that refuses, or a finding that must be fixed, makes it a refusal.
+    /// Text that refuses overrules true.
     #[serde(default)]
     pub approved: Option<bool>,
-    /// The full id of the commit that you looked at. Where it is given, it must be the assignment's.
+    /// Must be the assignment's.
     #[serde(default)]
     pub commit: Option<String>,
     /// Needed where it is not approved.

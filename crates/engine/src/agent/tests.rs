@@ -113,7 +113,7 @@ async fn an_agent_gets_the_contract_and_the_brief_both_ways() {
     assert!(said.starts_with("Do the thing.\nDo the thing.\n"));
     let root = desk.dir.path().display();
     for line in [
-        "COUNTERSIGN_CONTRACT=1".to_owned(),
+        "COUNTERSIGN_CONTRACT=2".to_owned(),
         "COUNTERSIGN_ROLE=build".to_owned(),
         "COUNTERSIGN_TICKET=T-7".to_owned(),
         "COUNTERSIGN_ROUND=2".to_owned(),

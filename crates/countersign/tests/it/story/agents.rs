@@ -82,6 +82,39 @@ fn a_session_that_is_gone_is_begun_anew_with_the_brief_alone() {
     assert_eq!(world.count("greet", "job_failed"), 0);
 }
 
+/// A reviewer that is asked a second time goes on in its session: in its home, in its directory, with
+/// the question alone.
+#[test]
+fn a_reviewer_is_asked_again_in_its_own_session() {
+    let again = r#"resumed=
+case $words in *' resume thread-1 '*) resumed=yes; [ "$(cat "$CODEX_HOME/thread-1")" = "$PWD" ] ;;
+  *) pwd > "$CODEX_HOME/thread-1" ;; esac"#;
+    let told = r#"brief=$(cat)
+if [ -n "$resumed" ]; then case $brief in '# Your answer, in form'* | '# Do you countersign'*) ;; *) exit 66 ;; esac; fi"#;
+    let minor = r#"{"verdict":"request_changes","findings":[{"severity":"low","title":"A comment is missing","file":"greet.sh","line":1}]}"#;
+    for (first, asked) in [
+        (r#"{"verdict":"approved","findings":[]}"#, "form"),
+        (minor, "countersign"),
+    ] {
+        let world = world();
+        let answers = format!(
+            "fi ;;\nesac\nif [ -z \"$resumed\" ]; then answer='{first}'; else [ \"$COUNTERSIGN_QUESTION\" = {asked} ]; fi\n"
+        );
+        let codex = CODEX
+            .replace("case $words in *' resume '*) exit 64 ;; esac", again)
+            .replace("cat > /dev/null", told)
+            .replace("fi ;;\nesac\n", &answers);
+        world.install("codex", &codex);
+        world.put_home(".codex/auth.json", "the login");
+        let crew = world.crew(&smooth());
+        run(&world, &crew, "codex")
+            .ends_with(0)
+            .says("countersigned by codex (reviewer)");
+        assert_eq!(world.count("greet", "review_unusable"), 0, "{asked}");
+        world.must_be_sound();
+    }
+}
+
 #[test]
 fn nobody_logged_in_is_said_once_with_what_to_do() {
     let world = world();

@@ -11,7 +11,8 @@ esac
 words=" $* "
 must() { case $words in *" $1 "*) ;; *) echo "no $1 in:$words" >&2; exit 64 ;; esac; }
 must 'exec --json --skip-git-repo-check -s danger-full-access'
-must '--ephemeral --ignore-user-config --ignore-rules'
+must '--ignore-user-config --ignore-rules'
+[ "$COUNTERSIGN_ROLE" = review ] || must '--ephemeral'
 case $words in *' resume '*) exit 64 ;; esac
 [ "$CODEX_HOME" = "$HOME/.codex" ] && [ -d "$CODEX_HOME" ]
 [ "$(cat "$CODEX_HOME/auth.json")" = 'the login' ]
