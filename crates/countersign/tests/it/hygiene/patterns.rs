@@ -8,9 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 
-use crate::support::crew::{
-    GOOD, always, approves, builds, built_by, crew, rounds, runs, verifies, writes,
-};
+use crate::support::crew::{GOOD, always, builds, built_by, runs, writes};
 use crate::support::{SETTINGS, TICKET, World};
 
 /// Lines of a `.gitignore`. `**` stands alone between slashes: elsewhere git's own reading depends on

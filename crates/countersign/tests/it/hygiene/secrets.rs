@@ -94,7 +94,7 @@ fn what_an_agent_prints_of_its_secrets_is_not_kept() {
     let mut kept = Vec::new();
     tokens_in(&world.data, &pattern, &mut kept);
     kept.retain(|path| !path.ends_with("server.json"));
-    assert_eq!(kept, [PathBuf::new(); 0]);
+    assert!(kept.is_empty(), "{kept:?}");
     let shown = world.call(&["ticket", "show", "greet"]);
     assert!(!pattern.is_match(shown.out.as_bytes()) && !shown.out.contains(KEY));
 }
