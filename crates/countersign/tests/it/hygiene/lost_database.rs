@@ -42,10 +42,10 @@ const HARMS: [(&str, Harm); 8] = [
         }
     }),
     ("the journal deleted", |data| {
-        delete(data, "countersign.db-wal")
+        delete(data, "countersign.db-wal");
     }),
     ("the shared index deleted", |data| {
-        delete(data, "countersign.db-shm")
+        delete(data, "countersign.db-shm");
     }),
     ("emptied", |data| {
         let file = fs::File::options()

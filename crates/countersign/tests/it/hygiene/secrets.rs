@@ -40,11 +40,14 @@ else:
 open(os.environ["COUNTERSIGN_RESULT_FILE"], "w").write(json.dumps(answer))
 "##;
 
+/// The kernel keeps it for itself, with mode 000; it is empty once the run is over.
+const OVERLAY_WORK: &str = "git/work/work";
+
 /// Files below that have one of the texts in them.
 fn files_with(dir: &Path, texts: &[String], found: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
-        if path.is_symlink() {
+        if path.is_symlink() || path.ends_with(OVERLAY_WORK) {
             continue;
         }
         if path.is_dir() {
@@ -94,7 +97,7 @@ fn what_an_agent_prints_of_its_secrets_is_not_kept() {
     let mut kept = Vec::new();
     tokens_in(&world.data, &pattern, &mut kept);
     kept.retain(|path| !path.ends_with("server.json"));
-    assert_eq!(kept, [PathBuf::new(); 0]);
+    assert!(kept.is_empty(), "{kept:?}");
     let shown = world.call(&["ticket", "show", "greet"]);
     assert!(!pattern.is_match(shown.out.as_bytes()) && !shown.out.contains(KEY));
 }
@@ -102,7 +105,7 @@ fn what_an_agent_prints_of_its_secrets_is_not_kept() {
 fn tokens_in(dir: &Path, pattern: &regex::bytes::Regex, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
-        if path.is_symlink() {
+        if path.is_symlink() || path.ends_with(OVERLAY_WORK) {
             continue;
         }
         if path.is_dir() {

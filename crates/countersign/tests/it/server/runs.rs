@@ -187,7 +187,8 @@ fn an_agent_speaks_of_its_own_job_while_it_runs_and_reports_through_no_tool() {
     let secrets: Vec<String> = homes.iter().map(|home| secret(home)).collect();
     assert_ne!(secrets[0], secrets[1]);
     for secret in &secrets {
-        assert_eq!(files_with(&world.data, secret), [PathBuf::new(); 0]);
+        let found = files_with(&world.data, secret);
+        assert!(found.is_empty(), "{found:?}");
         let bearer = format!("Bearer {secret}");
         let headers = [("Authorization", bearer.as_str())];
         server.send("POST", "/mcp", &headers, "{}").is(401);
