@@ -230,7 +230,12 @@ impl World {
 
     /// The same behind another program, which becomes it.
     pub fn call_behind(&self, front: &[&str], words: &[&str]) -> Ran {
-        self.watched(words, || self.start_behind(front, words).wait(DEADLINE))
+        let call = || self.start_behind(front, words).wait(DEADLINE);
+        // A shell in front does what it likes before it becomes Countersign.
+        if front.contains(&"sh") {
+            return call();
+        }
+        self.watched(words, call)
     }
 
     pub fn start_behind(&self, front: &[&str], words: &[&str]) -> Running {

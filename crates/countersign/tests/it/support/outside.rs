@@ -42,7 +42,12 @@ impl Outside {
     fn now(world: &World) -> Self {
         let mut files = Inventory::new();
         let own = [Some(world.data.clone()), database(world)];
-        let own: Vec<PathBuf> = own.into_iter().flatten().collect();
+        // The world may be reached through a link.
+        let real = |path: PathBuf| match (path.parent().map(fs::canonicalize), path.file_name()) {
+            (Some(Ok(dir)), Some(name)) => dir.join(name),
+            _ => path,
+        };
+        let own: Vec<PathBuf> = own.into_iter().flatten().map(real).collect();
         look(&world.root(), &own, &mut files);
         Self {
             files,
@@ -66,10 +71,9 @@ impl Outside {
         if after.head != self.head {
             // It landed: the work tree went along.
             for files in [&mut before, &mut after.files] {
-                let git = world.repository.join(".git");
-                files.retain(|path, _| {
-                    !path.starts_with(&world.repository) || path.starts_with(&git)
-                });
+                let repository = fs::canonicalize(&world.repository).unwrap();
+                let git = repository.join(".git");
+                files.retain(|path, _| !path.starts_with(&repository) || path.starts_with(&git));
             }
         }
         let is_new = |path: &&PathBuf| !before.contains_key(*path);
