@@ -11,12 +11,19 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 pub(super) async fn within_limit<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
-    match tokio::time::timeout(TIME_MAX, tokio::task::spawn_blocking(read)).await {
+    within(TIME_MAX, read).await
+}
+
+async fn within<T: Send + 'static>(
+    limit: Duration,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit, tokio::task::spawn_blocking(read)).await {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(format!("the review could not be read: {error}")),
         Err(_) => Err(format!(
             "the review was not read within {} seconds; the machine is too busy or the reader is at fault",
-            TIME_MAX.as_secs()
+            limit.as_secs()
         )),
     }
 }
@@ -25,11 +32,11 @@ pub(super) async fn within_limit<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_reader_that_takes_too_long_is_given_up() {
         assert_eq!(within_limit(|| 7).await, Ok(7));
         let (end, wait) = std::sync::mpsc::channel::<()>();
-        let late = within_limit(move || drop(wait.recv())).await;
+        let late = within(Duration::from_millis(20), move || drop(wait.recv())).await;
         assert!(late.unwrap_err().contains("not read within"));
         drop(end);
     }

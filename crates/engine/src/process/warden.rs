@@ -131,6 +131,7 @@ impl Allowance {
     reason = "becomes the program, in the room that spawns"
 )]
 pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallible> {
+    hear_requests_to_end()?;
     Err(Command::new(program).args(args).exec())
 }
 
@@ -138,8 +139,15 @@ pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallibl
 /// polite request to end is the program's to answer, not ours: it gets its own.
 #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
 pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Result<Ending> {
-    leave_politeness_to_others()?;
+    if matches!(watch, Watch::EverybodyHere) {
+        // The program inherits what is blocked, and must hear requests to end. Nothing but a kill
+        // ends the first process of a PID namespace, so that this instant is no gap.
+        hear_requests_to_end()?;
+    } else {
+        leave_politeness_to_others()?;
+    }
     let child = Command::new(program).args(args).spawn()?;
+    leave_politeness_to_others()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
     match watch {
@@ -184,8 +192,15 @@ pub fn watch_over_ourselves(allowance: Allowance) -> io::Result<Half> {
 }
 
 fn leave_politeness_to_others() -> io::Result<()> {
-    let polite = SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP]);
-    Ok(polite.thread_block()?)
+    Ok(requests_to_end().thread_block()?)
+}
+
+fn hear_requests_to_end() -> io::Result<()> {
+    Ok(requests_to_end().thread_unblock()?)
+}
+
+fn requests_to_end() -> SigSet {
+    SigSet::from_iter([Name::SIGTERM, Name::SIGINT, Name::SIGHUP])
 }
 
 /// Waits for its end, or brings it about.
