@@ -220,6 +220,7 @@ fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
         review(Claim::ChangesRequested, &[grave])
     };
     let help = || What::HelpRequested {
+        lease: None,
         why: "stuck".to_owned(),
     };
     let waived = |id: &str| What::Waived {
