@@ -231,7 +231,8 @@ impl Draft<'_> {
             });
         };
         if self.is_asked_to_countersign(&name) {
-            return self.left_follow_ups(lease, &name, why);
+            self.left_follow_ups(lease, &name, why);
+            return Ok(());
         }
         self.finish(lease.serial);
         self.ask_again(&name, why);
