@@ -154,8 +154,14 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
             format!("{who} set its dependencies: {why}"),
         ),
         What::Started { lease } => {
-            let task = after.jobs.iter().find(|job| job.serial == lease.serial);
-            let task = task.map_or("job", |job| job.task.queue());
+            let job = after.jobs.iter().find(|job| job.serial == lease.serial);
+            let task = job.map_or("job", |job| job.task.queue());
+            if job.is_some_and(|job| after.asks_to_countersign(&job.task)) {
+                let text = format!(
+                    "round {round}: only minor findings, so {who} is asked whether it countersigns"
+                );
+                return plain("started", text);
+            }
             let cost = if task == "build" {
                 so_far(after, policy)
             } else {

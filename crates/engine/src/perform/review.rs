@@ -212,7 +212,8 @@ async fn ask_for_form(
         dir: held.dir(),
     };
     let mut run = look_at(held, look).await?;
-    run.first = first.run.result.clone();
+    // Also where the first said nothing: that it was asked is on record.
+    run.first = Some(first.run.result.clone().unwrap_or_default());
     run.usage = first.run.usage.plus(run.usage);
     let known = first.run.artefacts.iter();
     let missing = known.filter(|one| run.artefacts.iter().all(|new| new.path != one.path));

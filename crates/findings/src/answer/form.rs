@@ -141,7 +141,7 @@ impl Form {
             "criteria" => self.list(name, value, Self::criterion),
             "dimension_scores" => self.scores(value),
             "overall_score" => {
-                if !value.is_null() && !value.as_u64().is_some_and(|score| score <= 100) {
+                if !value.is_null() && value.as_u64().is_none_or(|score| score > 100) {
                     self.misses("`overall_score` is no number from 0 to 100");
                 }
             }
@@ -236,11 +236,8 @@ impl Form {
     /// The reader keeps every blocking issue, and one is enough to refuse. One that it could not
     /// read must not pass for none.
     fn blocking(&mut self, fields: &Map<String, Value>) {
-        if !fields
-            .get("message")
-            .and_then(Value::as_str)
-            .is_some_and(|text| !text.trim().is_empty())
-        {
+        let message = fields.get("message").and_then(Value::as_str);
+        if message.is_none_or(|text| text.trim().is_empty()) {
             self.misses("a blocking issue has no `message`");
         }
     }

@@ -154,12 +154,7 @@ impl Draft<'_> {
     }
 
     /// The question was left without an answer in form: the refusal stands.
-    pub(super) fn left_follow_ups(
-        &mut self,
-        lease: Lease,
-        seat: &str,
-        why: &str,
-    ) -> Result<(), Refused> {
+    pub(super) fn left_follow_ups(&mut self, lease: Lease, seat: &str, why: &str) {
         self.finish(lease.serial);
         let mut seats = self.ticket.seats.iter_mut();
         if let Some(answer) = seats
@@ -170,7 +165,6 @@ impl Draft<'_> {
             answer.remarks.push(remark);
         }
         self.decide_when_complete();
-        Ok(())
     }
 
     fn must_be_the_reviewer(&self, seat: &str) -> Result<(), Refused> {

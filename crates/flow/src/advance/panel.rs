@@ -44,8 +44,8 @@ impl Draft<'_> {
         self.ticket.stage = Stage::Reviewing;
         self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
-        let same = self.reviews_of_this_tree().filter(|_| eyes == Eyes::Same);
         self.ticket.seats = Vec::new();
+        let same = self.reviews_of_this_tree().filter(|_| eyes == Eyes::Same);
         if same.is_none() && self.policy.disposition == Disposition::First {
             self.order_disposition(commit);
             return self.decide_when_complete();
@@ -136,13 +136,18 @@ impl Draft<'_> {
             let answer = seat.answer.as_ref();
             answer.is_none_or(|answer| self.ticket.authors.contains(&answer.reviewer))
         };
-        // A look that was interrupted before its verdict may have refused what it approved before.
-        let refused_since = self.ticket.seats != last.seats
-            && self.ticket.seats.iter().any(|seat| {
-                let answer = seat.answer.as_ref();
-                answer.is_some_and(|answer| answer.claim == Claim::ChangesRequested)
-            });
-        let sound = !last.seats.is_empty() && !last.seats.iter().any(by_author) && !refused_since;
+        // A look that was interrupted before its verdict leaves its findings: whoever approved before
+        // and reported something since may have taken its word back.
+        let spoke_since = |reviewer: &String| {
+            let mut entries = self.ticket.ledger.entries.iter();
+            entries.any(|e| e.last_round > last.number && e.reported_by.contains(reviewer))
+        };
+        let taken_back = |seat: &Seat| {
+            let answer = seat.answer.as_ref();
+            answer.is_some_and(|a| a.claim == Claim::Approved && spoke_since(&a.reviewer))
+        };
+        let mut seats = last.seats.iter();
+        let sound = !last.seats.is_empty() && !seats.any(|one| by_author(one) || taken_back(one));
         (same && sound).then(|| last.seats.clone())
     }
 
@@ -231,7 +236,8 @@ impl Draft<'_> {
             });
         };
         if self.is_asked_to_countersign(&name) {
-            return self.left_follow_ups(lease, &name, why);
+            self.left_follow_ups(lease, &name, why);
+            return Ok(());
         }
         self.finish(lease.serial);
         self.ask_again(&name, why);

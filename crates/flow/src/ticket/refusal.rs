@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::Task;
+
 use super::{Approval, ApprovedBy, Seat, Ticket};
 
 impl Seat {
@@ -24,6 +26,15 @@ pub struct Refusal {
 }
 
 impl Ticket {
+    /// The task asks a reviewer that refused whether it countersigns all the same.
+    pub fn asks_to_countersign(&self, task: &Task) -> bool {
+        let Task::Review { seat, .. } = task else {
+            return false;
+        };
+        let mut seats = self.seats.iter();
+        seats.any(|known| known.name == *seat && known.is_asked_to_countersign())
+    }
+
     /// Who gave an approval. Records of earlier versions name every reviewer of the round; whoever
     /// refused is taken out by what the round says.
     pub fn approver(&self, approval: &Approval) -> ApprovedBy {

@@ -460,7 +460,7 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
         &format!("scripted:{broken}"),
         &expect![[r#"
         exit 2
-        error: builder: the script ROOT/broken.json is not one: unknown field `bild`, expected one of `version`, `build`, `review`, `verify` at line 1 column 21; docs/agents.md shows the form
+        error: builder: the script ROOT/broken.json is not one: unknown field `bild`, expected one of `version`, `build`, `review`, `review_form`, `review_countersign`, `verify` at line 1 column 21; docs/agents.md shows the form
     "#]],
     );
 }

@@ -5,11 +5,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{greet, greet_with, merges};
-use crate::support::World;
+use super::{go_on, greet, greet_with, merges};
 use crate::support::crew::{
     always, answers, approves, asked, empty_name, rejects, reviewed_by, runs, says,
 };
+use crate::support::{TICKET, World, until};
 
 /// An approval as the contract's first version had it.
 fn old_form() -> Value {
@@ -56,6 +56,43 @@ fn an_answer_that_misses_the_form_is_asked_for_once_more() {
     let brief = fs::read_to_string(brief).unwrap();
     assert!(brief.contains("neither \"approve\" nor"), "{brief}");
     world.must_be_sound();
+}
+
+/// Killed while the second answer is awaited: the first was paid for, and is not asked for again.
+#[test]
+fn a_kill_between_the_two_answers_repeats_only_the_second() {
+    let world = World::unconfined();
+    let first = reviewed_by(&always(counted(&world, answers(old_form()))));
+    let hangs = vec![json!({"wait_ms": 600_000})];
+    let script = asked(first.clone(), "form", counted(&world, hangs));
+    let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&script));
+    let running = world.start(&["run", &ticket, "--builder", &agent, "--reviewer", &agent]);
+    until("the second question", || questions(&world).len() == 2);
+    drop(running);
+    let script = asked(first, "form", counted(&world, approves()));
+    go_on(&world, &script)
+        .ends_with(0)
+        .says("countersigned by scripted (reviewer)");
+    assert_eq!(questions(&world), ["work", "form", "form"]);
+    assert_eq!(world.count("greet", "reviewed"), 1);
+    assert_eq!(merges(&world), 1);
+    world.must_be_sound();
+}
+
+/// What the first answer left of the round's budget is not enough for a second.
+#[test]
+fn nobody_is_asked_again_for_money_that_is_not_there() {
+    let world = World::unconfined();
+    let settings = fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
+    world.write(
+        "countersign.toml",
+        &format!("{settings}\n[policy.budget.round]\nusd_micros = 150000\n"),
+    );
+    world.commit("a small budget");
+    let script = reviewed_by(&always(counted(&world, answers(old_form()))));
+    greet(&world, &script).ends_with(4);
+    assert_eq!(questions(&world), ["work"]);
+    assert_eq!(merges(&world), 0);
 }
 
 #[test]
@@ -151,6 +188,12 @@ fn a_refusal_over_minor_findings_lands_after_a_yes() {
         .ends_with(0)
         .says("countersigned by scripted (reviewer)");
     assert_eq!(questions(&world), ["work", "countersign"]);
+    let log = world.call(&["log", "greet"]).ends_with(0);
+    assert!(
+        log.out.contains("is asked whether it countersigns"),
+        "{}",
+        log.out
+    );
     let ticket = world.ticket("greet");
     assert_eq!(ticket["ledger"].as_array().unwrap().len(), 1);
     let answer = &ticket["rounds"][0]["seats"][0]["answer"];

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{go_on, greet, greet_with, merges, on};
 use crate::support::crew::{
-    GOOD, HASTY, always, answers, approves, builds, built_by, crew, empty_name, rejects,
+    GOOD, HASTY, always, answers, approves, asked, builds, built_by, crew, empty_name, rejects,
     reviewed_by, rounds, runs, smooth, verifies,
 };
 use crate::support::{TICKET, World};
@@ -101,7 +101,8 @@ fn what_is_reported_outside_of_the_change_is_a_follow_up_and_outside_of_the_repo
         at("../../etc/passwd", "low"),
         at("/etc/shadow", "suggestion"),
     ];
-    greet(&world, &reviewed_by(&always(rejects(found)))).ends_with(0);
+    let script = reviewed_by(&always(rejects(found)));
+    greet(&world, &asked(script, "countersign", approves())).ends_with(0);
     let ticket = world.ticket("greet");
     let files: Vec<&Value> = ticket["ledger"]
         .as_array()

@@ -25,8 +25,8 @@ pub struct Watch {
     spent: u64,
     /// Principals whose reviews of the current submission were taken.
     judges: BTreeSet<String>,
-    /// Who spoke last of a tree in each seat, and what it claimed.
-    claims: BTreeMap<(String, String), (String, Claim)>,
+    /// What everybody claimed last of a tree, by seat.
+    claims: BTreeMap<(String, String, String), Claim>,
     refusers: BTreeSet<String>,
 }
 
@@ -184,10 +184,11 @@ impl Watch {
         else {
             return;
         };
-        assert!(
-            !names.is_empty() || !refused.is_empty(),
-            "approved by nobody"
-        );
+        // One in two seats that approved in the one and stated nothing in the other is not named.
+        let heard = after.seats.iter().filter_map(|seat| seat.answer.as_ref());
+        let stated_nothing = heard.clone().any(|answer| answer.claim == Claim::Unknown);
+        let someone = !names.is_empty() || !refused.is_empty() || stated_nothing;
+        assert!(someone && heard.count() > 0, "approved by nobody");
         assert!(self.judges.is_disjoint(&after.authors), "a self-review");
         assert!(
             after.seats.iter().all(|seat| seat.answer.is_some()),
@@ -212,11 +213,18 @@ impl Watch {
             }
         });
         if let (Some(seat), What::Reviewed { review, .. }) = (seat, &event.what) {
-            let said = (event.by.agent.clone(), review.claim);
             if review.claim == Claim::ChangesRequested {
                 self.refusers.insert(event.by.agent.clone());
             }
-            self.claims.insert((tree(before), seat), said);
+            // Without a verdict it was no review, unless it lives by what it found.
+            let taken = after.seats.iter().any(|known| {
+                let answer = known.answer.as_ref();
+                known.name == seat && answer.is_some_and(|one| one.reviewer == event.by.agent)
+            });
+            if review.claim != Claim::Unknown || taken {
+                let key = (tree(before), seat, event.by.agent.clone());
+                self.claims.insert(key, review.claim);
+            }
         }
         let now = after
             .approval
@@ -227,12 +235,16 @@ impl Watch {
             return;
         };
         let seats: Vec<_> = after.seats.iter().filter(|seat| !seat.linter).collect();
-        let last_in = |seat: &&Seat| self.claims.get(&(tree(after), seat.name.clone()));
+        let last_in = |seat: &Seat, who: &str| {
+            let key = (tree(after), seat.name.clone(), who.to_owned());
+            self.claims.get(&key).copied()
+        };
         let said = |name: &String| {
-            let of_seats = seats.iter().filter_map(last_in);
-            of_seats
-                .filter(|(who, _)| who == name)
-                .map(|(_, claim)| *claim)
+            let own = seats.iter().filter(|seat| {
+                let answer = seat.answer.as_ref();
+                answer.is_some_and(|answer| answer.reviewer == *name)
+            });
+            own.filter_map(|seat| last_in(seat, name))
                 .collect::<Vec<_>>()
         };
         for name in names {
@@ -250,7 +262,8 @@ impl Watch {
             return;
         }
         for seat in seats.iter().filter(|_| policy.gates.reviewer_approves) {
-            let last = last_in(seat).map(|(_, claim)| *claim);
+            let answer = seat.answer.as_ref();
+            let last = answer.and_then(|answer| last_in(seat, &answer.reviewer));
             let reported = seat.answer.iter().flat_map(|answer| &answer.reported);
             let mut named = reported.filter_map(|id| after.ledger.get(id));
             let stands = named.any(|entry| entry.status.is_open());
