@@ -15,9 +15,10 @@ const DEPTH_MAX: usize = 9;
 const ENTRIES_MAX: usize = 200_000;
 /// Directories that are closed as a whole: what is in them is the agents' or git's, with the modes
 /// that those need.
-const WHOLE: [&str; 14] = [
+const WHOLE: [&str; 15] = [
     "aside",
     "base",
+    "change",
     "checkout",
     "copy",
     "git",

@@ -43,6 +43,7 @@ pub(super) struct SaveBudget {
 
 /// Names in a commit message; the rest is a number.
 const NAMES_SHOWN: usize = 20;
+const NAME_CHARS_MAX: usize = 200;
 
 impl SaveBudget {
     pub fn new(limits: SaveLimits) -> Self {
@@ -73,7 +74,9 @@ impl SaveBudget {
     fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < NAMES_SHOWN {
-            let name = findings::shorten(&findings::one_line(&path.to_string_lossy()), 200);
+            let name = path.to_string_lossy();
+            let plain = name.chars().map(|c| if c.is_control() { '?' } else { c });
+            let name: String = plain.take(NAME_CHARS_MAX).collect();
             self.left_out.push(format!("- {name} ({why})"));
         }
     }

@@ -9,8 +9,8 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, unlinkat};
 
 /// Where version 2 is mounted: alone, or beside version 1.
@@ -19,7 +19,10 @@ const PREFIX: &str = "countersign-";
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const SWEPT_MAX: usize = 1000;
 const REMOVE_TRIES: u32 = 50;
-const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+const REMOVE_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
 
 /// What the kernel bounds for the whole group.
 #[derive(Clone, Copy, Debug)]
@@ -106,9 +109,17 @@ impl Group {
         if self.leave().is_ok() {
             let _ = self.write("cgroup.kill", "1");
         }
+        let events = openat(&self.dir, "cgroup.events", OFlags::CLOEXEC, Mode::empty());
         for _ in 0..REMOVE_TRIES {
-            match unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
-                Err(rustix::io::Errno::BUSY) => std::thread::sleep(REMOVE_PAUSE),
+            match (
+                unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR),
+                &events,
+            ) {
+                // The kernel tells when the last of them has gone.
+                (Err(rustix::io::Errno::BUSY), Ok(events)) => {
+                    let mut news = [PollFd::new(events, PollFlags::PRI)];
+                    let _ = poll(&mut news, Some(&REMOVE_PAUSE));
+                }
                 _ => return,
             }
         }

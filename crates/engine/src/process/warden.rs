@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal as Name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +15,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait, waitpid,
 };
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::cgroup::Group;
 use super::fork::fork;

@@ -86,7 +86,7 @@ pub struct Receiver {
 impl Receiver {
     /// In a directory that only we and the run's side reach. What an earlier run left is replaced.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        crate::private::make_dir(dir)?;
         let file = dir.join(NAME);
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

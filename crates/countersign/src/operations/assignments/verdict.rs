@@ -68,20 +68,21 @@ pub async fn pass(
     claims::say(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
     let (desk, guest) = (&office.desk, speaker.guest());
-    let ticket = if let Task::Verify { .. } = errand.task {
+    let (ticket, why) = if let Task::Verify { .. } = errand.task {
         let answers = answers(&errand, word)?;
-        guest::verify(desk, &rules.policy, &guest, &errand, answers, once).await?
+        let verified = guest::verify(desk, &rules.policy, &guest, &errand, answers, once);
+        (verified.await?, None)
     } else {
         let approved = word.approved;
         let review = heard(&errand, approved, &as_report(word)?)?;
         let review = flow::answer::weighed(review, &rules.policy);
         let overruled = approved == Some(true) && review.claim != Claim::Approved;
         let why = review.remarks.last().cloned().filter(|_| overruled);
-        let ticket = guest::judge(desk, &rules.policy, &guest, &errand, review, once).await?;
-        return Ok(with_reason(outcome(&ticket), why));
+        let judged = guest::judge(desk, &rules.policy, &guest, &errand, review, once);
+        (judged.await?, why)
     };
     claims::reported(office, speaker, &errand.attempt()).await;
-    Ok(outcome(&ticket))
+    Ok(with_reason(outcome(&ticket), why))
 }
 
 /// The review as it counts. A call that says `approved: true` and is no approval is sent back with

@@ -9,7 +9,8 @@ use crate::support::crew::smooth;
 use crate::support::{TICKET, World};
 
 /// Directories of the agents' or git's own; they lie in one that is closed.
-const WHOLE: [&str; 9] = [
+const WHOLE: [&str; 10] = [
+    "change",
     "checkout",
     "git",
     "home",

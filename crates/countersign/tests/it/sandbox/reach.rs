@@ -121,3 +121,17 @@ fn files_in_memory_count_together() {
         assert!(said.contains("MiB of memory"), "{column}\n{said}");
     }
 }
+
+/// The supervisor leaves such requests to the program, so the program must not inherit that.
+#[test]
+fn a_program_inside_hears_requests_to_end() {
+    for (rung, who, network) in combinations() {
+        let ground = Ground::new(rung, who, &network);
+        for signal in ["TERM", "INT", "HUP"] {
+            let script = format!("kill -{signal} $$; echo it went on");
+            let (_, said) = ground.run(&["/bin/sh", "-c", &script]);
+            let column = name(rung, who, &network);
+            assert!(!said.contains("it went on"), "{column}, {signal}\n{said}");
+        }
+    }
+}
