@@ -302,7 +302,7 @@ impl Large<'_> {
 
     fn admits(&mut self, root: &Path, path: &Path) -> Result<bool, Error> {
         let meta = fs::symlink_metadata(root.join(path));
-        let bytes = meta.map(|meta| meta.len()).unwrap_or(0);
+        let bytes = meta.map_or(0, |meta| meta.len());
         match self {
             Self::LeaveOut(budget) => Ok(budget.admits(path, bytes)),
             Self::Refuse if bytes > COMMITTED_FILE_MAX => Err(Error::LargeFile {

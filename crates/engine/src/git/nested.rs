@@ -3,6 +3,7 @@
 //! What an agent left is saved within bounds: git reads each file from its path, so that nothing is
 //! held here, and what is too large, too many or too deep is left out and named.
 
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -92,7 +93,7 @@ impl SaveBudget {
             self.left_out.join("\n")
         );
         if more > 0 {
-            note.push_str(&format!("\n- and {more} more"));
+            let _ = write!(note, "\n- and {more} more");
         }
         note
     }

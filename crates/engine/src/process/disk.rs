@@ -129,6 +129,8 @@ fn outermost(dirs: &[PathBuf]) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
+
     use super::*;
 
     fn no_end() -> Taken {
@@ -170,7 +172,6 @@ mod tests {
         }
         assert_eq!(count(vec![dir.path().to_owned()], most).files, levels);
         // One step further, from inside, since the whole path is too long.
-        use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
         let mut last = open(&here, OFlags::DIRECTORY, Mode::empty()).unwrap();
         for _ in 0..3 {
             mkdirat(&last, &name, Mode::RWXU).unwrap();

@@ -14,7 +14,9 @@ use super::record::Record;
 use super::spawn::{Known, Recipe, find_program, spawn};
 use super::tree::{Family, Identity};
 use super::voice::Voice;
-use super::{Ended, Error, Exit, Host, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream};
+use super::{
+    Ended, Error, Exit, Host, Launcher, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream,
+};
 use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof, Proxy};
 
 const CHUNK: usize = 64 << 10;
@@ -49,15 +51,11 @@ impl Host {
         let program = find_program(&spec.program, &path, &spec.cwd)?;
         let mut confinement = spec.confinement;
         let mut proxy = open_proxy(confinement.as_mut())?;
-        let launcher = match (&self.launcher, &mut confinement) {
-            (Some(launcher), Some(confinement)) => {
-                let needed = sandbox::program::needed(&program, &path);
-                confinement.read.extend(needed.read);
-                Some(launcher.confining(&confinement.write()?))
-            }
-            (None, Some(_)) => return Err(Error::NoLauncher(named)),
-            (launcher, None) => launcher.clone(),
-        };
+        if let Some(confinement) = &mut confinement {
+            let needed = sandbox::program::needed(&program, &path);
+            confinement.read.extend(needed.read);
+        }
+        let launcher = self.launcher_for(confinement.as_ref(), &named)?;
         let path = spec.transcript.clone();
         let spool = Spool::create(&spec.transcript, spec.limits.output_bytes)
             .map_err(|source| Error::File { path, source })?;
@@ -135,6 +133,23 @@ impl Host {
             proof,
             refused_hosts: proxy.map(|proxy| proxy.refused()).unwrap_or_default(),
         })
+    }
+}
+
+impl Host {
+    /// What stands between us and the program.
+    fn launcher_for(
+        &self,
+        confinement: Option<&Confinement>,
+        named: &str,
+    ) -> Result<Option<Launcher>, Error> {
+        match (&self.launcher, confinement) {
+            (Some(launcher), Some(confinement)) => {
+                Ok(Some(launcher.confining(&confinement.write()?)))
+            }
+            (None, Some(_)) => Err(Error::NoLauncher(named.to_owned())),
+            (launcher, None) => Ok(launcher.clone()),
+        }
     }
 }
 
