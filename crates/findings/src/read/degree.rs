@@ -29,9 +29,16 @@ pub(super) fn scale_word(word: &str) -> Option<Plain> {
     }
 }
 
+/// A longer text is no degree alone. Callers try every part of a line, so that without this bound
+/// a long line would cost its square.
+const HEADING_BYTES_MAX: usize = 400;
+
 /// The degree that a heading gives to everything under it, if it is a degree alone:
 /// `Critical Issues (Must Fix)`, `🟠 High Priority`, `Nitpick comments (16)`, `重大な問題（2件）`.
 pub(super) fn degree_heading(heading: &str) -> Option<String> {
+    if heading.len() > HEADING_BYTES_MAX {
+        return None;
+    }
     if let Some(phrase) = must_fix(heading).filter(|_| heading.split_whitespace().count() <= 3) {
         return Some(phrase);
     }
