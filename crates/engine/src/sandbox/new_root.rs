@@ -68,6 +68,11 @@ impl NewRoot {
         Ok(symlinkat(to, &parent, name)?)
     }
 
+    /// Whether anything is at this place.
+    pub fn has(&self, at: &Path) -> bool {
+        open_below(&self.root, at).is_ok()
+    }
+
     pub fn dir(&self, at: &Path) -> io::Result<()> {
         self.mount_point(at, true).map(drop)
     }

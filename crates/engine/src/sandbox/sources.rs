@@ -66,6 +66,8 @@ pub struct Piece {
 enum PieceKind {
     Dir(OwnedFd),
     File(OwnedFd),
+    /// Over a file that must not be seen.
+    Mask(OwnedFd),
     Memory(OwnedFd),
     Link(PathBuf),
 }
@@ -75,6 +77,11 @@ impl Piece {
         match &self.what {
             PieceKind::Dir(tree) => root.attach(tree, &self.at, true),
             PieceKind::File(tree) => root.attach(tree, &self.at, false),
+            // What has gone since the plan was made needs no mask.
+            PieceKind::Mask(tree) => match root.attach(tree, &self.at, false) {
+                Err(_) if !root.has(&self.at) => Ok(()),
+                done => done,
+            },
             PieceKind::Memory(tree) => root.attach_own(tree, &self.at),
             PieceKind::Link(to) => root.link(&self.at, to),
         }
@@ -148,7 +155,7 @@ impl Sources {
             },
             What::Memory { bytes } => PieceKind::Memory(in_memory(*bytes, "1777")?),
             What::MaskedDir => PieceKind::Memory(in_memory(64 << 10, "0755")?),
-            What::MaskedFile => PieceKind::File(copy_of(&self.source(Path::new("/dev/null"))?)?),
+            What::MaskedFile => PieceKind::Mask(copy_of(&self.source(Path::new("/dev/null"))?)?),
             What::Link { to } => PieceKind::Link(to.clone()),
         };
         let at = part.at.clone();
