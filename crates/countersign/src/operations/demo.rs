@@ -35,7 +35,7 @@ pub async fn build(
         );
     }
     let repository = root.join("repository");
-    std::fs::create_dir_all(&repository).map_err(fail)?;
+    engine::private::make_dir(&repository).map_err(fail)?;
     for (name, text) in scripts::PROJECT {
         std::fs::write(repository.join(name), text).map_err(fail)?;
     }

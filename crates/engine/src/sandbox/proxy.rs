@@ -1,7 +1,7 @@
 //! The one way out of a run whose network is held to a list of hosts: an HTTP proxy of ours.
 //!
 //! Where there is a network namespace, the run's side makes the listening sockets inside it and
-//! hands them out ([`handover`]); we accept on them out here and connect in the machine's network. Names are
+//! hands them out (`sandbox::handover`); we accept on them out here and connect in the machine's network. Names are
 //! resolved out here too, so nothing inside needs DNS. What it refuses: every host that is not
 //! named, every other port, every method but CONNECT and the plain ones of HTTP, and a request that
 //! could be read in two ways. What was refused is counted, up to a bound.

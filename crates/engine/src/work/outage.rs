@@ -38,7 +38,7 @@ impl Outage {
     }
 
     /// Waits a little where the error is a store that is away; any other error comes back, and so does
-    /// this one after [`OUTAGE_MAX`] or once `stop` is asked.
+    /// this one after `OUTAGE_MAX` or once `stop` is asked.
     pub async fn wait(&mut self, error: Error, stop: &mut Stop) -> Result<(), Error> {
         let Error::Store(away) = &error else {
             return Err(error);
