@@ -82,10 +82,20 @@ const HARMLESS_UNSPACED: [&str; 22] = [
 
 /// Whether something near an approval takes it back or makes it somebody else's.
 pub(super) fn objects(text: &str) -> bool {
+    if is_afterthought(text) {
+        return true;
+    }
     sentences(text).into_iter().any(|sentence| {
         let asks = sentence.text.trim_end().ends_with(['?', '？']);
         asks || is_objection(&without_harmless(sentence))
     })
+}
+
+/// Whether it begins as something that came to mind after the verdict does, which is rarely praise.
+fn is_afterthought(text: &str) -> bool {
+    const OPENINGS: [&str; 6] = ["p.s", "ps:", "ps.", "ps ", "n.b", "nb:"];
+    let head: String = text.trim_start().chars().take(3).collect();
+    OPENINGS.contains(&head.to_lowercase().as_str())
 }
 
 /// Whether every sentence of an explanation speaks for the change.
@@ -136,6 +146,9 @@ pub(super) fn demands(heading: &str) -> bool {
 
 /// Whether a sentence of the text begins with a reservation.
 pub(super) fn turns(text: &str) -> bool {
+    if is_afterthought(text) {
+        return true;
+    }
     sentences(text).into_iter().any(|sentence| {
         let rest = without_harmless(sentence);
         TURNS.starts(&rest.sentence.words)
