@@ -168,12 +168,22 @@ fn hidden(common: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(common).into_iter().flatten().flatten();
     let foreign = entries.filter(|entry| {
         let name = entry.file_name();
-        !name.to_str().is_some_and(|name| SHOWN.contains(&name))
+        let name = name.to_str();
+        !name.is_some_and(|name| SHOWN.contains(&name) || comes_and_goes(name))
     });
     let mut found: Vec<PathBuf> = foreign.map(|entry| entry.path()).collect();
     let logs = OWN_LOGS.iter().map(|name| common.join(name));
     found.extend(logs.filter(|path| path.exists()));
     found
+}
+
+/// Locks of git, which hold nothing but an object name or a process id. The person's own git makes
+/// and removes them at any instant: hidden ones would be gone, or there again, when that is proven.
+fn comes_and_goes(name: &str) -> bool {
+    name == "gc.pid"
+        || Path::new(name)
+            .extension()
+            .is_some_and(|kind| kind == "lock")
 }
 
 /// Repositories that share their objects with this one name them in a file.
