@@ -48,7 +48,7 @@ mod worktree;
 use facts::Facts;
 
 pub use address::without_secret;
-pub use builder_view::BuilderView;
+pub use builder_view::{BuilderView, is_replaced_by_git};
 pub use checkout::{Checkout, Purpose};
 pub use commit::{Committed, Identity};
 pub use history::{Commit, Context, Diff, FileChange, Person};

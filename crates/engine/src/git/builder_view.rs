@@ -177,13 +177,25 @@ fn hidden(common: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Locks of git, which hold nothing but an object name or a process id. The person's own git makes
-/// and removes them at any instant: hidden ones would be gone, or there again, when that is proven.
+/// Locks of git and work of ours in progress, which hold nothing but object names, process ids and
+/// paths. They are made and removed at any instant, so that none can be hidden for certain.
 fn comes_and_goes(name: &str) -> bool {
-    name == "gc.pid"
-        || Path::new(name)
-            .extension()
-            .is_some_and(|kind| kind == "lock")
+    let is_lock = Path::new(name)
+        .extension()
+        .is_some_and(|kind| kind == "lock");
+    is_lock || name == "gc.pid" || name.starts_with("countersign-")
+}
+
+/// Whether the person's own git may replace a hidden file of theirs at any instant. A mask over such a
+/// file hides what was there, and nothing can be proven about what takes its place.
+pub fn is_replaced_by_git(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| {
+        name == "index" || name == "gc.log" || name.starts_with("rebase-") || {
+            let in_capitals = |c: char| c.is_ascii_uppercase() || c == '_';
+            name == "sequencer" || name.chars().all(in_capitals)
+        }
+    })
 }
 
 /// Repositories that share their objects with this one name them in a file.

@@ -8,7 +8,7 @@ use flow::policy;
 
 use super::Trouble;
 use crate::agent::{Adapter, Assignment, Role};
-use crate::git::remove_tree;
+use crate::git::{is_replaced_by_git, remove_tree};
 use crate::own_home;
 use crate::private;
 use crate::sandbox::{Confinement, Destination, Layered, Lent, Network, Proxied, Room, Rung};
@@ -52,9 +52,10 @@ pub async fn of_agent(
     room.write = write;
     let mut confinement = ward.confine(room);
     // That they cannot be read is part of the proof.
+    let stable = hidden.iter().filter(|path| !is_replaced_by_git(path));
     confinement
         .hidden
-        .splice(0..0, hidden.iter().take(HIDDEN_PROVEN_MAX).cloned());
+        .splice(0..0, stable.take(HIDDEN_PROVEN_MAX).cloned());
     confinement.masked.extend(hidden);
     Ok(Some(confinement))
 }
