@@ -66,7 +66,7 @@ pub struct Office {
     pub speaker: Actor,
     /// What the caller wants kept: that its call counts once, and for what it had seen.
     pub call: Call,
-    /// What the person should know about the data directory.
+    /// A note for the person about the data directory.
     pub remark: Option<String>,
 }
 

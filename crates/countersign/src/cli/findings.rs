@@ -36,7 +36,7 @@ pub enum Verb {
         /// that the repository knows. Without it the review names no commit.
         #[arg(long, value_name = "COMMIT")]
         commit: Option<String>,
-        /// Where the commit is looked up; without it, here.
+        /// Looks the commit up in this directory.
         #[arg(long, value_name = "DIR", requires = "commit")]
         repo: Option<PathBuf>,
     },

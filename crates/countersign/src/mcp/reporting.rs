@@ -13,7 +13,7 @@ use crate::operations::assignments;
 use crate::operations::identity::Speaker;
 
 impl Counter {
-    /// What is said to a report; one that is refused goes on record.
+    /// Answers a report, and records a refused one.
     pub(super) async fn answer<T>(
         &self,
         who: &Speaker,

@@ -38,7 +38,7 @@ pub struct Assignment {
     pub status: String,
     pub review_attempt: u32,
     pub max_cycles: u32,
-    /// What to answer in rework.
+    /// Feedback to answer.
     pub review_feedback: Option<String>,
     pub branch_name: String,
     pub ticket: String,
@@ -53,7 +53,7 @@ pub struct Assignment {
     pub repository: Option<String>,
     /// The exact commit to judge.
     pub commit: Option<String>,
-    /// What to do.
+    /// The brief.
     pub brief: String,
 }
 

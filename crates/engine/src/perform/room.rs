@@ -99,7 +99,7 @@ async fn build_in(
 ) -> Result<Vec<PathBuf>, Trouble> {
     let common = shop.git.common_dir();
     let view = shop.git.builder_view().await?;
-    let (changes, work) = (git_layer(own), own.join("git/work"));
+    let (changes, work) = (git_layer(own), own.join("git/overlay"));
     private::make_dir(&changes)?;
     private::make_dir(&work)?;
     room.read.clone_from(&view.alternates);
@@ -135,7 +135,7 @@ async fn build_in(
 /// Removes what the set-up of a builder's git directory left, but for the changes themselves. The
 /// kernel leaves a directory without any rights, which an ordinary user cannot remove by name.
 pub fn clear_git_layer(own: &Path) -> Result<(), Trouble> {
-    for name in ["git/work", "git/dir"] {
+    for name in ["git/overlay", "git/dir"] {
         remove_tree(&own.join(name))?;
     }
     Ok(())

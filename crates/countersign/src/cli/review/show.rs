@@ -50,7 +50,7 @@ pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> St
     }
 }
 
-/// What a form without a verdict says where the change is not approved and no finding says why: a
+/// Holds what a form without a verdict says where the change is not approved and no finding says why: a
 /// check is red, or a reviewer gave no usable answer. An empty report would read as a clean one.
 fn not_approved(judged: &Judged, exit: Exit, found: &[Entry<'_>]) -> Option<Finding> {
     let says_why = |entry: &Entry<'_>| entry.finding.rating.severity.is_must_fix();

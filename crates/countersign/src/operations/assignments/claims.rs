@@ -19,7 +19,7 @@ const ASK_AGAIN: &str =
 const NEW_TOKEN: &str = "a program that cannot name attempts needs a new token, which also shuts out its old \
     processes: countersign token rotate ID";
 
-/// What a call says of the claim that it is about.
+/// Names the claim that a call is about.
 #[derive(Clone, Debug, Default)]
 pub struct Named {
     /// The ticket's number, `assignment_id`.

@@ -41,7 +41,7 @@ open(os.environ["COUNTERSIGN_RESULT_FILE"], "w").write(json.dumps(answer))
 "##;
 
 /// The kernel keeps it for itself, with mode 000; it is empty once the run is over.
-const OVERLAY_WORK: &str = "git/work/work";
+const OVERLAY_WORK: &str = "git/overlay/work";
 
 /// Files below that have one of the texts in them.
 fn files_with(dir: &Path, texts: &[String], found: &mut Vec<(PathBuf, String)>) {

@@ -219,15 +219,15 @@ const LAYOUTS: &[Layout] = &[
         },
     ),
     ("links to links, relative and absolute", |home| {
-        home.put("work/deep/er/agent.sh", SAYS);
-        home.link("work/two", "deep/er/agent.sh");
-        home.link("work/one", home.at("work/two"));
-        home.link("agent", "work/../work/one")
+        home.put("apps/deep/er/agent.sh", SAYS);
+        home.link("apps/two", "deep/er/agent.sh");
+        home.link("apps/one", home.at("apps/two"));
+        home.link("agent", "apps/../apps/one")
     }),
     ("a link to a directory on the way", |home| {
-        home.put("work/v1/bin/agent", SAYS);
-        home.link("work/current", "v1");
-        home.at("work/current/bin/agent")
+        home.put("apps/v1/bin/agent", SAYS);
+        home.link("apps/current", "v1");
+        home.at("apps/current/bin/agent")
     }),
     ("npm -g with node of nvm", |home| {
         node_package(home, ".npm-global");
@@ -237,10 +237,10 @@ const LAYOUTS: &[Layout] = &[
         home.at(".npm-global/bin/agent")
     }),
     ("npm -g with a prefix of the person's own", |home| {
-        node_package(home, "work/prefix");
-        home.put("work/node/bin/node", NODE);
-        home.on_path("work/node/bin");
-        home.at("work/prefix/bin/agent")
+        node_package(home, "apps/prefix");
+        home.put("apps/node/bin/node", NODE);
+        home.on_path("apps/node/bin");
+        home.at("apps/prefix/bin/agent")
     }),
     ("nvm", |home| {
         node_package(home, ".nvm/versions/node/v1");
@@ -278,13 +278,13 @@ const LAYOUTS: &[Layout] = &[
     }),
     ("a virtual environment anywhere", |home| {
         home.put(
-            "work/py/bin/python3",
-            "#!/bin/sh\n. %HOME%/work/py/lib/python3.1/os.py\n",
+            "apps/py/bin/python3",
+            "#!/bin/sh\n. %HOME%/apps/py/lib/python3.1/os.py\n",
         );
-        home.put("work/py/lib/python3.1/os.py", "echo agent 1.0\n");
-        home.put("work/venv/pyvenv.cfg", "");
-        home.link("work/venv/bin/python", "../../py/bin/python3");
-        home.put("work/venv/bin/agent", "#!%HOME%/work/venv/bin/python\n")
+        home.put("apps/py/lib/python3.1/os.py", "echo agent 1.0\n");
+        home.put("apps/venv/pyvenv.cfg", "");
+        home.link("apps/venv/bin/python", "../../py/bin/python3");
+        home.put("apps/venv/bin/agent", "#!%HOME%/apps/venv/bin/python\n")
     }),
     ("uv tool", |home| {
         home.put(
@@ -340,7 +340,7 @@ const LAYOUTS: &[Layout] = &[
         home.on_path(".volta/bin");
         home.link(".volta/bin/agent", "volta-shim")
     }),
-    ("a script anywhere", |home| home.put("work/agent.sh", SAYS)),
+    ("a script anywhere", |home| home.put("apps/agent.sh", SAYS)),
     ("a script beside everything", |home| {
         let path = home.root().join("agent.sh");
         fs::write(&path, SAYS).unwrap();
@@ -349,18 +349,18 @@ const LAYOUTS: &[Layout] = &[
     }),
     ("an interpreter in the home", |home| {
         home.put("opt/interpreter", "#!/bin/sh\n. \"$1\"\n");
-        home.put("work/agent", "#!%HOME%/opt/interpreter\necho agent 1.0\n")
+        home.put("apps/agent", "#!%HOME%/opt/interpreter\necho agent 1.0\n")
     }),
     ("env -S with options", |home| {
-        home.put("work/bin/reader", "#!/bin/sh\nshift\n. \"$1\"\n");
-        home.on_path("work/bin");
+        home.put("apps/bin/reader", "#!/bin/sh\nshift\n. \"$1\"\n");
+        home.on_path("apps/bin");
         home.put(
             "agent",
             "#!/usr/bin/env -S reader --quiet\necho agent 1.0\n",
         )
     }),
     ("names with blanks, lines and signs", |home| {
-        home.put("work/a b/c,d:e\\f/g\nh/é=~/agent", SAYS)
+        home.put("apps/a b/c,d:e\\f/g\nh/é=~/agent", SAYS)
     }),
 ];
 
@@ -390,11 +390,11 @@ fn agents_of_every_layout_start_on_every_level() {
 #[test]
 fn a_program_whose_target_is_missing_says_which() {
     let home = Home::new();
-    let agent = home.put("work/agent", "#!/bin/sh\nexec %HOME%/hidden/target\n");
+    let agent = home.put("apps/agent", "#!/bin/sh\nexec %HOME%/hidden/target\n");
     home.put("hidden/other", SAYS);
     let (code, said) = home.run(levels()[0], &agent, &[]);
     assert_ne!(code, Some(0), "{said}");
-    let agent = home.link("work/dangling", "../gone/agent");
+    let agent = home.link("apps/dangling", "../gone/agent");
     for level in levels() {
         let (code, said) = home.run(level, &agent, &[]);
         assert_eq!(code, Some(125), "{said}");
