@@ -7,7 +7,6 @@ use super::super::fields;
 use super::super::sections::{DETAILS, STRIDE};
 use super::approval::{self, Answer};
 use super::phrases::{Phrases, Sentence};
-use super::surroundings::is_metadata;
 use super::{Strength, Verdict, cues};
 
 /// An approval, and the blocks that it takes up.
@@ -296,7 +295,7 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
             Strength::Mark
         };
         push(found, index, end, line, strength, !labelled);
-        if !(sound && leads_up(before, labelled)) {
+        if !(sound && leads_up(before)) {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
         }
     }
@@ -337,28 +336,21 @@ fn is_explained(behind: &str, rest: &str) -> bool {
     let (behind, below) = behind.split_once('\n').unwrap_or((behind, ""));
     let mut prose = behind.to_owned();
     for line in below.lines().chain(rest.lines()) {
-        let metadata = fields::split_label(line).is_some_and(|(label, _)| is_metadata(label));
-        if metadata && prose.is_empty() {
-            if cues::objects(line) {
-                return false;
-            }
-        } else {
-            prose.push(' ');
-            prose.push_str(line);
-        }
+        prose.push('\n');
+        prose.push_str(line);
     }
-    cues::vouches(&prose)
+    super::surroundings::is_understood_text(prose.trim_start())
 }
 
 /// Whether the lines above an approval in its block end before it.
-fn leads_up(before: &str, labelled: bool) -> bool {
+fn leads_up(before: &str) -> bool {
     let Some(last) = before.lines().last() else {
         return true;
     };
     let bare = last.trim_end_matches(['*', '_', '`', ' ']);
     let metadata = fields::split_label(last).is_some_and(|(_, value)| !value.is_empty());
     let ended = bare.ends_with(['.', '!', '。', '！', '✅']) || metadata;
-    ended && !cues::objects(before) && (labelled || cues::vouches(before) || metadata)
+    ended && !cues::objects(before) && super::surroundings::is_understood_text(before)
 }
 
 fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
@@ -376,7 +368,7 @@ fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
         let sound = match answer {
             None => continue,
             Some(Answer::Whole) => true,
-            Some(Answer::Explained(rest)) => cues::vouches(rest),
+            Some(Answer::Explained(rest)) => super::harmless::is_harmless(rest),
         };
         push(found, index, index, value, Strength::Label, false);
         if !sound {
