@@ -45,6 +45,15 @@ pub(super) fn is_known(text: &str) -> bool {
         && known(&rest.sentence.words) == rest.sentence.words.len()
 }
 
+/// Whether a short sentence of a longer text is not understood.
+pub(super) fn has_curt_stranger(text: &str) -> bool {
+    let plain = without_code(text);
+    sentence_texts(&plain).into_iter().any(|sentence| {
+        let words = Sentence::of(sentence).words;
+        words.len() <= CURT_WORDS && known(&words) * 2 < words.len() && !is_harmless_sentence(sentence)
+    })
+}
+
 /// Asterisks in pairs emphasise; a lone one points at a note.
 fn is_only_emphasised(text: &str) -> bool {
     let others = ['?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '¹', '²', '†'];

@@ -80,6 +80,9 @@ non compila, non funziona, non parte, non si avvia, non passano, non passa, è r
 无法编译, 不能编译, 编译失败, 编译不过, 编译不了, 无法构建, 构建失败, 无法启动, 无法运行, 不能运行, 不工作, 不能用, 坏了, 崩溃, 测试失败, 测试不通过, 测试没有通过, 明文, 数据丢失, 有漏洞, 存在漏洞, 结果错误, 是错的, 没有测试,
 コンパイルできません, コンパイルが通りません, コンパイルエラー, ビルドできません, ビルドが失敗, 動きません, 動作しません, 起動しません, 壊れて, 失敗します, 失敗しています, 失敗しました, 通りません, クラッシュし, 平文, データが失われ, 脆弱性があ, 間違って, 誤って, テストがありません,
 컴파일되지 않, 컴파일이 안, 빌드되지 않, 빌드가 안, 작동하지 않, 동작하지 않, 실행되지 않, 시작되지 않, 깨졌, 깨집니다, 실패합니다, 실패했습니다, 평문, 데이터가 손실, 취약점이 있, 틀렸습니다, 테스트가 없";
+/// Failures that no other words of the sentence excuse.
+pub(super) const FAILS_NOW: &str = "
+geht nicht mehr, funktioniert nicht mehr, läuft nicht mehr, never terminates, never ends, never finishes, never works, never compiles, never starts, no longer works, no longer work, no longer compiles, no longer builds, no longer starts, no longer passes, no longer pass, ne marche plus, ne compile plus, ne fonctionne plus, ya no funciona, ya no compila, não funciona mais, não compila mais, non funziona più, non compila più, больше не работает, больше не компилируется, 不再工作, 動かなくなり";
 /// Verbs of working; with a negation before them the thing does not work.
 pub(super) const WORK: &str = "
 compile, compiles, build, builds, start, starts, work, works, working, run at all, pass, passes, link, install, installs, boot, boots, terminate, terminates, do what, solve, solves, meet, meets, satisfy, satisfies, fulfil, fulfils, fulfill, implement, fix the, log in, type check, typecheck, parse its, render";

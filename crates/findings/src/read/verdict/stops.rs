@@ -36,7 +36,7 @@ macro_rules! phrases {
         $(static $name: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::$name]));)*
     };
 }
-phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS WORK DIES UNLESS_SAID NOTHING DONE RETRACTS BLOCKS }
+phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS FAILS_NOW WORK DIES UNLESS_SAID NOTHING DONE RETRACTS BLOCKS }
 
 /// The first sentence that stops an approval, and why.
 pub(crate) fn find(text: &str) -> Option<(Stop, &str)> {
@@ -52,7 +52,7 @@ pub(crate) fn find(text: &str) -> Option<(Stop, &str)> {
 /// Whether a finding says that it has to be dealt with before the merge.
 pub(crate) fn blocks(text: &str) -> bool {
     sentence_texts(text).into_iter().any(|text| {
-        let sentence = cues::without_harmless(Sentence::of(text)).sentence;
+        let sentence = Sentence::of(text);
         BLOCKS.is_in(&sentence) && !NOTHING.is_in(&sentence)
     })
 }
@@ -88,7 +88,7 @@ fn stop(text: &str) -> Option<Stop> {
     if !denied && is_demand(&rest) {
         return Some(Stop::Demand);
     }
-    (!past && is_failure(&rest)).then_some(Stop::Failure)
+    (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(Stop::Failure)
 }
 
 /// Names in code say nothing; words in back-ticks do.

@@ -173,6 +173,7 @@ pub(super) fn is_understood_text(text: &str) -> bool {
             {
                 let _ = label;
             }
+            Some((label, "")) if approval::is_label(label) => return false,
             Some((label, value)) if !value.is_empty() && harmless::is_known(label) => {
                 prose.push_str(value);
                 prose.push('\n');
@@ -189,7 +190,19 @@ pub(super) fn is_understood_text(text: &str) -> bool {
         || announces
         || (topic::is_nothing(prose) && !cues::objects(prose) && stop_free(prose) && prose.len() < 40)
         || harmless::is_harmless(prose)
+        || is_explained_at_length(prose)
 }
+
+/// An explanation of some length uses words of its own; there it is enough that every sentence
+/// speaks for the change and none stops the approval.
+fn is_explained_at_length(prose: &str) -> bool {
+    Sentence::of(prose).weight() >= LONG_WORDS
+        && cues::vouches(&prose.replace('\n', " "))
+        && stop_free(prose)
+        && !harmless::has_curt_stranger(prose)
+}
+
+const LONG_WORDS: usize = 25;
 
 fn is_minor_topic(topic: Topic) -> bool {
     match topic {
