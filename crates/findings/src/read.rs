@@ -67,6 +67,11 @@ pub fn read(text: &str) -> Review {
     review
 }
 
+/// Whether a text is JSON in which an object has a key twice.
+pub fn repeats_a_key(text: &str) -> bool {
+    extract::strict(text).is_some_and(|found| found.doubled)
+}
+
 fn read_bounded(text: &str) -> Review {
     match extract::whole(text) {
         Some(found) => of_json(found, text),

@@ -29,7 +29,11 @@ pub fn judge(text: &str, tool: Option<&str>) -> Report {
         return of_xml(text);
     }
     if let Ok(value) = serde_json::from_str::<Value>(text) {
-        return of_json(&value, tool);
+        // Of two fields with one name a plain reader keeps the last.
+        return match of_json(&value, tool) {
+            Report::Clean if findings::repeats_a_key(text) => Report::Unclear(UNKNOWN_SHAPE),
+            report => report,
+        };
     }
     let lines: Option<Vec<Value>> = text
         .lines()
@@ -187,7 +191,10 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
             if listed {
                 return Some(COUNTS);
             }
-            items.iter().find_map(|item| trouble(item, key, depth + 1))
+            let name_of = |item: &Value| if item.is_object() { "" } else { key };
+            items
+                .iter()
+                .find_map(|item| trouble(item, name_of(item), depth + 1))
         }
         Value::Object(_) if has(&["dependencies"]) => None,
         Value::Object(fields) => {

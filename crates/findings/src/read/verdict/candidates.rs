@@ -16,8 +16,6 @@ pub(super) struct Approval {
     /// The last of its blocks: the one below its heading, or its own.
     pub end: usize,
     pub verdict: Verdict,
-    /// A line of its own, without a label.
-    pub alone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -176,17 +174,17 @@ fn has_refusing_box(blocks: &[Block]) -> bool {
 fn of_box(found: &mut Found, index: usize, block: &Block, chosen: bool) {
     match approval::alone(&block.text) {
         Some(Answer::Whole) if chosen => {
-            push(found, index, index, &block.text, Strength::Mark, false);
+            push(found, index, index, &block.text, Strength::Mark);
         }
         Some(_) => {
-            push(found, index, index, &block.text, Strength::Mark, false);
+            push(found, index, index, &block.text, Strength::Mark);
             found.doubt = found.doubt.or(Some(UNTICKED));
         }
         None => {}
     }
 }
 
-fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Strength, alone: bool) {
+fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Strength) {
     found.approvals.push(Approval {
         index,
         end,
@@ -195,7 +193,6 @@ fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Stren
             text: crate::clean::shorten(&crate::clean::one_line(text), 160),
             strength,
         },
-        alone,
     });
 }
 
@@ -221,7 +218,7 @@ fn of_heading(found: &mut Found, index: usize, block: &Block, next: Option<&Bloc
     let lists = next.is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
     let may_stand = titled || (index == 0 && !lists);
     if may_stand && approval::alone(value) == Some(Answer::Whole) {
-        push(found, index, index, heading, Strength::Mark, !titled);
+        push(found, index, index, heading, Strength::Mark);
     }
 }
 
@@ -254,7 +251,7 @@ fn take<'a>(
         Some(Answer::Whole) => true,
         Some(Answer::Explained(rest)) => is_explained(rest, ""),
     };
-    push(found, index, end, text, Strength::Label, false);
+    push(found, index, end, text, Strength::Label);
     if !sound {
         found.doubt = found.doubt.or(Some(CONDITIONAL));
     }
@@ -294,7 +291,7 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
         } else {
             Strength::Mark
         };
-        push(found, index, end, line, strength, !labelled);
+        push(found, index, end, line, strength);
         if !(sound && leads_up(before)) {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
         }
@@ -370,7 +367,7 @@ fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
             Some(Answer::Whole) => true,
             Some(Answer::Explained(rest)) => super::harmless::is_harmless(rest),
         };
-        push(found, index, index, value, Strength::Label, false);
+        push(found, index, index, value, Strength::Label);
         if !sound {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
         }

@@ -84,8 +84,7 @@ fn stop(text: &str) -> Option<Stop> {
     if is_unread(&rest) {
         return Some(Stop::Unread);
     }
-    let denied = NOTHING.is_in(&rest) || DONE.is_in(&rest);
-    if !denied && is_demand(&rest) {
+    if !NOTHING.is_in(&rest) && is_demand(&rest) {
         return Some(Stop::Demand);
     }
     (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(Stop::Failure)
@@ -160,10 +159,10 @@ fn is_demand(sentence: &Sentence) -> bool {
     if ASK.is_in(sentence) || (ORDER.starts(&sentence.words) && sentence.words.len() > 1) {
         return true;
     }
-    positions(&MUST, sentence).any(|at| {
+    !DONE.is_in(sentence) && positions(&MUST, sentence).any(|at| {
         let taken = MUST.longest(&sentence.words[at..]).unwrap_or(1);
         let tail = &sentence.words[(at + taken).min(sentence.words.len())..];
-        let next = tail.first().is_some_and(|word| word == "not") as usize;
+        let next = usize::from(tail.first().is_some_and(|word| word == "not"));
         let tail = &tail[next.min(tail.len())..];
         ORDER.starts(tail) || REPAIR.starts(tail)
     })
