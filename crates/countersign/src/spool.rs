@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::log::LogErr;
 use engine::process::Stop;
 use flow::{Actor, Role};
 use serde_json::Value;
@@ -215,7 +216,8 @@ impl Spool {
 
     async fn note(&self, name: &str, body: Value) {
         // What cannot be noted now is lost to the log, not to the spool.
-        let _ = self.office.note(name, body).await;
+        let noted = self.office.note(name, body).await;
+        noted.log_err("record an event of the spool");
     }
 }
 

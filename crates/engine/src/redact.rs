@@ -151,7 +151,9 @@ impl Redactor {
             if found.is_file() && found.nlink() == 1 && found.len() <= FILE_BYTES_MAX {
                 bytes += found.len();
                 // What cannot be read or written by us was not written by the run for us.
-                let _ = self.scrub_file(&path);
+                if let Err(error) = self.scrub_file(&path) {
+                    tracing::debug!(%error, path = %path.display(), "could not look for secrets");
+                }
             }
         }
     }

@@ -149,7 +149,7 @@ impl Carrier {
         bulletin: &Bulletin,
         message: &Message,
     ) -> Result<Option<Outcome>, Failure> {
-        let now = (self.office.desk.clock)();
+        let now = self.office.now();
         let sending = self.courier.deliver(message, now);
         tokio::pin!(sending);
         loop {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
+use flow::queue::{Next, Train, WAITING, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Stage, Task, Ticket, TicketId, Usage, What};
+use flow::{Task, Ticket, TicketId, Usage, What};
 use store::{Ask, JobId, Page, TicketQuery, Work};
+use tracing::Instrument;
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, ground, not_ours, report};
+use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
 use crate::desk::{Error, Report};
 use crate::git::{Combined, Landed, Oid};
 use crate::process::{Stop, Stopper};
@@ -69,7 +70,7 @@ pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Res
 /// Takes up what waits for this branch, in its order.
 async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
     let query = TicketQuery {
-        stages: vec![Stage::Approved],
+        stages: vec![WAITING],
         repository: Some(shop.git.common_dir().to_string_lossy().into_owned()),
         ..TicketQuery::default()
     };
@@ -189,8 +190,11 @@ async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper,
             }
         }
         for (job, fence) in leases {
-            // Cars that have been reported have no lease to prolong.
-            let _ = shop.desk.store.renew(*job, *fence, lease).await;
+            match shop.desk.store.renew(*job, *fence, lease).await {
+                // Cars that have been reported have no lease to prolong.
+                Ok(_) | Err(store::Error::StaleFence { .. }) => {}
+                Err(error) => tracing::warn!(%error, "could not renew a lease of the merge train"),
+            }
         }
     }
 }
@@ -427,14 +431,12 @@ impl Journey<'_> {
     }
 
     async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
-        report(
-            self.shop,
-            &car.ticket.id,
-            self.shop.house(),
-            car.lease,
-            found,
-        )
-        .await
+        let (id, worker) = (&car.ticket.id, &self.shop.post.worker);
+        let span = trace::span(id, "merge", car.lease, worker);
+        span.record("round", car.ticket.round);
+        report(self.shop, id, self.shop.house(), car.lease, found)
+            .instrument(span)
+            .await
     }
 
     /// The same trouble for all that are left.
