@@ -315,8 +315,10 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
                 .worker_threads(2)
                 .build()
                 .map_err(|error| Failure::error(format!("no threads to be had: {error}")))?;
-            logging::start(args.log, verb.verbosity(), &LogVariables::read());
+            let (verbosity, variables) = (verb.verbosity(), LogVariables::read());
+            let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
             let exit = runtime.block_on(perform(verb, &desktop));
+            drop(logging);
             runtime.shutdown_background();
             exit
         }

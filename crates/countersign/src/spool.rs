@@ -122,7 +122,8 @@ pub async fn run(mut spool: Spool, mut stop: Stop) {
         spool.complain("locks", &failure.message).await;
     }
     loop {
-        let newest = overview::newest(&spool.office).await.unwrap_or_default();
+        let newest = overview::newest(&spool.office).await;
+        let newest = newest.log_err("read the event log").unwrap_or_default();
         if let Err(failure) = spool.look().await {
             // A store or a disk that is away now is back at another look.
             spool.complain("look", &failure.message).await;

@@ -333,7 +333,12 @@ where
     let mut tries = 0;
     loop {
         match attempt().await {
-            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => {
+                if tries == 0 {
+                    tracing::warn!(%error, "could not report to the database, trying again");
+                }
+                tries += 1;
+            }
             ended => return ended,
         }
         tokio::time::sleep(BETWEEN_TRIES).await;
@@ -401,6 +406,10 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 /// Prolongs the lease; true where it is lost.
 async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
     let renewed = shop.desk.store.renew(job.id, job.fence, lease).await;
+    // It is tried again every second: one line for an outage is enough.
+    if let (Err(error), false) = (&renewed, *due) {
+        tracing::warn!(%error, "could not renew the lease");
+    }
     *due = renewed.is_err();
     matches!(renewed, Err(store::Error::StaleFence { .. }))
 }

@@ -3,9 +3,12 @@
 
 mod format;
 mod line;
+#[cfg(feature = "otel")]
+mod otel;
 
 use clap::ValueEnum;
 use engine::redact::Redactor;
+use tokio::runtime::Handle;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
@@ -15,6 +18,8 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::settings::logging::LogVariables;
 use format::{FlatJson, UtcTime};
 use line::LineWriter;
+#[cfg(feature = "otel")]
+use otel::Export;
 
 /// Crates of this workspace and the targets of their own events. Libraries log warnings only.
 const OWN_TARGETS: [&str; 8] = [
@@ -105,12 +110,28 @@ impl Verbosity {
     }
 }
 
+/// A layer of either kind; a list of them is a layer too.
+type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Keeps the export of spans going. Dropped while the runtime still runs, it sends what is left.
+#[derive(Debug)]
+pub struct Logging {
+    _export: Option<Export>,
+}
+
 /// Starts logging.
-pub fn start(args: LogArgs, verbosity: Verbosity, variables: &LogVariables) {
-    let (filter, complaint) = filter(args, verbosity, variables);
-    let writer = LineWriter::new(Redactor::of_log(&variables.all));
-    let lines = fmt::layer().with_ansi(false).with_writer(writer);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match args.log_format {
+pub fn start(
+    args: LogArgs,
+    verbosity: Verbosity,
+    variables: &LogVariables,
+    runtime: &Handle,
+) -> Logging {
+    let (filter, mut complaints) = filter(args, verbosity, variables);
+    let redactor = Redactor::of_log(&variables.all);
+    let lines = fmt::layer()
+        .with_ansi(false)
+        .with_writer(LineWriter::new(redactor.clone()));
+    let lines: AnyLayer = match args.log_format {
         Format::Text => lines.with_timer(UtcTime).with_filter(filter).boxed(),
         Format::Json => lines
             .fmt_fields(JsonFields::new())
@@ -118,32 +139,63 @@ pub fn start(args: LogArgs, verbosity: Verbosity, variables: &LogVariables) {
             .with_filter(filter)
             .boxed(),
     };
+    let mut layers = vec![lines];
+    let mut export = None;
+    if let Some(collector) = &variables.collector {
+        match exported(collector, redactor, runtime) {
+            Ok((layer, guard)) => {
+                layers.push(layer);
+                export = Some(guard);
+            }
+            Err(why) => {
+                let what = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent";
+                complaints.push(format!("{what}: {why}"));
+            }
+        }
+    }
     // It fails only where a subscriber is set already, and this is called once.
-    let _ = tracing_subscriber::registry().with(lines).try_init();
-    if let Some(complaint) = complaint {
+    let _ = tracing_subscriber::registry().with(layers).try_init();
+    for complaint in complaints {
         tracing::warn!("{complaint}");
     }
-    if variables.collector.is_some() {
-        tracing::debug!("OTEL_EXPORTER_OTLP_ENDPOINT is ignored: this build has no `otel` feature");
-    }
+    Logging { _export: export }
 }
 
-/// The filter, and why `RUST_LOG` was not used where it cannot be read.
+#[cfg(feature = "otel")]
+fn exported(
+    collector: &str,
+    redactor: Redactor,
+    runtime: &Handle,
+) -> Result<(AnyLayer, Export), String> {
+    otel::layer(collector, redactor, runtime)
+}
+
+/// Stands for the export in a build that has none.
+#[cfg(not(feature = "otel"))]
+#[derive(Debug)]
+enum Export {}
+
+#[cfg(not(feature = "otel"))]
+fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, Export), String> {
+    Err("this build has no `otel` feature".to_owned())
+}
+
+/// The filter, and a complaint where `RUST_LOG` cannot be read.
 fn filter(
     args: LogArgs,
     verbosity: Verbosity,
     variables: &LogVariables,
-) -> (EnvFilter, Option<String>) {
+) -> (EnvFilter, Vec<String>) {
     if let Some(level) = args.log_level {
-        return (EnvFilter::new(level.directives()), None);
+        return (EnvFilter::new(level.directives()), Vec::new());
     }
     let usual = || EnvFilter::new(verbosity.directives());
     match variables.filter.as_deref().map(EnvFilter::try_new) {
-        None => (usual(), None),
-        Some(Ok(filter)) => (filter, None),
+        None => (usual(), Vec::new()),
+        Some(Ok(filter)) => (filter, Vec::new()),
         Some(Err(error)) => {
             let why = format!("RUST_LOG was ignored, it is not a filter: {error}");
-            (usual(), Some(why))
+            (usual(), vec![why])
         }
     }
 }

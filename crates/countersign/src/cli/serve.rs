@@ -187,7 +187,10 @@ impl Outlets {
 /// process.
 async fn log_events(office: Office, mut stop: Stop) {
     let mut follower = Follower::default();
-    let mut after = overview::newest(&office).await.unwrap_or_default();
+    let mut after = overview::newest(&office)
+        .await
+        .log_err("read the event log")
+        .unwrap_or_default();
     loop {
         let read = follower.read(&office, None, after, LOG_CHUNK).await;
         // A store that is away now is back at another look.

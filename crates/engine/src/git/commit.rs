@@ -173,7 +173,7 @@ impl Repository {
                 Ok(snapshot) => return Ok(snapshot),
                 // Another index would not make it smaller.
                 Err(error @ Error::LargeFile { .. }) => return Err(error),
-                Err(_) => {}
+                Err(error) => tracing::debug!(%error, "index not usable, starting from HEAD"),
             }
         }
         large.start_again();

@@ -16,6 +16,7 @@ use super::merge::{combine, conflicted, landed, overtaken};
 use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
 use crate::desk::{Error, Report};
 use crate::git::{Combined, Landed, Oid};
+use crate::log::LogErr;
 use crate::process::{Stop, Stopper};
 use crate::workshop::Workshop;
 
@@ -102,7 +103,10 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
 /// What was built elsewhere is brought; what cannot be had now is left for another train.
 async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
     match &shop.carrier {
-        Some(carrier) => carrier.bring(&shop.desk, &shop.git, ticket).await.is_ok(),
+        Some(carrier) => {
+            let brought = carrier.bring(&shop.desk, &shop.git, ticket).await;
+            brought.log_err("fetch an approved commit").is_some()
+        }
         None => true,
     }
 }

@@ -285,7 +285,7 @@ async fn serve(state: Arc<State>, source: Source) {
         // A run that never began hands over nothing.
         Source::Handed(receiver) => match receiver.listeners().await {
             Ok(listeners) => listeners,
-            Err(_) => return,
+            Err(error) => return tracing::debug!(%error, "no listeners were handed over"),
         },
     };
     let mut loops = JoinSet::new();

@@ -118,6 +118,34 @@ pub fn sql_files_outside_store(tree: &Tree) -> Vec<Breach> {
         .collect()
 }
 
+/// `let _ =` on anything that can fail, without a comment above it that says why that is right.
+/// Writing to a `String` cannot fail.
+pub fn dropped_results(tree: &Tree) -> Vec<Breach> {
+    let dropped = Regex::new(r"\blet _ =\s*(\S*)").expect("a fixed pattern");
+    let mut breaches = Vec::new();
+    for source in tree.sources() {
+        let code: Vec<&str> = source.layer(Layer::Code).lines().collect();
+        let comments: Vec<&str> = source.layer(Layer::Comments).lines().collect();
+        for (at, line) in code.iter().enumerate() {
+            let Some(found) = dropped.captures(line) else {
+                continue;
+            };
+            let text = found[1].to_owned() + code.get(at + 1).unwrap_or(&"");
+            let is_text = text.contains("write!") || text.contains("writeln!");
+            // Several in a row share their reason.
+            let mut above = at;
+            while above > 0 && dropped.is_match(code[above - 1]) {
+                above -= 1;
+            }
+            let is_explained = above > 0 && comments[above - 1].trim_start().starts_with("//");
+            if !source.in_test[at] && !is_text && !is_explained {
+                breaches.push(Breach::new(&source.path, at + 1, line.trim()));
+            }
+        }
+    }
+    breaches
+}
+
 pub fn mod_files(tree: &Tree) -> Vec<Breach> {
     tree.named("/mod.rs")
         .map(|(path, _)| Breach::new(path, 1, "a mod.rs"))
