@@ -126,11 +126,6 @@ impl Stage {
         !self.is_terminal() && !matches!(self, Self::Pending | Self::Escalated | Self::Blocked)
     }
 
-    /// Reads what [`Stage::word`] writes.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.word() == word)
-    }
-
     pub fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -19,7 +19,9 @@ use crate::settings::logging::LogVariables;
 use format::{FlatJson, UtcTime};
 use line::LineWriter;
 #[cfg(feature = "otel")]
-use otel::Export;
+use otel::SpanExport;
+#[cfg(not(feature = "otel"))]
+use std::convert::Infallible as SpanExport;
 
 /// Crates of this workspace and the targets of their own events. Libraries log warnings only.
 const OWN_TARGETS: [&str; 8] = [
@@ -116,7 +118,7 @@ type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
 /// Keeps the export of spans going. Dropped while the runtime still runs, it sends what is left.
 #[derive(Debug)]
 pub struct Logging {
-    _export: Option<Export>,
+    _export: Option<SpanExport>,
 }
 
 /// Starts logging.
@@ -166,17 +168,12 @@ fn exported(
     collector: &str,
     redactor: Redactor,
     runtime: &Handle,
-) -> Result<(AnyLayer, Export), String> {
+) -> Result<(AnyLayer, SpanExport), String> {
     otel::layer(collector, redactor, runtime)
 }
 
-/// Stands for the export in a build that has none.
 #[cfg(not(feature = "otel"))]
-#[derive(Debug)]
-enum Export {}
-
-#[cfg(not(feature = "otel"))]
-fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, Export), String> {
+fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, SpanExport), String> {
     Err("this build has no `otel` feature".to_owned())
 }
 

@@ -27,9 +27,9 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Sends what is left when it is dropped. The runtime must still run then.
 #[derive(Debug)]
-pub struct Export(SdkTracerProvider);
+pub struct SpanExport(SdkTracerProvider);
 
-impl Drop for Export {
+impl Drop for SpanExport {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown() {
             tracing::warn!(%error, "could not send the last spans");
@@ -42,9 +42,9 @@ pub fn layer(
     base: &str,
     redactor: Redactor,
     runtime: &Handle,
-) -> Result<(AnyLayer, Export), String> {
+) -> Result<(AnyLayer, SpanExport), String> {
     let trust = Trust::Authorities(None);
-    let client = Client {
+    let client = SpanSender {
         pool: pool(&trust, WITHIN, IDLE).map_err(|failure| failure.to_string())?,
         redactor: Arc::new(redactor),
         runtime: runtime.clone(),
@@ -64,25 +64,25 @@ pub fn layer(
     let layer = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer("countersign"))
         .with_filter(EnvFilter::new(Level::Info.directives()));
-    Ok((layer.boxed(), Export(provider)))
+    Ok((layer.boxed(), SpanExport(provider)))
 }
 
 /// The program's own HTTP client. The exporter runs on a thread of its own without a runtime, so
 /// requests are made on ours.
-struct Client {
+struct SpanSender {
     pool: Pool,
     redactor: Arc<Redactor>,
     runtime: Handle,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for SpanSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Client")
+        f.write_str("SpanSender")
     }
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for SpanSender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let redactor = Arc::clone(&self.redactor);
         let request = request.map(|body| Full::from(redactor.bytes(&body).into_owned()));

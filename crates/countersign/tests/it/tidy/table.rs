@@ -70,7 +70,7 @@ pub const RULES: &[Rule] = &[
                 &["crates/store/", "crates/engine/"],
                 &[],
                 r"(?x) \bStage::\w+\s*(?:=>|\||\bif\b|[=!]=) | \bmatches!\([^;]*\bStage:: | \blet\s+Stage::
-                     | [=!]=\s*(?:\w+::)*Stage:: | \bStage\s+as\b | \.word\(\)\s*[=!]= | \bstage\s*[=!]=",
+                     | [=!]=\s*(?:\w+::)*Stage:: | \bStage\s+as\b | \bstage(?:\.word\(\))?\s*[=!]=",
             ),
             code(Scope::Production, &["crates/engine/"], &[], r"\bStage\b"),
         ],
@@ -117,7 +117,7 @@ pub const RULES: &[Rule] = &[
             SURFACES,
             &[],
             // `Office` keeps the desk and the store to the operations; this is for other ways to them.
-            r"(?x) \badvance\s*\( | \bstore:: | \.desk\b | \bDesk\b | \.store\s*\. | \bWhat::
+            r"(?x) (?:^|[^.\w])advance\s*\( | \bstore:: | \.desk\b | \bDesk\b | \.store\s*\. | \bWhat::
                      | [=!]=\s*(?:\w+::)*Stage:: | \bStage::\w+\s*[=!]= | \bStage\s+as\b
                      | \bstage(?:\.word\(\))?\s*[=!]=
                      | \bif\b[^{;]*\bStage::[^{;]*(?:&&|\|\|) | \bif\b[^{;]*(?:&&|\|\|)[^{;]*\bStage::",
@@ -570,6 +570,7 @@ pub const RULES: &[Rule] = &[
             &[
                 "crates/store/tests/it/skip.rs",
                 "crates/findings/tests/corpus.rs",
+                "crates/engine/examples/",
             ],
             r#"(?i)"(?:\\n)?skipped:"#,
         )],
