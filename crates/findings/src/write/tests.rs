@@ -417,14 +417,16 @@ fn a_confidence_survives_the_forms_that_have_a_field_for_it() {
         let texts = [
             sarif("countersign", "1", &entries).to_string(),
             document(&head, &entries),
-            serde_json::json!({"findings": [sure.clone()]}).to_string(),
+            json!({"findings": [{"title": sure.title, "severity": "high",
+                "confidence": f64::from(percent) / 100.0}]})
+            .to_string(),
         ];
         for text in texts {
             let read = read(&text);
             assert_eq!(read.findings[0].confidence, Some(percent), "{text}");
         }
     }
-    let doubtful = serde_json::json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}},
+    let doubtful = json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}},
         "results": [{"ruleId": "A", "level": "error", "rank": 3.0, "message": {"text": "Overflow here"}}]}]});
     assert_eq!(read(&doubtful.to_string()).findings[0].confidence, None);
 }
