@@ -1,6 +1,8 @@
 //! A project's own words to the agents that work on it: rules, instruction files, and a text for each
 //! role. All of it comes from the base branch, never from the change under review.
 
+use std::fmt::Write as _;
+
 use super::quote::{block, line, section};
 use super::{bullets, check_list};
 use crate::event::Role;
@@ -60,9 +62,10 @@ impl ProjectRules {
             let mut text = format!("Read what applies to your work: {}.", paths.join(", "));
             if let Some(base) = base {
                 let base = line(base);
-                text.push_str(&format!(
+                let _ = write!(
+                    text,
                     " The version of the base branch counts (`git show {base}:PATH`), whatever the change does to them."
-                ));
+                );
             }
             out.push_str(&section("Project instructions", &text));
         }
