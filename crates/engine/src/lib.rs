@@ -10,6 +10,7 @@ pub mod git;
 pub mod guest;
 pub mod hash;
 pub mod linter;
+pub mod log;
 pub mod manifest;
 pub mod news;
 pub mod own_home;

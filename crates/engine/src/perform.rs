@@ -17,6 +17,7 @@ mod room;
 mod submission;
 mod supply;
 pub mod task;
+mod trace;
 mod verify;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use flow::ticket::Submission;
 use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, Job, JobId, JobState, Leased, Pause, Scope, Work};
+use tracing::Instrument;
 
 pub use build::branch;
 pub use pass::noted_of_token;
@@ -35,6 +37,7 @@ pub use pass::noted_of_token;
 use crate::activity::{Activity, Observer, Sign};
 use crate::desk::{Desk, Error, Report};
 use crate::git::Repository;
+use crate::log::LogErr;
 use crate::post::Share;
 use crate::private;
 use crate::process::{Allotment, Stop, Stopper};
@@ -253,7 +256,7 @@ pub struct Claimed {
 
 /// Performs one claimed job to its end, whatever that is.
 pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Result<(), Error> {
-    let (job, agent) = (&claimed.job, claimed.agent.as_deref());
+    let job = &claimed.job;
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
@@ -261,12 +264,27 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         serial,
         fence: job.fence,
     };
+    let span = trace::span(id, task.queue(), lease, &shop.post.worker);
+    let (id, task) = (id.clone(), task.clone());
+    let performed = perform_leased(shop, claimed, (id, task, lease), stop);
+    Box::pin(performed).instrument(span).await
+}
+
+async fn perform_leased(
+    shop: Arc<Workshop>,
+    claimed: Claimed,
+    (id, task, lease): (TicketId, Task, Lease),
+    stop: Stop,
+) -> Result<(), Error> {
+    let (id, task) = (&id, &task);
+    let (job, agent) = (&claimed.job, claimed.agent.as_deref());
     let actor = shop.actor(task, agent);
     let started = Report::new(actor.clone(), What::Started { lease });
     let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
     };
+    trace::started(ticket.round);
     let (stopper, own_stop) = Stop::pair();
     let held = Held {
         shop: &shop,
@@ -315,7 +333,12 @@ where
     let mut tries = 0;
     loop {
         match attempt().await {
-            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => {
+                if tries == 0 {
+                    tracing::warn!(%error, "could not report to the database, trying again");
+                }
+                tries += 1;
+            }
             ended => return ended,
         }
         tokio::time::sleep(BETWEEN_TRIES).await;
@@ -383,6 +406,10 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 /// Prolongs the lease; true where it is lost.
 async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
     let renewed = shop.desk.store.renew(job.id, job.fence, lease).await;
+    // It is tried again every second: one line for an outage is enough.
+    if let (Err(error), false) = (&renewed, *due) {
+        tracing::warn!(%error, "could not renew the lease");
+    }
     *due = renewed.is_err();
     matches!(renewed, Err(store::Error::StaleFence { .. }))
 }
@@ -446,6 +473,10 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
+    let came_to = match &brought {
+        Ok(brought) => Ok(brought.what.name()),
+        Err(trouble) => Err((trouble.failure, trouble.message.clone())),
+    };
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
@@ -461,10 +492,19 @@ async fn report(
     };
     let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
     let refused = match &decided {
-        Err(error) if error.is_stale() => return Ok(()),
+        Err(error) if error.is_stale() => {
+            tracing::info!(target: "job", %error, "late report refused");
+            return Ok(());
+        }
         Err(error) => error.refusal(),
         Ok(_) => None,
     };
+    match (&decided, came_to) {
+        (Ok(_), Ok(result)) => trace::finished(result),
+        (Ok(_), Err((failure, message))) => trace::failed(failure, &message),
+        // It is reported again, or given up with an error of its own.
+        (Err(_), _) => {}
+    }
     if came_to_nothing || refused.is_some() {
         agents::forget(shop, id, lease);
     }
@@ -473,6 +513,7 @@ async fn report(
             return Ok(());
         }
         // What was brought is not acceptable: that is a failure of the job, and is said so.
+        trace::failed(Failure::Transient, &why);
         let report = failed(Failure::Transient, why, Usage::default());
         decided = shop.desk.decide(id, &shop.project.policy, report).await;
     }
@@ -521,8 +562,9 @@ pub fn write_round_document(files: &Files, ticket: &Ticket) {
     };
     let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
-        let _ = path.parent().map(private::make_dir);
-        let _ = private::write(&path, text);
+        let made = path.parent().map_or(Ok(()), private::make_dir);
+        let written = made.and_then(|()| private::write(&path, text));
+        written.log_err("write the round's findings document");
     }
 }
 

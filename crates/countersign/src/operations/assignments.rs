@@ -5,12 +5,14 @@ pub mod claims;
 pub mod context;
 pub mod verdict;
 
+use std::time::Duration;
+
 use engine::desk::{Once, Report};
 use engine::guest::{self, Errand, Guest, Said};
 use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::{Task, Ticket, What};
+use flow::{Task, Ticket, TicketId, What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Noted;
@@ -113,6 +115,20 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
         }
         None => Ok(None),
     }
+}
+
+/// Waits until there may be a job, a task or a message for this agent.
+pub async fn wait(office: &Office, speaker: &Speaker, most: Duration) {
+    let mut ask = tasks::ask(speaker);
+    ask.queues.extend(speaker.guest().ask(ask.lease).queues);
+    ask.ticket.clone_from(&speaker.ticket);
+    office.desk.store.wait(&ask, most).await;
+}
+
+/// Returns the ticket of the job that this agent holds.
+pub async fn held(office: &Office, speaker: &Speaker) -> Result<Option<TicketId>, Failure> {
+    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    Ok(held.map(|errand| errand.stored.ticket.id))
 }
 
 /// The agent says that it is at work.

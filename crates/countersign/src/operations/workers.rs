@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use engine::log::LogErr;
 use engine::post::{Post, Shares};
 use engine::process::{Stop, adopt_orphans, sweep};
 use engine::shift::{self, Hand, Told};
@@ -173,7 +174,8 @@ async fn show_life(office: &Office, hand: &Hand) {
             body: json!({"queues": hand.queues, "tasks": hand.tasks, "labels": hand.labels}),
         };
         // A store that is away now is back at another round.
-        let _ = office.desk.store.beat(agent).await;
+        let beat = office.desk.store.beat(agent).await;
+        beat.log_err("record a sign of life");
         tokio::time::sleep(service::ROUND).await;
     }
 }

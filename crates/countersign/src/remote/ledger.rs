@@ -91,10 +91,9 @@ impl Ledger {
             data_dir: surroundings.data_dir.clone(),
         };
         ledger.now().await.map_err(not_let_in)?;
-        Ok(Office {
-            remark,
-            ..Office::with(surroundings, Arc::new(ledger))
-        })
+        let mut office = Office::with(surroundings, Arc::new(ledger));
+        office.remark = remark;
+        Ok(office)
     }
 
     async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {

@@ -12,6 +12,7 @@ use store::{Noted, Token};
 
 use super::{Held, Trouble, millis, room};
 use crate::agent::{AgentEvent, Assignment, Report, Role, Tools, tools};
+use crate::log::LogErr;
 use crate::secret::{self, Fresh};
 use crate::workshop::{Member, Server};
 
@@ -93,7 +94,8 @@ pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) 
     let mut noted = noted_of_token("tools_unconnected", &pass.token, (desk.clock)());
     noted.body["why"] = findings::shorten(&findings::one_line(why), WHY_CHARS_MAX).into();
     // It is a note; the transcript has it too.
-    let _ = desk.store.note(noted).await;
+    let noted = desk.store.note(noted).await;
+    noted.log_err("record that an agent went without its tools");
 }
 
 /// The run is over. What cannot be written now is over all the same: by its lease, and by its time.
@@ -102,7 +104,8 @@ pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
         return;
     };
     let desk = &held.shop.desk;
-    if let Ok(true) = desk.store.revoke(&token.id, (desk.clock)()).await {
+    let revoked = desk.store.revoke(&token.id, (desk.clock)()).await;
+    if let Some(true) = revoked.log_err("revoke a run token") {
         note(held, "token_revoked", &token).await;
     }
 }
@@ -152,8 +155,7 @@ pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
 async fn note(held: &Held<'_>, name: &str, token: &Token) {
     let desk = &held.shop.desk;
     // It is a note; what it tells of is in the store.
-    let _ = desk
-        .store
-        .note(noted_of_token(name, token, (desk.clock)()))
-        .await;
+    let noted = noted_of_token(name, token, (desk.clock)());
+    let noted = desk.store.note(noted).await;
+    noted.log_err("record the use of a run token");
 }

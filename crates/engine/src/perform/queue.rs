@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
+use flow::queue::{Next, Train, WAITING, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Stage, Task, Ticket, TicketId, Usage, What};
+use flow::{Task, Ticket, TicketId, Usage, What};
 use store::{Ask, JobId, Page, TicketQuery, Work};
+use tracing::Instrument;
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, ground, not_ours, report};
+use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
 use crate::desk::{Error, Report};
 use crate::git::{Combined, Landed, Oid};
+use crate::log::LogErr;
 use crate::process::{Stop, Stopper};
 use crate::workshop::Workshop;
 
@@ -69,7 +71,7 @@ pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Res
 /// Takes up what waits for this branch, in its order.
 async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
     let query = TicketQuery {
-        stages: vec![Stage::Approved],
+        stages: vec![WAITING],
         repository: Some(shop.git.common_dir().to_string_lossy().into_owned()),
         ..TicketQuery::default()
     };
@@ -101,7 +103,10 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
 /// What was built elsewhere is brought; what cannot be had now is left for another train.
 async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
     match &shop.carrier {
-        Some(carrier) => carrier.bring(&shop.desk, &shop.git, ticket).await.is_ok(),
+        Some(carrier) => {
+            let brought = carrier.bring(&shop.desk, &shop.git, ticket).await;
+            brought.log_err("fetch an approved commit").is_some()
+        }
         None => true,
     }
 }
@@ -189,8 +194,11 @@ async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper,
             }
         }
         for (job, fence) in leases {
-            // Cars that have been reported have no lease to prolong.
-            let _ = shop.desk.store.renew(*job, *fence, lease).await;
+            match shop.desk.store.renew(*job, *fence, lease).await {
+                // Cars that have been reported have no lease to prolong.
+                Ok(_) | Err(store::Error::StaleFence { .. }) => {}
+                Err(error) => tracing::warn!(%error, "could not renew a lease of the merge train"),
+            }
         }
     }
 }
@@ -427,14 +435,12 @@ impl Journey<'_> {
     }
 
     async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
-        report(
-            self.shop,
-            &car.ticket.id,
-            self.shop.house(),
-            car.lease,
-            found,
-        )
-        .await
+        let (id, worker) = (&car.ticket.id, &self.shop.post.worker);
+        let span = trace::span(id, "merge", car.lease, worker);
+        span.record("round", car.ticket.round);
+        report(self.shop, id, self.shop.house(), car.lease, found)
+            .instrument(span)
+            .await
     }
 
     /// The same trouble for all that are left.
