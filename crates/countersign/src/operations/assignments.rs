@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::desk::{Once, Report};
 use engine::guest::{self, Errand, Guest, Said};
+use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{Task, Ticket, TicketId, What};
@@ -21,15 +22,8 @@ use super::{Office, project, tasks};
 use crate::failure::{Exit, Failure};
 pub use claims::Named;
 
-/// Our own agents answer with a file; those who come by themselves have tools.
-const OVER_MCP: &str = "
-## How you answer here
-
-Not with a file: a builder commits on the branch that the assignment names, in its repository, and
-calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`: `approved` is the verdict, and the other fields are the same. Send the
-assignment's `attempt` with every call.
-";
+/// Agents that connect by themselves answer with tools.
+const RECIPIENT: Recipient = Recipient::Connected;
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -226,6 +220,14 @@ pub async fn checkpoint(
     summary: &str,
 ) -> Result<(), Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
+    // Nobody weighs a checkpoint, so a refusal in it would be lost.
+    let judges = matches!(errand.task, Task::Review { .. } | Task::Verify { .. });
+    if judges && findings::read(summary).claim == findings::Claim::ChangesRequested {
+        return Err(
+            Failure::new(Exit::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
+                .hint("refuse with submit_review_result (approved: false, with feedback), or send a checkpoint about your progress only"),
+        );
+    }
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: Some(errand.stored.ticket.id),
@@ -268,17 +270,19 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
     let (policy, house) = (&rules.policy, &rules.house);
     let (brief, commit) = match &errand.task {
         Task::Review { seat, commit, .. } => (
-            flow::brief::for_reviewer(ticket, seat, policy, house),
+            flow::brief::for_reviewer(ticket, seat, policy, house, RECIPIENT),
             Some(commit),
         ),
         Task::Verify {
             findings, commit, ..
-        } => (flow::brief::verify(ticket, findings), Some(commit)),
+        } => (
+            flow::brief::verify(ticket, findings, house, RECIPIENT),
+            Some(commit),
+        ),
         Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-            (flow::brief::build(ticket, policy, house), None)
+            (flow::brief::build(ticket, policy, house, RECIPIENT), None)
         }
     };
-    let brief = format!("{brief}{OVER_MCP}");
     let builds = matches!(errand.task, Task::Build { .. });
     Ok(Assignment {
         id: stored.number,

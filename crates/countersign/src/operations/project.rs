@@ -12,13 +12,13 @@ use engine::process::{Host, Launcher, find_program};
 use engine::sandbox::Ward;
 use engine::supplies::{Cache, Setup};
 use engine::workshop::{Crew, Project, Workshop};
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket};
 
 use super::house_rules::{self, HouseRule};
-use super::{Office, config, confinement, crew, service};
+use super::{Office, briefs, config, confinement, crew, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -226,11 +226,14 @@ async fn project(
         Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
         None => check.command.clone(),
     });
+    let (instruction_files, role_texts) = briefs::load(git, &base_branch, &written.briefs).await?;
     Ok(Project {
         base_branch,
-        house: House {
+        house: ProjectRules {
             rules: rules(office, git, written.rules).await?,
             checks: commands.collect(),
+            instruction_files,
+            role_texts,
         },
         checks: written.checks.into_iter().map(check).collect(),
         setup: setup(written.setup)?,

@@ -15,7 +15,7 @@ use engine::process::{Host, Stop, find_program};
 use engine::supplies::Setup;
 use engine::workshop::{Callable, Crew, Member, Project, Workshop};
 use findings::Review;
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::event::Lease;
 use flow::policy::{Isolation, Land, Limits};
 use flow::ticket::{Context, Setback, Spec, Submission};
@@ -318,7 +318,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         project: Project {
             base_branch: "main".to_owned(),
             policy,
-            house: House::default(),
+            house: ProjectRules::default(),
             checks: vec![Check {
                 name: "test".to_owned(),
                 command: format!("{check}\n{CHECK}"),
