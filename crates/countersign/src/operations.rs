@@ -25,18 +25,18 @@ pub mod init;
 pub mod insights;
 pub mod measures;
 pub mod messages;
-pub mod outpost;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
 pub mod presence;
 pub mod project;
+mod projects;
 pub mod questions;
 pub mod queue;
 pub mod review;
+pub mod rpc;
 pub mod run;
 pub mod service;
-mod shops;
 pub mod silence;
 pub mod tasks;
 pub mod tickets;
@@ -45,9 +45,8 @@ pub mod workers;
 
 use std::sync::Arc;
 
-use engine::desk::{Desk, Once, Report};
+use engine::coordinator::{LocalCoordinator, Once, Outage, Report};
 use engine::process::Stop;
-use engine::work::Outage;
 use flow::{Actor, Role, TicketId, What};
 use store::Store;
 
@@ -60,7 +59,7 @@ use crate::settings::Surroundings;
 /// Everything an operation works with.
 #[derive(Clone, Debug)]
 pub struct Office {
-    pub desk: Desk,
+    pub desk: LocalCoordinator,
     pub surroundings: Surroundings,
     /// In whose name things are done.
     pub speaker: Actor,
@@ -92,7 +91,7 @@ impl Office {
 
     /// The same over a store that is open.
     pub fn with(surroundings: Surroundings, store: Arc<dyn Store>) -> Self {
-        let desk = Desk {
+        let desk = LocalCoordinator {
             store,
             clock: engine::clock::now,
             witness: None,
@@ -134,8 +133,7 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<bool, Failure> {
-        let worker = engine::post::worker_name();
-        Ok(engine::news::bring(&self.desk, &worker).await?)
+        Ok(self.desk.notify_dependents().await?)
     }
 
     /// Notes what changed no ticket.

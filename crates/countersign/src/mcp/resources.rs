@@ -40,7 +40,7 @@ pub async fn list(office: &Office, speaker: &Speaker) -> Result<Vec<Resource>, E
     if let Some(id) = &speaker.ticket {
         found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
-    if let Some(errand) = engine::guest::held(&office.desk, &speaker.guest())
+    if let Some(errand) = engine::session::held(&office.desk, &speaker.agent_session())
         .await
         .map_err(|error| failed(error.into()))?
     {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::session;
 use flow::standing::{Barred, Deed};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
@@ -142,11 +143,8 @@ impl Counter {
                 // What is ready is not for this agent, and would wake it without end.
                 tokio::time::sleep(REST.min(left)).await;
             }
-            let mut ask = tasks::ask(&who);
-            ask.queues.extend(who.guest().ask(ask.lease).queues);
-            ask.ticket.clone_from(&who.ticket);
             let began = Instant::now();
-            self.office.desk.store.wait(&ask, left).await;
+            session::wait(&self.office.desk, &who.agent_session(), left).await;
             in_vain = began.elapsed() < REST;
         }
     }

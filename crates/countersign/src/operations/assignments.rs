@@ -5,8 +5,8 @@ pub mod claims;
 pub mod context;
 pub mod verdict;
 
-use engine::desk::{Once, Report};
-use engine::guest::{self, Errand, Guest, Said};
+use engine::coordinator::{Once, Report};
+use engine::session::{self, AgentSession, Said, SessionClaim};
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{Task, Ticket, What};
@@ -99,8 +99,8 @@ pub enum Outcome {
 }
 
 impl Speaker {
-    pub fn guest(&self) -> Guest {
-        Guest {
+    pub fn agent_session(&self) -> AgentSession {
+        AgentSession {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
             standing: self.standing,
@@ -111,7 +111,7 @@ impl Speaker {
 
 /// What the agent has in hand, else the most urgent that it may take.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
-    match guest::take(&office.desk, &speaker.guest()).await? {
+    match session::take(&office.desk, &speaker.agent_session()).await? {
         Some(errand) => {
             let described = describe(office, &errand).await?;
             claims::given(office, speaker, &errand.attempt()).await?;
@@ -128,7 +128,7 @@ pub async fn accept(
     named: &Named,
 ) -> Result<Assignment, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    guest::start(&office.desk, &speaker.guest(), &errand).await?;
+    session::start(&office.desk, &speaker.agent_session(), &errand).await?;
     describe(office, &claims::reporting(office, speaker, named).await?).await
 }
 
@@ -138,12 +138,12 @@ pub async fn beat(
     speaker: &Speaker,
     named: &Named,
 ) -> Result<Option<(String, String)>, Failure> {
-    let guest = speaker.guest();
-    let Some(errand) = guest::held(&office.desk, &guest).await? else {
+    let session = speaker.agent_session();
+    let Some(errand) = session::held(&office.desk, &session).await? else {
         return Ok(None);
     };
     claims::admit(office, speaker, named, Some(&errand.claim())).await?;
-    let until = guest::beat(&office.desk, &guest, &errand).await?;
+    let until = session::beat(&office.desk, &session, &errand).await?;
     Ok(Some((until.iso(), errand.attempt().to_string())))
 }
 
@@ -173,9 +173,9 @@ pub async fn submit(
     let put =
         engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
     let desk = &office.desk;
-    let guest = speaker.guest();
+    let session = speaker.agent_session();
     let (policy, said) = (&rules.policy, of_builder(said));
-    let ticket = guest::submit(desk, policy, &guest, &errand, (put, said), once).await?;
+    let ticket = session::submit(desk, policy, &session, &errand, (put, said), once).await?;
     claims::reported(office, speaker, &errand.attempt()).await;
     Ok(ticket)
 }
@@ -229,15 +229,15 @@ pub async fn ask_for_help(
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    let guest = speaker.guest();
-    guest::start(&office.desk, &guest, &errand).await?;
+    let session = speaker.agent_session();
+    session::start(&office.desk, &session, &errand).await?;
     let what = What::HelpRequested {
         why: findings::clean(why),
         lease: Some(errand.lease),
     };
     let report = Report {
         once,
-        ..Report::new(guest.actor_for(&errand.task), what)
+        ..Report::new(session.actor_for(&errand.task), what)
     };
     let id = &errand.stored.ticket.id;
     let ticket = office.desk.decide(id, &errand.policy, report).await?;
@@ -245,7 +245,7 @@ pub async fn ask_for_help(
     Ok(ticket)
 }
 
-async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
+async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, Failure> {
     let stored = &errand.stored;
     let ticket = &stored.ticket;
     let (_, rules) = project::of_ticket(office, ticket).await?;

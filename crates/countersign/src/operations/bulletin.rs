@@ -37,7 +37,7 @@ impl Bulletin {
         start: Cursor,
         lease: Duration,
     ) -> Result<Option<Self>, Failure> {
-        let holder = format!("{}:{}", engine::post::worker_name(), name);
+        let holder = format!("{}:{}", engine::worker::name::process_name(), name);
         let store = &office.desk.store;
         let place = store.take_bookmark(name, &holder, start, lease).await?;
         Ok(place.map(|place| Self {

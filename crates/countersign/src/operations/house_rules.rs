@@ -52,22 +52,9 @@ impl Answer {
     }
 }
 
-/// Whether the rules of some repository are kept under this address.
-pub fn are_at(address: &str) -> bool {
-    address.starts_with(&Answer::Accepted.prefix())
-}
-
 /// The rules in force for a repository, beside those of its configuration.
 pub async fn accepted(office: &Office, git: &Repository) -> Result<Vec<HouseRule>, Failure> {
     sent(office, git, Answer::Accepted).await
-}
-
-/// The same for a repository that is elsewhere, by the name that tickets have for it.
-pub async fn accepted_elsewhere(
-    office: &Office,
-    repository: &str,
-) -> Result<Vec<HouseRule>, Failure> {
-    sent_to(office, Answer::Accepted.address_of(repository)).await
 }
 
 async fn sent(

@@ -1,8 +1,8 @@
 //! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
 //! submission: they act when the agent says that it is complete, once.
 
-use engine::desk::Once;
-use engine::guest::{self, Errand};
+use engine::coordinator::Once;
+use engine::session::{self, SessionClaim};
 use flow::standing::Deed;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
@@ -98,9 +98,9 @@ async fn deliver(
             format!("a message has at most {CONTENT_MAX} bytes"),
         ));
     }
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
     if kind.is_verdict() || named.attempt.is_some() {
-        let claim = held.as_ref().map(Errand::claim);
+        let claim = held.as_ref().map(SessionClaim::claim);
         claims::admit(office, speaker, named, claim.as_ref()).await?;
     }
     if kind.is_verdict() {
@@ -131,7 +131,7 @@ async fn put(
     to: &str,
     kind: Kind,
     content: &str,
-    held: Option<&Errand>,
+    held: Option<&SessionClaim>,
 ) -> Result<i64, Failure> {
     let message = NewMessage {
         at: (office.desk.clock)(),
@@ -196,11 +196,11 @@ fn letter(message: Message) -> Letter {
     }
 }
 
-fn judges(errand: &Errand) -> bool {
+fn judges(errand: &SessionClaim) -> bool {
     matches!(errand.task, Task::Review { .. })
 }
 
-fn verdict_box(errand: &Errand) -> String {
+fn verdict_box(errand: &SessionClaim) -> String {
     format!("verdict:{}", errand.attempt())
 }
 
@@ -321,7 +321,7 @@ pub async fn complete(
 }
 
 /// What a judge has said under this claim.
-async fn gathered(office: &Office, errand: &Errand) -> Result<Word, Failure> {
+async fn gathered(office: &Office, errand: &SessionClaim) -> Result<Word, Failure> {
     let said = office
         .desk
         .store

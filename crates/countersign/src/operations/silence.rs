@@ -79,7 +79,7 @@ fn works(token: &Token, now: Time) -> bool {
 }
 
 fn queues(role: Role) -> &'static [&'static str] {
-    engine::guest::queues(role)
+    engine::session::queues_of(role)
 }
 
 /// A job that has waited for longer than an agent may be silent.

@@ -2,18 +2,17 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
-mod take;
 
 use std::time::Duration;
 
-use engine::desk::Once;
+use engine::coordinator::Once;
 use engine::git::without_secret;
-use engine::guest;
+use engine::session;
 use flow::attempt::{Attempt, HeldClaim};
 use flow::{Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
+use store::{Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
 
 use super::Office;
 use super::assignments;
@@ -75,7 +74,7 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
     if fixes && let Some(queued) = fixed_before(office, speaker, &wanted).await? {
         return Ok(queued);
     }
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
     let reviewed = held
         .as_ref()
         .filter(|held| fixes && matches!(held.task, Task::Review { .. }));
@@ -286,7 +285,7 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     }
     let (job, fence, work) = match held(office, speaker).await? {
         Some(job) => (job.id, job.fence, job.work),
-        None => match take::next(office, &ask(speaker)).await? {
+        None => match session::take_task(&office.desk, &speaker.agent_session(), LEASE).await? {
             Some(job) => (job.id, job.fence, job.work),
             None => return Ok(None),
         },
@@ -359,7 +358,7 @@ async fn finished_before(
     };
     let found = office.desk.store.job(JobId(job)).await?;
     let ours = found.filter(|found| {
-        let is_ours = found.holder == Some(speaker.guest().holder());
+        let is_ours = found.holder == Some(speaker.agent_session().holder());
         found.state == JobState::Done && found.fence == fence && is_ours
     });
     let named = Some(attempt.to_string());
@@ -391,7 +390,7 @@ pub async fn beat(
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    let (holder, queues) = (speaker.guest().holder(), queues(speaker));
+    let (holder, queues) = (speaker.agent_session().holder(), queues(speaker));
     let held = office.desk.store.in_hand(&holder, &queues).await?;
     Ok(held.into_iter().next())
 }
@@ -400,21 +399,6 @@ fn body(work: Work) -> Value {
     match work {
         Work::Free { body, .. } => body,
         Work::Task(_) => Value::Null,
-    }
-}
-
-pub fn ask(speaker: &Speaker) -> Ask {
-    Ask {
-        queues: queues(speaker),
-        agent: speaker.actor.agent.clone(),
-        holder: speaker.guest().holder(),
-        provider: None,
-        ticket: None,
-        lease: LEASE,
-        own_only: false,
-        alone_in: speaker.guest().alone_in(),
-        job: None,
-        most: 1,
     }
 }
 

@@ -74,7 +74,9 @@ async fn refuse_known_or_missing(
         for need in needs.iter().filter(|need| !graph.contains_key(need)) {
             if office.desk.store.ticket(need).await?.is_none() {
                 let (ticket, dependency) = (id.clone(), need.clone());
-                return Err(engine::desk::Error::NoSuchDependency { ticket, dependency }.into());
+                return Err(
+                    engine::coordinator::Error::NoSuchDependency { ticket, dependency }.into(),
+                );
             }
         }
     }

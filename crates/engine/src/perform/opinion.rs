@@ -89,7 +89,7 @@ pub async fn ask(
     )
     .await?;
     let spec = asked.spec.clone();
-    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.desk.clock)())?;
+    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.clock)())?;
     let mut table = Table {
         shop,
         asked,
@@ -203,7 +203,7 @@ impl Table<'_> {
 
     fn tell(&mut self, by: Actor, what: What) -> Result<(), Error> {
         let event = Event {
-            at: (self.shop.desk.clock)(),
+            at: (self.shop.clock)(),
             by,
             expects: None,
             what,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::post::called;
+use engine::worker::name::replica_of;
 pub use flow::free::Standing;
 use flow::free::{Cancel, cancel as may_cancel};
 use flow::{Role, Time};
@@ -142,7 +142,7 @@ fn card(job: Job) -> Option<Card> {
         return None;
     };
     let holder = job.holder.as_deref().unwrap_or_default();
-    let agent = holder.strip_prefix("guest:").or_else(|| called(holder));
+    let agent = holder.strip_prefix("guest:").or_else(|| replica_of(holder));
     let agent = agent.unwrap_or(holder);
     Some(Card {
         id: body.get("id")?.as_str()?.to_owned(),

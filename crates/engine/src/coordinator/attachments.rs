@@ -1,5 +1,5 @@
-//! The files that a report from elsewhere takes along: the record of its run, what the agent said,
-//! and what the report itself speaks of. A file that is not there, or is no file, is left out.
+//! Files that travel with a report: the record of its run, the transcript, and the artefacts that the
+//! report names. A file that is missing, or is no plain file, is left out.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -7,13 +7,13 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use engine::runs;
-use engine::workshop::Files;
 use flow::event::Lease;
 use flow::{TicketId, What};
 use store::Artefact;
 
-use crate::operations::outpost::call::{FILE_BYTES_MAX, Letters};
+use super::wire::{Base64Bytes, FILE_BYTES_MAX};
+use crate::runs;
+use crate::workshop::Files;
 
 /// The lease of a report that has something to show.
 pub fn of_report(what: &What) -> Option<Lease> {
@@ -31,7 +31,7 @@ pub fn paths(ticket: &TicketId, lease: Lease, artefacts: &[Artefact]) -> BTreeSe
 }
 
 /// The beginning of a long one.
-pub async fn read(data_dir: &Path, path: &str) -> Option<Letters> {
+pub async fn read(data_dir: &Path, path: &str) -> Option<Base64Bytes> {
     let path = data_dir.join(path);
     let read = tokio::task::spawn_blocking(move || {
         let mut options = OpenOptions::new();
@@ -44,7 +44,7 @@ pub async fn read(data_dir: &Path, path: &str) -> Option<Letters> {
         let mut bytes = Vec::new();
         let most = u64::try_from(FILE_BYTES_MAX).unwrap_or_default();
         file.take(most).read_to_end(&mut bytes).ok()?;
-        Some(Letters(bytes))
+        Some(Base64Bytes(bytes))
     });
     read.await.ok().flatten()
 }

@@ -1,6 +1,6 @@
-//! What a worker that is elsewhere may report: every event, as it would really come.
+//! What a worker on another machine may report: every event, as it would really come.
 
-use flow::outpost::{Barred, Ground, ground};
+use flow::remote_access::{Barred, lease_of};
 
 use super::{EVENTS, for_all};
 
@@ -10,9 +10,6 @@ fn rests_on(event: &str) -> Option<&'static str> {
         "started" | "submitted" | "checked" | "reviewed" | "review_unusable" | "verified"
         | "landed" | "conflicted" | "combination_red" | "job_failed" => Some("its own lease"),
         "went_stale" => Some("a lease that it does not name"),
-        "lease_lost" => Some("a lease that ran out"),
-        "budget_reached" => Some("a spent day"),
-        "agent_out" => Some("a paused provider"),
         _ => None,
     }
 }
@@ -23,17 +20,11 @@ fn a_worker_elsewhere_reports_on_its_own_jobs_and_decides_nothing() {
     for_all(|_, _, what| {
         let name = what.name();
         seen.insert(name);
-        let found = match ground(&what) {
-            Ok(Ground::Holds(lease)) => {
+        let found = match lease_of(&what) {
+            Ok(lease) => {
                 assert_eq!(what.lease(), Some(lease), "{name}");
                 Some("its own lease")
             }
-            Ok(Ground::Lapsed(lease)) => {
-                assert_eq!(what.lease(), Some(lease), "{name}");
-                Some("a lease that ran out")
-            }
-            Ok(Ground::DayIsSpent) => Some("a spent day"),
-            Ok(Ground::ProviderRests) => Some("a paused provider"),
             Err(Barred::NotAWorkers { event }) => {
                 assert_eq!(event, name);
                 None

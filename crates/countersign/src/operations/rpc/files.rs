@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
+use engine::coordinator::wire::{Attachment, FILE_BYTES_MAX};
 use engine::workshop::Files;
 use engine::{own_home, runs};
 use flow::TicketId;
 use flow::event::Lease;
 use store::Artefact;
 
-use super::call::{FILE_BYTES_MAX, Kept};
 use super::{Caller, No, short};
 
 /// What one report or one run may bring.
@@ -80,13 +80,13 @@ pub fn sound(
 
 impl Caller<'_> {
     /// Keeps a file of a run under a lease of this worker's.
-    pub async fn keep(&self, kept: Kept) -> Result<(), No> {
-        let Kept {
+    pub async fn attach(&self, attachment: Attachment) -> Result<(), No> {
+        let Attachment {
             ticket,
             lease,
             path,
             bytes,
-        } = kept;
+        } = attachment;
         let Some(place) = place(&ticket, lease, &path) else {
             let why = format!("{:?} is no place for a file of this job", short(&path));
             return Err(No::barred(why));
@@ -102,11 +102,8 @@ impl Caller<'_> {
         }
         let written = tokio::task::spawn_blocking(move || write(&run, &file, &bytes)).await;
         let written = written.map_err(std::io::Error::other).flatten();
-        written.map_err(|error| {
-            No::Store(store::Error::Other(format!(
-                "the file cannot be kept: {error}"
-            )))
-        })
+        let broken = |error| store::Error::Other(format!("the file cannot be kept: {error}"));
+        Ok(written.map_err(broken)?)
     }
 }
 

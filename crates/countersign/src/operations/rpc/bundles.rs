@@ -5,12 +5,11 @@
 use std::time::Duration;
 
 use engine::carrier::{is_named_by_a_ticket, parcel_key};
+use engine::coordinator::wire::Bundle;
 use engine::git::Oid;
 use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Parcel};
 
-use super::call::Packed;
-use super::leases::all_in_hand;
-use super::reports::no;
+use super::leases::all_leased;
 use super::{Caller, No, is_plain, short};
 use crate::operations::service;
 
@@ -41,20 +40,27 @@ fn named(key: &str) -> Result<Named<'_>, No> {
 }
 
 impl Caller<'_> {
-    pub async fn parcel(&self, key: &str) -> Result<Option<Packed>, No> {
-        if !self.is_wanted_by_a_ticket(named(key)?.repository).await? {
+    /// Nothing where no ticket names the repository. A base branch is packed again each time that it
+    /// has moved, a commit once.
+    pub async fn download(&self, key: &str) -> Result<Option<Bundle>, No> {
+        let Named { commit, repository } = named(key)?;
+        if !self.is_wanted_by_a_ticket(repository).await? {
             return Ok(None);
         }
-        let found = self.office.desk.store.parcel(key).await?;
-        Ok(found.map(Packed::from))
+        let store = &self.office.desk.store;
+        let mut found = None;
+        if commit.is_some() {
+            found = store.parcel(key).await?;
+        }
+        if found.as_ref().is_none_or(|found| found.bytes.is_none()) {
+            self.pack(key).await?;
+            found = store.parcel(key).await?;
+        }
+        Ok(found.map(Bundle::from))
     }
 
-    /// Packs it, where its repository is here and it does not take long. What is of no ticket's
-    /// repository nobody would pack.
-    pub async fn want_parcel(&self, key: &str) -> Result<(), No> {
-        if !self.is_wanted_by_a_ticket(named(key)?.repository).await? {
-            return Ok(());
-        }
+    /// Packs it where its repository is here and it does not take long; else asks for it.
+    async fn pack(&self, key: &str) -> Result<(), No> {
         let store = &self.office.desk.store;
         let wanted = store.wanted_parcels(WANTS_MAX).await?;
         let is_full = wanted.len() >= usize::try_from(WANTS_MAX).unwrap_or_default();
@@ -63,7 +69,7 @@ impl Caller<'_> {
         }
         match tokio::time::timeout(PACKED_WITHIN, service::answer_want(self.office, key)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(failure)) => Err(No::Store(store::Error::Other(failure.message))),
+            Ok(Err(failure)) => Err(store::Error::Other(failure.message).into()),
             // A large one is packed in a round of its own.
             Err(_) => Ok(store.want_parcel(key).await?),
         }
@@ -71,11 +77,11 @@ impl Caller<'_> {
 
     async fn is_wanted_by_a_ticket(&self, repository: &str) -> Result<bool, No> {
         let desk = &self.office.desk;
-        is_named_by_a_ticket(desk, repository).await.map_err(no)
+        Ok(is_named_by_a_ticket(desk, repository).await?)
     }
 
     /// Takes what came of a build that is in this worker's hands. What is here already stays.
-    pub async fn put_parcel(&self, parcel: Parcel) -> Result<(), No> {
+    pub async fn upload(&self, parcel: Parcel) -> Result<(), No> {
         let Named { commit, repository } = named(&parcel.key)?;
         let commit = commit.ok_or_else(|| No::barred("a worker brings no base branch"))?;
         if Oid::parse(&parcel.tip).as_ref() != Some(&commit) {
@@ -115,7 +121,7 @@ impl Caller<'_> {
             .office
             .desk
             .store
-            .jobs(&query, &all_in_hand())
+            .jobs(&query, &all_leased())
             .await?
             .items;
         let own = jobs

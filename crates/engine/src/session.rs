@@ -7,28 +7,27 @@ use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
 use flow::attempt::{Attempt, HeldClaim};
-use flow::event::{Answer, FindingReport, Lease, ReportedOutcome};
+use flow::event::{Answer, FindingReport, Lease};
+use flow::job::OpenJob;
 use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
 use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
-use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
+use store::{Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
 
-use crate::desk::{Desk, Error, Once, Report};
+use crate::coordinator::{
+    AgentClaim, ClaimRequest, Coordinator, Error, LocalCoordinator, Offer, Once, Only, Report,
+};
 
-/// How many waiting jobs are looked through for one that the guest may take: a few, and all these
-/// where none of the few was for it.
-const LOOK_FIRST: u32 = 32;
+/// Jobs of one ticket that are looked through.
 const LOOK_MOST: u32 = 1000;
-/// So many it goes for before it looks again: others that ask at the same time are after the same.
-const TRIES_MAX: usize = 16;
-/// So often it looks again where others were faster.
+/// Claim attempts per listing. Agents race for the same jobs, so list again after this many misses.
+const TRIES_MAX: u32 = 16;
+/// Listings per call where others were faster.
 const LOOKS_MAX: u32 = 64;
-/// Of one claim.
-const DISPUTES_MAX: u32 = 50;
 
 /// Who asks, and of which ticket alone it may speak.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct AgentSession {
     pub actor: Actor,
     pub ticket: Option<TicketId>,
     pub standing: Standing,
@@ -38,7 +37,7 @@ pub struct Guest {
 
 /// A job in a guest's hands.
 #[derive(Clone, Debug)]
-pub struct Errand {
+pub struct SessionClaim {
     pub stored: Stored,
     pub policy: Policy,
     pub task: Task,
@@ -48,7 +47,7 @@ pub struct Errand {
 }
 
 /// The queues that a role works from.
-pub fn queues(role: Role) -> &'static [&'static str] {
+pub fn queues_of(role: Role) -> &'static [&'static str] {
     match role {
         Role::Builder => &["build"],
         Role::Reviewer => &["review", "verify"],
@@ -65,14 +64,14 @@ pub struct Said {
     pub reports: Vec<FindingReport>,
 }
 
-impl Guest {
+impl AgentSession {
     /// Its name on leases: the agent's, so that one that was restarted finds its work again.
     pub fn holder(&self) -> String {
         format!("guest:{}", self.actor.agent)
     }
 
     fn queues(&self) -> Vec<String> {
-        let queues = queues(self.actor.role).iter();
+        let queues = queues_of(self.actor.role).iter();
         queues.map(ToString::to_string).collect()
     }
 
@@ -114,24 +113,34 @@ impl Guest {
         self.ticket.as_ref().is_none_or(|only| only == ticket)
     }
 
-    /// What it waits for, to be woken by.
-    pub fn ask(&self, lease: Duration) -> Ask {
-        Ask {
+    /// The request of one agent, which has one claim at a time.
+    pub fn request(&self) -> ClaimRequest {
+        ClaimRequest {
+            name: self.actor.agent.clone(),
+            worker: self.holder(),
             queues: self.queues(),
-            agent: self.actor.agent.clone(),
-            holder: self.holder(),
-            provider: None,
-            ticket: self.ticket.clone(),
-            lease,
-            own_only: false,
+            agents: vec![self.agent("")],
+            only: self.ticket.clone().map(Only::Ticket),
             alone_in: self.alone_in(),
-            job: None,
-            most: 1,
+            most: TRIES_MAX,
+            ..ClaimRequest::default()
+        }
+    }
+
+    fn agent(&self, queue: &str) -> AgentClaim {
+        let name = self.actor.agent.clone();
+        AgentClaim {
+            queue: queue.to_owned(),
+            names: vec![name.clone()],
+            name,
+            named_only: false,
+            provider: None,
+            most: None,
         }
     }
 }
 
-impl Errand {
+impl SessionClaim {
     /// The name of this claim; every report on it carries it.
     pub fn attempt(&self) -> Attempt {
         Attempt::of_job(&self.stored.ticket.id, self.lease, &self.task)
@@ -154,7 +163,7 @@ impl Errand {
     }
 }
 
-fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
+pub fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
     let claim = Attempt::Job {
         ticket: ticket.clone(),
         lease,
@@ -175,48 +184,32 @@ pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
     }
 }
 
-/// What a builder says of findings in the end, and what it disputed before under the same claim; the
-/// end is the last word.
-pub async fn with_disputes(
-    desk: &Desk,
-    (ticket, lease): (&TicketId, Lease),
-    mut reports: Vec<FindingReport>,
-) -> Result<Vec<FindingReport>, Error> {
-    let waiting = dispute_box(ticket, lease);
-    for letter in desk.store.messages(&waiting, DISPUTES_MAX).await? {
-        let content = letter.message.content;
-        let (finding, note) = content.split_once('\n').unwrap_or((&content, ""));
-        if reports.iter().all(|one| one.finding != finding) {
-            reports.push(FindingReport {
-                finding: finding.to_owned(),
-                outcome: ReportedOutcome::Disputed,
-                note: note.to_owned(),
-            });
-        }
-    }
-    Ok(reports)
-}
-
 /// What the guest has in hand, if anything.
-pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
-    for job in in_hand(desk, guest).await? {
-        if guest.may_hold(&job)
-            && let Some(errand) = errand(desk, job.into()).await?
+pub async fn held(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+) -> Result<Option<SessionClaim>, Error> {
+    for job in in_hand(desk, session).await? {
+        if session.may_hold(&job)
+            && let Some(claim) = session_claim(desk, job.into()).await?
         {
-            return Ok(Some(errand));
+            return Ok(Some(claim));
         }
     }
     Ok(None)
 }
 
-async fn in_hand(desk: &Desk, guest: &Guest) -> Result<Vec<Job>, Error> {
-    match guest.standing {
-        Standing::Guest => Ok(desk.store.in_hand(&guest.holder(), &guest.queues()).await?),
+async fn in_hand(desk: &LocalCoordinator, session: &AgentSession) -> Result<Vec<Job>, Error> {
+    match session.standing {
+        Standing::Guest => Ok(desk
+            .store
+            .in_hand(&session.holder(), &session.queues())
+            .await?),
         // The lease is its worker's, and its ticket has few jobs.
         Standing::Hired(_) => {
             let query = JobQuery {
                 state: Some(JobState::Leased),
-                ticket: guest.ticket.clone(),
+                ticket: session.ticket.clone(),
                 ..JobQuery::default()
             };
             page_of(desk, &query, LOOK_MOST).await
@@ -224,153 +217,154 @@ async fn in_hand(desk: &Desk, guest: &Guest) -> Result<Vec<Job>, Error> {
     }
 }
 
-/// What the guest has in hand, else the most urgent job that it may take.
-pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
-    guest.standing.may(Deed::Take)?;
-    let queues = guest.queues();
+/// Returns the claim of the session, or claims the most urgent job that its agent may take.
+pub async fn take(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+) -> Result<Option<SessionClaim>, Error> {
+    session.standing.may(Deed::Take)?;
+    let queues = session.queues();
     // Many agents ask while there is nothing at all.
     if !desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
-    if let Some(errand) = held(desk, guest).await? {
-        return Ok(Some(errand));
+    if let Some(claim) = held(desk, session).await? {
+        return Ok(Some(claim));
     }
-    if has_a_task(desk, guest).await? {
+    if has_a_task(desk, session).await? {
         return Ok(None);
     }
-    bring_due(desk, guest).await?;
+    let request = session.request();
     let mut before = None;
     for _ in 0..LOOKS_MAX {
-        let offers = offers(desk, guest, &queues).await?;
-        // What others took is not there any more; what still is, is kept from the guest.
-        let first = offers.first().map(|offer| offer.job);
+        let offers = desk.wait(&request, Duration::ZERO).await?;
+        // What others took is not there any more; what still is, is kept from the agent.
+        let first = offers.first().map(|offer| offer.of.clone());
         if first.is_none() || first == before {
             break;
         }
         before = first;
-        for offer in &offers {
-            if let Some(errand) = claim(desk, guest, offer).await? {
-                return Ok(Some(errand));
+        for offer in offers {
+            if let Some(claim) = claim(desk, session, offer).await? {
+                return Ok(Some(claim));
             }
         }
     }
     // Another process of the same agent may have been given one in this instant.
-    held(desk, guest).await
+    held(desk, session).await
 }
 
 /// A task that it holds is its one claim.
-async fn has_a_task(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
-    if guest.task_queues.is_empty() {
+async fn has_a_task(desk: &LocalCoordinator, session: &AgentSession) -> Result<bool, Error> {
+    if session.task_queues.is_empty() {
         return Ok(false);
     }
-    let holder = guest.holder();
-    let held = desk.store.in_hand(&holder, &guest.task_queues).await?;
+    let holder = session.holder();
+    let held = desk.store.in_hand(&holder, &session.task_queues).await?;
     Ok(!held.is_empty())
 }
 
-/// What the guest may take, the most urgent of each queue first.
-async fn offers(desk: &Desk, guest: &Guest, queues: &[String]) -> Result<Vec<Errand>, Error> {
-    let mut offers = Vec::new();
-    for most in [LOOK_FIRST, LOOK_MOST] {
-        let mut is_all = true;
-        for queue in queues {
-            let ready = ready(desk, guest, queue, most).await?;
-            is_all &= ready.len() < usize::try_from(most).unwrap_or(usize::MAX);
-            offers.extend(candidates(desk, guest, ready).await?);
-        }
-        if is_all || !offers.is_empty() {
-            break;
+/// Claims a job of the offered ticket that `flow` lets the agent begin.
+async fn claim(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+    offer: Offer,
+) -> Result<Option<SessionClaim>, Error> {
+    let Only::Ticket(id) = &offer.of else {
+        return Ok(None);
+    };
+    let stored = desk.ticket(id).await?;
+    let policy = desk.policy_of(&stored).await?;
+    let at = (desk.clock)();
+    let mut queues: Vec<String> = Vec::new();
+    for job in &stored.ticket.jobs {
+        let queue = job.task.queue();
+        let served = queues_of(session.actor.role).contains(&queue);
+        if served && may_start(session, (&stored.ticket, job), &policy, at) {
+            queues.push(queue.to_owned());
         }
     }
-    Ok(offers)
-}
-
-/// What waited for its time and is due becomes ready when somebody claims, and here nobody may be
-/// claiming but us: so nothing is claimed first.
-async fn bring_due(desk: &Desk, guest: &Guest) -> Result<(), Error> {
-    let nothing = Ask {
-        most: 0,
-        ..guest.ask(Duration::ZERO)
-    };
-    desk.store.claim(&nothing).await?;
-    Ok(())
-}
-
-/// What is there for the guest or for anybody, the most urgent first.
-async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec<Job>, Error> {
-    let query = JobQuery {
-        queue: Some(queue.to_owned()),
-        state: Some(JobState::Ready),
-        ticket: guest.ticket.clone(),
-        agent: Some(guest.actor.agent.clone()),
-        urgent_first: true,
-    };
-    page_of(desk, &query, most).await
-}
-
-/// Those of them that the guest may take.
-async fn candidates(desk: &Desk, guest: &Guest, jobs: Vec<Job>) -> Result<Vec<Errand>, Error> {
-    let mut found = Vec::new();
-    for job in jobs {
-        if found.len() == TRIES_MAX {
-            break;
-        }
-        if let Some(errand) = errand(desk, job.into()).await?
-            && may_start(desk, guest, &errand)
-        {
-            found.push(errand);
+    for queue in queues {
+        let request = session.request();
+        let request = ClaimRequest {
+            agents: vec![session.agent(&queue)],
+            queues: vec![queue],
+            only: Some(offer.of.clone()),
+            lease: Duration::from_secs(policy.limits.heartbeat_secs),
+            most: 1,
+            ..request
+        };
+        if let Some(claim) = desk.claim(&request).await?.pop() {
+            return session_claim(desk, claim.job.into()).await;
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
-/// Asked of `flow`, as if it began now: who built part of a change is not offered its review.
-fn may_start(desk: &Desk, guest: &Guest, errand: &Errand) -> bool {
-    let ticket = &errand.stored.ticket;
-    let mut jobs = ticket.jobs.iter();
-    let ours = jobs.find(|job| job.serial == errand.lease.serial);
-    let named = ours.and_then(|job| job.agent.as_ref());
-    if named.is_some_and(|name| *name != guest.actor.agent) {
+/// Asks `flow` as if the job began now: who built part of a change is not offered its review.
+fn may_start(
+    session: &AgentSession,
+    (ticket, job): (&Ticket, &OpenJob),
+    policy: &Policy,
+    at: Time,
+) -> bool {
+    let agent = &session.actor.agent;
+    if job.agent.as_ref().is_some_and(|named| named != agent) {
         return false;
     }
     let lease = Lease {
-        fence: errand.lease.fence + 1,
-        ..errand.lease
+        serial: job.serial,
+        // The store's fence may be ahead of the ticket's; any that is higher will do.
+        fence: u64::MAX,
     };
     let event = Event {
-        at: (desk.clock)(),
-        by: guest.actor_for(&errand.task),
+        at,
+        by: session.actor_for(&job.task),
         expects: None,
         what: What::Started { lease },
     };
-    flow::advance(ticket, &event, &errand.policy).is_ok()
+    flow::advance(ticket, &event, policy).is_ok()
 }
 
-async fn claim(desk: &Desk, guest: &Guest, offer: &Errand) -> Result<Option<Errand>, Error> {
-    let lease = Duration::from_secs(offer.policy.limits.heartbeat_secs);
-    let ask = Ask {
-        queues: vec![offer.task.queue().to_owned()],
-        ticket: Some(offer.stored.ticket.id.clone()),
-        ..guest.ask(lease)
+/// Returns when there may be a job or a task for the agent, or after `most`.
+pub async fn wait(desk: &LocalCoordinator, session: &AgentSession, most: Duration) {
+    let request = ClaimRequest {
+        tasks: session.task_queues.clone(),
+        ..session.request()
     };
-    match desk.store.claim(&ask).await?.pop() {
-        Some(leased) => errand(desk, leased.into()).await,
-        None => Ok(None),
-    }
+    desk.wait_for_any(&request, most).await;
 }
 
-async fn page_of(desk: &Desk, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {
+/// Claims the most urgent task of the agent's own queues.
+pub async fn take_task(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+    lease: Duration,
+) -> Result<Option<Leased>, Error> {
+    let request = ClaimRequest {
+        queues: Vec::new(),
+        agents: Vec::new(),
+        tasks: session.task_queues.clone(),
+        lease,
+        most: 1,
+        ..session.request()
+    };
+    let claim = desk.claim(&request).await?.pop();
+    Ok(claim.map(|claim| claim.job))
+}
+
+async fn page_of(desk: &LocalCoordinator, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {
     let page = Page { after: None, most };
     Ok(desk.store.jobs(query, &page).await?.items)
 }
 
-async fn errand(desk: &Desk, held: Held) -> Result<Option<Errand>, Error> {
+async fn session_claim(desk: &LocalCoordinator, held: Held) -> Result<Option<SessionClaim>, Error> {
     let (Some(id), Some(serial), Work::Task(task)) = (held.ticket, held.serial, held.work) else {
         return Ok(None);
     };
     let stored = desk.ticket(&id).await?;
     let policy = desk.policy_of(&stored).await?;
-    Ok(Some(Errand {
+    Ok(Some(SessionClaim {
         stored,
         policy,
         task,
@@ -383,7 +377,7 @@ async fn errand(desk: &Desk, held: Held) -> Result<Option<Errand>, Error> {
     }))
 }
 
-/// What an errand is made of, whether it was found or has just been claimed.
+/// What an claim is made of, whether it was found or has just been claimed.
 struct Held {
     job: JobId,
     ticket: Option<TicketId>,
@@ -420,23 +414,25 @@ impl From<Leased> for Held {
 }
 
 /// The guest says that it is at work; saying it twice is saying it once.
-pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket, Error> {
-    if errand.is_started() {
-        return Ok(errand.stored.ticket.clone());
+pub async fn start(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+    claim: &SessionClaim,
+) -> Result<Ticket, Error> {
+    if claim.is_started() {
+        return Ok(claim.stored.ticket.clone());
     }
-    let what = What::Started {
-        lease: errand.lease,
-    };
-    let id = &errand.stored.ticket.id;
-    let report = Report::new(guest.actor_for(&errand.task), what);
-    let refused = match desk.decide(id, &errand.policy, report).await {
+    let what = What::Started { lease: claim.lease };
+    let id = &claim.stored.ticket.id;
+    let report = Report::new(session.actor_for(&claim.task), what);
+    let refused = match desk.decide(id, &claim.policy, report).await {
         Err(Error::Refused(refused)) => refused,
         decided => return decided,
     };
     // The same call at the same time may have said it for both.
-    let now = Errand {
+    let now = SessionClaim {
         stored: desk.ticket(id).await?,
-        ..errand.clone()
+        ..claim.clone()
     };
     if now.is_started() {
         return Ok(now.stored.ticket);
@@ -446,104 +442,106 @@ pub async fn start(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Ticket
 
 /// A sign of life: the lease is prolonged. One that we started has ours, which lasts for as long as we
 /// do.
-pub async fn beat(desk: &Desk, guest: &Guest, errand: &Errand) -> Result<Time, Error> {
-    if let Standing::Hired(_) = guest.standing {
-        return Ok(errand.until);
+pub async fn beat(
+    desk: &LocalCoordinator,
+    session: &AgentSession,
+    claim: &SessionClaim,
+) -> Result<Time, Error> {
+    if let Standing::Hired(_) = session.standing {
+        return Ok(claim.until);
     }
-    let lease = Duration::from_secs(errand.policy.limits.heartbeat_secs);
-    let Lease { fence, .. } = errand.lease;
-    Ok(desk.store.renew(errand.job, fence, lease).await?)
+    let lease = Duration::from_secs(claim.policy.limits.heartbeat_secs);
+    let Lease { fence, .. } = claim.lease;
+    Ok(desk.store.renew(claim.job, fence, lease).await?)
 }
 
 /// A builder puts a commit forward.
 pub async fn submit(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     policy: &Policy,
-    guest: &Guest,
-    errand: &Errand,
+    session: &AgentSession,
+    claim: &SessionClaim,
     (mut submission, said): (Submission, Said),
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
     submission.claims = said.claims;
     submission.summary = findings::clean(&said.summary);
-    let claim = (&errand.stored.ticket.id, errand.lease);
-    let reports = with_disputes(desk, claim, said.reports).await?;
     let what = What::Submitted {
-        lease: errand.lease,
+        lease: claim.lease,
         submission: Box::new(submission),
-        reports,
+        reports: said.reports,
         session: None,
         usage: Usage::default(),
     };
-    report(desk, policy, guest, errand, what, once).await
+    report(desk, policy, session, claim, what, once).await
 }
 
 /// A reviewer's word. How it was held is not ours to know, and is recorded so.
 pub async fn judge(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     policy: &Policy,
-    guest: &Guest,
-    errand: &Errand,
+    session: &AgentSession,
+    claim: &SessionClaim,
     review: Review,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    let Task::Review { commit, .. } = &errand.task else {
+    let Task::Review { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a review",
-            errand.task.queue()
+            claim.task.queue()
         )));
     };
     let what = What::Reviewed {
-        lease: errand.lease,
+        lease: claim.lease,
         commit: commit.clone(),
         review: Box::new(flow::answer::weighed(review, policy)),
-        isolation: "a guest, on its own copy; it can write nothing of ours".to_owned(),
+        isolation: "a session, on its own copy; it can write nothing of ours".to_owned(),
         usage: Usage::default(),
     };
-    report(desk, policy, guest, errand, what, once).await
+    report(desk, policy, session, claim, what, once).await
 }
 
 /// A verifier's word on single findings.
 pub async fn verify(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     policy: &Policy,
-    guest: &Guest,
-    errand: &Errand,
+    session: &AgentSession,
+    claim: &SessionClaim,
     answers: Vec<Answer>,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    let Task::Verify { commit, .. } = &errand.task else {
+    let Task::Verify { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a verification",
-            errand.task.queue()
+            claim.task.queue()
         )));
     };
     let what = What::Verified {
-        lease: errand.lease,
+        lease: claim.lease,
         commit: commit.clone(),
         answers,
         usage: Usage::default(),
     };
-    report(desk, policy, guest, errand, what, once).await
+    report(desk, policy, session, claim, what, once).await
 }
 
 async fn report(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     policy: &Policy,
-    guest: &Guest,
-    errand: &Errand,
+    session: &AgentSession,
+    claim: &SessionClaim,
     what: What,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    guest.standing.may(Deed::Report)?;
-    let id = &errand.stored.ticket.id;
-    if !guest.may_speak_of(id) {
+    session.standing.may(Deed::Report)?;
+    let id = &claim.stored.ticket.id;
+    if !session.may_speak_of(id) {
         return Err(Error::NoSuchTicket(id.clone()));
     }
-    start(desk, guest, errand).await?;
+    start(desk, session, claim).await?;
     let report = Report {
         once,
-        ..Report::new(guest.actor_for(&errand.task), what)
+        ..Report::new(session.actor_for(&claim.task), what)
     };
-    desk.decide(id, policy, report).await
+    Coordinator::report(desk, id, policy, report).await
 }

@@ -1,13 +1,13 @@
 //! Tokens that workers elsewhere make for the runs of their agents: for one job that the worker
 //! holds, in that job's role, for a bounded time. No other token is theirs to make, see or end.
 
-use engine::guest;
-use engine::perform::noted_of_token;
+use engine::coordinator::noted_of_token;
+use engine::coordinator::wire::RunTokenRequest;
+use engine::session;
 use flow::Role;
-use flow::outpost::voice;
+use flow::remote_access::voice;
 use store::Token;
 
-use super::call::Pass;
 use super::{Caller, No};
 
 /// No run is longer.
@@ -24,11 +24,11 @@ impl Caller<'_> {
         format!("{} ({})", speaker.actor.agent, speaker.token)
     }
 
-    pub async fn issue(&self, pass: Pass) -> Result<(), No> {
+    pub async fn issue_token(&self, pass: RunTokenRequest) -> Result<(), No> {
         let by = voice(&pass.by).map_err(No::barred)?;
         let job = self.held(&pass.ticket, pass.lease).await?;
         let role = pass.by.role;
-        if role == Role::Service || !guest::queues(role).contains(&job.queue.as_str()) {
+        if role == Role::Service || !session::queues_of(role).contains(&job.queue.as_str()) {
             let why = format!("a {} job needs no token of a {}", job.queue, role.word());
             return Err(No::barred(why));
         }
@@ -61,17 +61,8 @@ impl Caller<'_> {
         Ok(())
     }
 
-    pub async fn me(&self, hash: &str) -> Result<Token, No> {
-        if !is_hash(hash) {
-            return Err(No::barred("that is no hash of a secret"));
-        }
-        let found = self.office.desk.store.token(hash).await?;
-        let own = found.filter(|token| token.id == self.speaker.token);
-        own.ok_or_else(|| No::barred("a worker asks after its own token"))
-    }
-
     /// True where it was good until now. One that has ended may be forgotten.
-    pub async fn withdraw(&self, id: &str) -> Result<bool, No> {
+    pub async fn revoke_token(&self, id: &str) -> Result<bool, No> {
         let store = &self.office.desk.store;
         let mut tokens = store.tokens(TOKENS_MAX).await?.into_iter();
         let Some(token) = tokens.find(|token| token.id == id) else {

@@ -1,7 +1,7 @@
-//! What a worker that is elsewhere may report of a ticket, and in whose name. It is trusted with the
-//! jobs that it holds and with nothing else: whoever keeps the tickets sees for itself that the
-//! ground is there which a report rests on, and lets [`crate::advance()`] decide as for anybody. What
-//! a person decides, what depends on other tickets, and where a ticket begins is not its to say.
+//! What a worker on another machine may report of a ticket, and in whose name. It is trusted with the
+//! jobs that it holds and with nothing else: whoever keeps the tickets checks the lease that a report
+//! names, and lets [`crate::advance()`] decide as for anybody. What a person decides, what depends on
+//! other tickets, lost leases and budgets are not its to report.
 
 use crate::event::{Actor, Lease, Role, What};
 use crate::usage::{Caps, Usage};
@@ -15,19 +15,6 @@ const RUN_MAX: Caps = Caps {
     tokens: Some(1_000_000_000),
     wall_secs: Some(30 * 24 * 3600),
 };
-
-/// What must be so, by the word of whoever keeps the tickets, for a report to be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
-    /// The reporter holds this lease.
-    Holds(Lease),
-    /// This lease has run out.
-    Lapsed(Lease),
-    /// The day's budget is used up.
-    DayIsSpent,
-    /// A provider is paused.
-    ProviderRests,
-}
 
 /// Why a worker that is elsewhere is not heard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +43,8 @@ pub fn price(usage: Usage) -> Result<(), Barred> {
     }
 }
 
-/// What a report rests on.
-pub fn ground(what: &What) -> Result<Ground, Barred> {
+/// The lease that a report rests on; the reporter must hold it.
+pub fn lease_of(what: &What) -> Result<Lease, Barred> {
     match what {
         What::Started { lease }
         | What::Submitted { lease, .. }
@@ -71,12 +58,13 @@ pub fn ground(what: &What) -> Result<Ground, Barred> {
         | What::JobFailed { lease, .. }
         | What::WentStale {
             lease: Some(lease), ..
-        } => Ok(Ground::Holds(*lease)),
+        } => Ok(*lease),
         What::WentStale { lease: None, .. } => Err(Barred::NamesNoLease { event: what.name() }),
-        What::LeaseLost { lease } => Ok(Ground::Lapsed(*lease)),
-        What::BudgetReached { .. } => Ok(Ground::DayIsSpent),
-        What::AgentOut { .. } => Ok(Ground::ProviderRests),
-        What::Created { .. }
+        // Whoever keeps the tickets sees these for itself when a worker claims.
+        What::LeaseLost { .. }
+        | What::BudgetReached { .. }
+        | What::AgentOut { .. }
+        | What::Created { .. }
         | What::DependencyMet { .. }
         | What::DependencyFailed { .. }
         | What::DependencyRepaired { .. }

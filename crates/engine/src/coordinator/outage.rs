@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::desk::{Error, Witness};
+use super::{Error, ProgressListener};
 use crate::process::Stop;
 
 /// How long a store that went away is waited for.
@@ -18,11 +18,11 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 pub struct Outage {
     since: Option<Instant>,
     most: Duration,
-    witness: Option<Arc<dyn Witness>>,
+    witness: Option<Arc<dyn ProgressListener>>,
 }
 
 impl Outage {
-    pub fn new(witness: Option<Arc<dyn Witness>>) -> Self {
+    pub fn new(witness: Option<Arc<dyn ProgressListener>>) -> Self {
         Self {
             since: None,
             most: OUTAGE_MAX,

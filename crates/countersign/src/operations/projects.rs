@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use engine::carrier::{Carrier, Way, follow};
-use engine::desk::Error;
+use engine::coordinator::{Offer, Only};
 use engine::git::{Identity, Remote, Tool, remove_tree};
-use engine::post::Post;
-use engine::shift::Shops;
+use engine::worker::Projects;
 use engine::workshop::{Files, Workshop};
 use flow::Ticket;
 use flow::ticket::Context;
@@ -18,9 +18,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use super::Office;
-use super::project::{Asked, furnish_for, git_tool};
-use super::tasks;
+use super::project::{Asked, ProjectLoader, furnish_for, git_tool};
 use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
@@ -47,10 +45,11 @@ pub struct Reach {
 }
 
 #[derive(Debug)]
-pub struct Furnisher {
-    office: Office,
+pub struct LoadedProjects {
+    /// The name on leases of the worker that it loads for.
+    name: String,
+    loader: ProjectLoader,
     asked: Asked,
-    post: Post,
     reach: Reach,
     /// Where it is said why a ticket cannot be worked on here, where somebody listens.
     complaints: Option<Sender<String>>,
@@ -59,12 +58,12 @@ pub struct Furnisher {
     followed: Mutex<BTreeMap<PathBuf, Instant>>,
 }
 
-impl Furnisher {
-    pub fn new(office: Office, asked: Asked, post: Post) -> Self {
+impl LoadedProjects {
+    pub fn new(name: &str, loader: ProjectLoader, asked: Asked) -> Self {
         Self {
-            office,
+            name: name.to_owned(),
+            loader,
             asked,
-            post,
             reach: Reach::default(),
             complaints: None,
             shops: Mutex::default(),
@@ -81,27 +80,23 @@ impl Furnisher {
     }
 
     /// The workshop of the ticket's repository, with all in it that its next job rests on.
-    async fn ready_for(
-        &self,
-        key: &Key,
-        context: &Context,
-        ticket: &Ticket,
-    ) -> Result<Arc<Workshop>, Failure> {
-        let shop = self.furnished(key, context).await?;
+    async fn ready_for(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
+        let shop = self.furnished(key, offer).await?;
         if let Some(carrier) = &shop.carrier {
-            carrier.bring(&shop.desk, &shop.git, ticket).await?;
+            let coordinator = &*shop.coordinator;
+            carrier.bring(coordinator, &shop.git, &offer.ticket).await?;
         }
         Ok(shop)
     }
 
-    async fn furnished(&self, key: &Key, context: &Context) -> Result<Arc<Workshop>, Failure> {
+    async fn furnished(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
         let mut shops = self.shops.lock().await;
         if let Some((since, shop)) = shops.get(key)
             && since.elapsed() < FRESH
         {
             return Ok(Arc::clone(shop));
         }
-        let shop = self.furnish(key, context).await?;
+        let shop = self.furnish(key, offer).await?;
         if shops.len() >= SHOPS_MAX {
             shops.clear();
         }
@@ -109,14 +104,14 @@ impl Furnisher {
         Ok(shop)
     }
 
-    async fn furnish(&self, key: &Key, context: &Context) -> Result<Arc<Workshop>, Failure> {
+    async fn furnish(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
         let asked = Asked {
             base: key.1.clone(),
             ..self.asked.clone()
         };
-        let (place, carrier) = self.place(key, context).await?;
-        let manned = (self.post.clone(), carrier);
-        let furnished = furnish_for(&self.office, &place, &asked, manned).await?;
+        let (place, carrier) = self.place(key, &offer.ticket.spec.context).await?;
+        let with = (carrier, offer.rules.clone());
+        let furnished = furnish_for(&self.loader, &place, &asked, with).await?;
         Ok(furnished.shop)
     }
 
@@ -142,7 +137,7 @@ impl Furnisher {
         let base = base.as_deref().ok_or_else(|| {
             Failure::usage("it is not on this machine, and its ticket names no base branch")
         })?;
-        let surroundings = &self.office.surroundings;
+        let surroundings = &self.loader.surroundings;
         let name = engine::hash::short(repository.as_bytes());
         let copy = surroundings.data_dir.join("repositories").join(name);
         let tool = git_tool(surroundings, &surroundings.data_dir)?;
@@ -159,23 +154,23 @@ impl Furnisher {
 
     /// A repository of its own for a task that belongs to none: an empty directory with a history.
     async fn own(&self, task: &Ticket) -> Result<Arc<Workshop>, Failure> {
-        let surroundings = &self.office.surroundings;
+        let surroundings = &self.loader.surroundings;
         let place = Files::of(&surroundings.data_dir, &task.id).repository();
         if !place.is_dir() {
             self.make(&place).await?;
         }
-        let manned = (self.post.clone(), None);
-        let furnished = furnish_for(&self.office, &place, &self.asked, manned).await?;
+        let with = (None, Vec::new());
+        let furnished = furnish_for(&self.loader, &place, &self.asked, with).await?;
         Ok(furnished.shop)
     }
 
     /// Whole or not at all; others may be making the same.
     async fn make(&self, place: &Path) -> Result<(), Failure> {
-        let ours = engine::hash::short(self.post.worker.as_bytes());
+        let ours = engine::hash::short(self.name.as_bytes());
         let aside = place.with_extension(format!("{ours}.part"));
         remove_tree(&aside).map_err(Failure::error)?;
         engine::private::make_dir(&aside).map_err(Failure::error)?;
-        let tool = git_tool(&self.office.surroundings, &aside)?;
+        let tool = git_tool(&self.loader.surroundings, &aside)?;
         let (identity, message) = (Identity::countersign(), "An empty directory for a task");
         let made = tool.create(&aside, OWN_BASE, &identity, message).await;
         made.map_err(Failure::error)?;
@@ -190,7 +185,7 @@ impl Furnisher {
         let mut followed = self.followed.lock().await;
         let recent = |since: &Instant| since.elapsed() < PACKED_FRESH;
         if !followed.get(copy).is_some_and(recent) {
-            follow(&self.office.desk, tool, of, copy).await?;
+            follow(&*self.loader.coordinator, tool, of, copy).await?;
             followed.insert(copy.to_owned(), Instant::now());
         }
         Ok(())
@@ -211,38 +206,28 @@ impl Furnisher {
     }
 }
 
-impl Shops for Furnisher {
-    async fn of(&self, ticket: &Ticket) -> Option<Arc<Workshop>> {
-        let context = &ticket.spec.context;
-        let Some(repository) = context.repository.clone() else {
-            let nowhere = Failure::usage("it belongs to no repository; add it in one");
-            self.complain((ticket.id.to_string(), None), &nowhere).await;
-            return None;
+#[async_trait]
+impl Projects for LoadedProjects {
+    async fn load(&self, offer: &Offer) -> Option<Arc<Workshop>> {
+        let (id, context) = (&offer.ticket.id, &offer.ticket.spec.context);
+        let (key, loaded) = match (&context.repository, &offer.of) {
+            (Some(repository), _) => {
+                let key = (repository.clone(), context.base_branch.clone());
+                let loaded = self.ready_for(&key, offer).await;
+                (key, loaded)
+            }
+            (None, Only::Task(_)) => ((id.to_string(), None), self.own(&offer.ticket).await),
+            (None, Only::Ticket(_)) => {
+                let nowhere = Failure::usage("it belongs to no repository; add it in one");
+                ((id.to_string(), None), Err(nowhere))
+            }
         };
-        let key = (repository, context.base_branch.clone());
-        match self.ready_for(&key, context, ticket).await {
+        match loaded {
             Ok(shop) => Some(shop),
             Err(failure) => {
                 self.complain(key, &failure).await;
                 None
             }
         }
-    }
-
-    async fn of_task(&self, task: &Ticket) -> Option<Arc<Workshop>> {
-        if task.spec.context.repository.is_some() {
-            return self.of(task).await;
-        }
-        match self.own(task).await {
-            Ok(shop) => Some(shop),
-            Err(failure) => {
-                self.complain((task.id.to_string(), None), &failure).await;
-                None
-            }
-        }
-    }
-
-    async fn are_done(&self, tasks: &[String]) -> Result<bool, Error> {
-        Ok(tasks::board::are_done(&self.office, tasks).await?)
     }
 }

@@ -1,43 +1,42 @@
-//! Workers that are elsewhere and reach the store through a server. The server decides, and not the
-//! worker: a report is an event, which `flow` decides on again under the ticket's own policy; a lease
-//! is bound to the token that it was claimed with; what a worker has no business with is refused,
-//! and the log says so.
+//! The worker protocol over HTTP, on the server's side: the coordinator for workers elsewhere. The
+//! server decides, and not the worker: a report is an event, which `flow` decides on under the
+//! ticket's recorded policy; a lease is bound to the token that it was claimed with; what a worker
+//! has no business with is refused, and the log says so.
 
-pub mod call;
+mod bundles;
 mod files;
 mod leases;
-mod parcels;
-mod passes;
 mod reports;
+mod tokens;
 
 use std::time::Duration;
 
-use engine::guest;
+use engine::coordinator::wire::{Call, CallError, RunNote, WAIT_MAX, WORDS_MAX};
+use engine::coordinator::{self, ClaimRequest, Coordinator, Offer};
 use flow::standing::Standing;
-use flow::{Role, TicketId};
+use flow::{Refused, Role, TicketId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::{Agent, Noted, Pause, Scope};
 
+use super::Office;
 use super::identity::Speaker;
-use super::{Office, house_rules};
-use crate::failure::Failure;
-use call::{Call, Refusal, WORDS_MAX};
+use crate::failure::{Exit, Failure};
 
-/// A text of a worker's that is kept is cut there.
+/// A worker's text that is kept is cut there.
 const TEXT_MAX: usize = 2000;
 /// No name or key is longer.
 const PLAIN_MAX: usize = 5000;
 /// A provider does not rest longer than this by a worker's word.
 const REST_MS_MAX: u64 = 8 * 24 * 3_600_000;
-/// What a worker may tell of itself.
+/// What a worker may tell of itself, or of a run.
 const SIGN_BYTES_MAX: usize = 16 * 1024;
 /// More workers, or more pauses, are not kept.
 const WORKERS_MAX: usize = 10_000;
 const PAUSES_MAX: usize = 1000;
-/// More messages are not read at once.
-const MESSAGES_MAX: u32 = 1000;
+/// What a worker may note about a run that it holds.
+const NOTES: [&str; 2] = ["network_refused", "tools_unconnected"];
 
 /// A worker elsewhere that calls.
 struct Caller<'a> {
@@ -49,19 +48,26 @@ struct Caller<'a> {
 /// Whether one more refusal is written down: each is, and a flood of them is not.
 pub type Admits<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 
-/// Why a call comes to nothing.
+/// Why a call is not answered.
 #[derive(Debug)]
 enum No {
     /// It is not this worker's to call for.
     Barred(String),
     /// It is about a lease that is not this worker's.
     NotHeld(store::Error),
-    Store(store::Error),
+    /// The coordinator did not; where it refused, it has noted that.
+    Coordinator(coordinator::Error),
 }
 
 impl From<store::Error> for No {
     fn from(error: store::Error) -> Self {
-        Self::Store(error)
+        Self::Coordinator(error.into())
+    }
+}
+
+impl From<coordinator::Error> for No {
+    fn from(error: coordinator::Error) -> Self {
+        Self::Coordinator(error)
     }
 }
 
@@ -82,11 +88,39 @@ pub struct Declined {
 }
 
 impl Declined {
-    fn new(barred: bool, error: store::Error) -> Self {
+    fn barred(why: &str) -> Self {
+        let no_judge = false;
+        let error = CallError::Denied {
+            why: why.to_owned(),
+            no_judge,
+        };
         Self {
-            barred,
+            barred: true,
+            failure: Failure::new(Exit::Refused, why),
             error: json!(error),
+        }
+    }
+
+    fn of(error: coordinator::Error) -> Self {
+        let told = match &error {
+            coordinator::Error::Store(error) => CallError::Store(error.clone()),
+            coordinator::Error::Refused(Refused::StaleFence {
+                serial,
+                given,
+                current,
+            }) => stale(*serial, *given, *current),
+            coordinator::Error::Refused(
+                Refused::NoSuchJob { serial } | Refused::NotHolder { serial, .. },
+            ) => stale(*serial, 0, 0),
+            other => CallError::Denied {
+                why: other.to_string(),
+                no_judge: other.is_about_the_judge(),
+            },
+        };
+        Self {
+            barred: false,
             failure: error.into(),
+            error: json!(told),
         }
     }
 
@@ -94,12 +128,21 @@ impl Declined {
         let failure = Failure::usage(format!("the call: {error}")).hint(
             "the worker may be another version: compare `countersign --version` there and here",
         );
+        let error = CallError::Store(store::Error::Other(failure.message.clone()));
         Self {
             barred: false,
-            error: json!(store::Error::Other(failure.message.clone())),
+            error: json!(error),
             failure,
         }
     }
+}
+
+fn stale(serial: u32, given: u64, current: u64) -> CallError {
+    CallError::Store(store::Error::StaleFence {
+        job: serial.to_string(),
+        given,
+        current,
+    })
 }
 
 /// Whether this speaker may be a worker at all; asked before anything of the call is read.
@@ -132,72 +175,76 @@ pub async fn answer(
     if body.len() > WORDS_MAX && !call.is_heavy() {
         let why = format!("a {name} of more than {} MiB", WORDS_MAX >> 20);
         caller.refused(name, ticket, &why).await;
-        return Err(Declined::new(true, store::Error::Overruled(why)));
+        return Err(Declined::barred(&why));
     }
     match Box::pin(caller.answer(call)).await {
         Ok(value) => Ok(value),
-        Err(No::Store(error)) => Err(Declined::new(false, error)),
+        Err(No::Coordinator(error)) => Err(Declined::of(error)),
         Err(No::NotHeld(error)) => {
             caller.refused(name, ticket, &error.to_string()).await;
-            Err(Declined::new(false, error))
+            Err(Declined::of(error.into()))
         }
         Err(No::Barred(why)) => {
             caller.refused(name, ticket, &why).await;
-            Err(Declined::new(true, store::Error::Overruled(why)))
+            Err(Declined::barred(&why))
         }
     }
 }
 
 fn value(answer: impl Serialize) -> Result<Value, No> {
-    serde_json::to_value(answer).map_err(|error| No::Store(store::Error::Other(error.to_string())))
+    let broken = |error: serde_json::Error| store::Error::Other(error.to_string());
+    Ok(serde_json::to_value(answer).map_err(broken)?)
 }
 
 impl Caller<'_> {
     async fn answer(&self, call: Call) -> Result<Value, No> {
-        let store = &self.office.desk.store;
+        let desk = &self.office.desk;
         match call {
-            Call::Now {} => value(store.now().await?),
-            Call::Ticket { id } => value(store.ticket(&id).await?),
-            Call::Tickets { query, page } => value(store.tickets(&query, &page).await?),
-            Call::Jobs { query, page } => value(self.jobs(&query, &page).await?),
-            Call::Job { id } => value(self.job(id).await?),
-            Call::JobByKey { key } => value(self.job_by_key(&key).await?),
-            Call::HasOpen { queues } => value(self.has_open(queues.as_deref()).await?),
-            Call::Claim { ask } => value(self.claim(ask).await?),
-            Call::Finish { ended } => value(self.finish(ended).await?),
-            Call::Renew { job, fence, lease } => value(self.renew(job, fence, lease).await?),
-            Call::Wait { ask, most } => value(self.wait(ask, most).await?),
-            Call::Commit(decided) => value(self.decide(*decided).await?),
-            Call::Keep(kept) => value(self.keep(kept).await?),
-            Call::Refuse(refusal) => {
-                self.told_of(refusal).await;
-                Ok(Value::Null)
-            }
-            Call::Recall { key } => value(self.recall(&key).await?),
-            Call::Spend(spent) => value(self.spend(spent).await?),
-            Call::SpentSince { time } => value(store.spent_since(time).await?),
-            Call::Pause { pause } => value(self.pause(pause).await?),
-            Call::Pauses {} => value(store.pauses().await?),
-            Call::Messages { to, most } => value(self.messages(&to, most).await?),
-            Call::Beat { agent } => value(self.beat(agent).await?),
-            Call::Issue(pass) => value(self.issue(*pass).await?),
-            Call::Me { hash } => value(self.me(&hash).await?),
-            Call::Withdraw { token } => value(self.withdraw(&token).await?),
-            Call::PutParcel(packed) => value(self.put_parcel(packed.into()).await?),
-            Call::Parcel { key } => value(self.parcel(&key).await?),
-            Call::WantParcel { key } => value(self.want_parcel(&key).await?),
+            Call::Now {} => value(desk.now().await?),
+            Call::Wait { request, most } => value(self.wait(request, most).await?),
+            Call::Claim { request } => value(self.claim(request).await?),
+            Call::Renew { job, fence, extend } => value(self.renew(job, fence, extend).await?),
+            Call::Report(report) => value(self.report(*report).await?),
+            Call::Finish(report) => value(self.finish(*report).await?),
+            Call::Ticket { id } => value(Coordinator::ticket(desk, &id).await?),
+            Call::Attach(attachment) => value(self.attach(attachment).await?),
+            Call::Note(note) => value(self.note_run(note).await?),
+            Call::Upload(bundle) => value(self.upload(bundle.into()).await?),
+            Call::Download { key } => value(self.download(&key).await?),
+            Call::IssueToken(request) => value(self.issue_token(*request).await?),
+            Call::RevokeToken { token } => value(self.revoke_token(&token).await?),
+            Call::PauseProvider { pause } => value(self.pause_provider(pause).await?),
+            Call::Heartbeat { agent } => value(self.heartbeat(agent).await?),
         }
     }
 
-    async fn wait(&self, ask: store::Ask, most: Duration) -> Result<(), No> {
-        let ask = self.sound(ask)?;
-        let most = most.min(call::WAIT_MAX);
-        self.office.desk.store.wait(&ask, most).await;
-        Ok(())
+    async fn wait(&self, request: ClaimRequest, most: Duration) -> Result<Vec<Offer>, No> {
+        let request = self.sound(request)?;
+        Ok(self.office.desk.wait(&request, most.min(WAIT_MAX)).await?)
+    }
+
+    /// Notes something about a run under a lease of this worker's, in few words.
+    async fn note_run(&self, note: RunNote) -> Result<(), No> {
+        if !NOTES.contains(&note.name.as_str()) {
+            let why = format!("{:?} is no note of a run", short(&note.name));
+            return Err(No::barred(why));
+        }
+        if note.body.to_string().len() > SIGN_BYTES_MAX {
+            return Err(No::barred("that is too much for a note"));
+        }
+        self.held(&note.ticket, note.lease).await?;
+        let noted = Noted {
+            at: (self.office.desk.clock)(),
+            ticket: Some(note.ticket),
+            name: note.name,
+            by: self.speaker.actor.agent.clone(),
+            body: cleaned(note.body)?,
+        };
+        Ok(self.office.desk.store.note(noted).await?)
     }
 
     /// Out of quota is so for everybody who uses a provider; other pauses are a person's.
-    async fn pause(&self, pause: Pause) -> Result<(), No> {
+    async fn pause_provider(&self, pause: Pause) -> Result<(), No> {
         let (Scope::Provider(name), Some(until)) = (&pause.scope, pause.until) else {
             return Err(No::barred("a worker pauses providers, for a time"));
         };
@@ -223,22 +270,8 @@ impl Caller<'_> {
         Ok(self.office.desk.store.pause(pause).await?)
     }
 
-    /// The rules of a house, and what a builder of this worker's has disputed; no other messages.
-    async fn messages(&self, to: &str, most: u32) -> Result<Vec<store::Message>, No> {
-        if !is_plain(to) {
-            return Err(No::barred("that is nobody's address"));
-        }
-        match guest::disputes_at(to) {
-            Some((ticket, lease)) => drop(self.held(&ticket, lease).await?),
-            None if house_rules::are_at(to) => {}
-            None => return Err(No::barred("those messages are for others")),
-        }
-        let most = most.min(MESSAGES_MAX);
-        Ok(self.office.desk.store.messages(to, most).await?)
-    }
-
     /// A sign of life, by our clock. An agent that is no worker gives its own.
-    async fn beat(&self, agent: Agent) -> Result<(), No> {
+    async fn heartbeat(&self, agent: Agent) -> Result<(), No> {
         let store = &self.office.desk.store;
         let known = store.agents().await?;
         let same = known.iter().find(|known| known.name == agent.name);
@@ -258,12 +291,6 @@ impl Caller<'_> {
             ..cleaned(agent)?
         };
         Ok(store.beat(agent).await?)
-    }
-
-    /// What the worker refused at its own desk is on record here.
-    async fn told_of(&self, refusal: Refusal) {
-        let body = json!({"event": short(&refusal.event), "why": short(&refusal.why)});
-        self.note(refusal.ticket, body).await;
     }
 
     /// Nothing is refused silently: the log says who tried what.

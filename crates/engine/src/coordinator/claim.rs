@@ -1,0 +1,639 @@
+//! The only place that claims. What keeps a job from a worker is looked at here: lost leases, the
+//! budget of the day, paused providers and their stand-ins, limits, labels, dependencies.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use flow::event::Lease;
+use flow::free::{self, depends_on};
+use flow::usage::Caps;
+use flow::{Actor, Policy, Task, Ticket, TicketId, What, stand_in};
+use store::{
+    Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Outcome, Page, Pause, Scope, Stored, Work,
+};
+
+use super::{
+    AgentClaim, Claim, ClaimRequest, Error, LocalCoordinator, Offer, Only, POLL, QUIET_POLL,
+    Report, is_system_queue,
+};
+use crate::worker::name::{is_dead, process_name};
+
+/// Ready jobs looked through for one that the worker can do.
+const LOOK_MOST: u32 = 1000;
+/// Claim attempts per listing of tasks: a pause that keeps one from the worker keeps all.
+const TASK_TRIES_MAX: usize = 4;
+/// Leases of one ticket that are looked through, and lapsed ones taken back at a time.
+const LEASES_MAX: u32 = 100;
+/// Rules that people accepted for one repository.
+const RULES_MAX: u32 = 50;
+/// Telling dependents takes milliseconds, so news of a dead process is free again soon.
+const NEWS_LEASE: Duration = Duration::from_secs(10);
+const NEWS_MAX: u32 = 32;
+pub(super) const NEWS_QUEUE: &str = "tell";
+
+impl LocalCoordinator {
+    /// Lists what the worker could claim, or waits until there may be something.
+    pub(super) async fn wait_for_offers(
+        &self,
+        request: &ClaimRequest,
+        most: Duration,
+    ) -> Result<Vec<Offer>, Error> {
+        if let Some(Only::Ticket(id)) = &request.only {
+            self.look_after(id, request).await?;
+        }
+        let ready = self.ready_jobs(request).await?;
+        if ready.is_empty() {
+            self.wait_for_jobs(request, most).await;
+            return Ok(Vec::new());
+        }
+        let offers = match self.is_paused(&request.name).await? {
+            true => Vec::new(),
+            false => self.offers(ready, request).await?,
+        };
+        if offers.is_empty() {
+            // These jobs stay ready and would wake us at once.
+            tokio::time::sleep(most.min(POLL)).await;
+        }
+        Ok(offers)
+    }
+
+    /// A worker that serves one ticket has nobody beside it who brings news and takes leases back.
+    async fn look_after(&self, id: &TicketId, request: &ClaimRequest) -> Result<(), Error> {
+        if request.is_session() {
+            return Ok(());
+        }
+        self.notify_dependents().await?;
+        self.take_back(id, request).await
+    }
+
+    /// Returns when there may be a job for the request, or after `most`.
+    pub(crate) async fn wait_for_any(&self, request: &ClaimRequest, most: Duration) {
+        self.store.wait(&request.any_job(), most).await;
+    }
+
+    async fn wait_for_jobs(&self, request: &ClaimRequest, most: Duration) {
+        if most.is_zero() {
+            return;
+        }
+        // Where no job is open at all, nothing happens before a new one wakes us.
+        let is_quiet = most > POLL && self.store.has_open(None).await == Ok(false);
+        let most = if is_quiet {
+            most.min(QUIET_POLL)
+        } else {
+            most.min(POLL)
+        };
+        self.wait_for_any(request, most).await;
+    }
+
+    /// Jobs that are ready in the worker's queues, most urgent first.
+    async fn ready_jobs(&self, request: &ClaimRequest) -> Result<Vec<Job>, Error> {
+        let due = Ask {
+            most: 0,
+            ..request.any_job()
+        };
+        self.store.claim(&due).await?;
+        let mut jobs = Vec::new();
+        for queue in request.queues.iter().chain(&request.tasks) {
+            let query = JobQuery {
+                queue: Some(queue.clone()),
+                state: Some(JobState::Ready),
+                ticket: request.ticket().cloned(),
+                agent: request.agents.first().map(|agent| agent.name.clone()),
+                urgent_first: true,
+            };
+            jobs.extend(self.store.jobs(&query, &page(LOOK_MOST)).await?.items);
+        }
+        jobs.sort_by_key(|job| (Reverse(job.priority), job.id));
+        Ok(jobs)
+    }
+
+    async fn offers(&self, ready: Vec<Job>, request: &ClaimRequest) -> Result<Vec<Offer>, Error> {
+        let most = usize::try_from(request.most).unwrap_or(usize::MAX);
+        let skip: BTreeSet<&Only> = request.skip.iter().collect();
+        let (mut seen, mut offers) = (BTreeSet::new(), Vec::new());
+        for job in ready {
+            if offers.len() >= most {
+                break;
+            }
+            let of = match &job.ticket {
+                Some(id) => Only::Ticket(id.clone()),
+                None => Only::Task(job.id),
+            };
+            if skip.contains(&of) || !seen.insert(of.clone()) {
+                continue;
+            }
+            offers.extend(self.offer(of, job, request).await?);
+        }
+        Ok(offers)
+    }
+
+    async fn offer(
+        &self,
+        of: Only,
+        job: Job,
+        request: &ClaimRequest,
+    ) -> Result<Option<Offer>, Error> {
+        let ticket = match (&of, &job.work) {
+            (Only::Ticket(id), _) => self.ticket(id).await?.ticket,
+            (Only::Task(_), Work::Free { body, .. }) => {
+                let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
+                    return Ok(None);
+                };
+                if !self.are_done(&depends_on(body)).await? {
+                    return Ok(None);
+                }
+                ticket
+            }
+            (Only::Task(_), Work::Task(_)) => return Ok(None),
+        };
+        let context = &ticket.spec.context;
+        let labels = request.labels.as_ref();
+        if labels.is_some_and(|labels| !context.suits(labels)) {
+            return Ok(None);
+        }
+        let rules = match &context.repository {
+            Some(repository) if !request.is_session() => self.accepted_rules(repository).await?,
+            Some(_) | None => Vec::new(),
+        };
+        Ok(Some(Offer {
+            of,
+            ticket: Box::new(ticket),
+            rules,
+        }))
+    }
+
+    /// Rules that people accepted for a repository, by the name that tickets have for it.
+    async fn accepted_rules(&self, repository: &str) -> Result<Vec<String>, Error> {
+        let address = format!("house-rules-accepted:{repository}");
+        let rules = self.store.messages(&address, RULES_MAX).await?.into_iter();
+        Ok(rules
+            .map(|rule| findings::one_line(&rule.message.content))
+            .collect())
+    }
+
+    /// Whether all these tasks have been completed.
+    async fn are_done(&self, ids: &[String]) -> Result<bool, Error> {
+        for id in ids {
+            let job = self.store.job_by_key(&format!("task/{id}")).await?;
+            if job.is_none_or(|job| job.state != JobState::Done) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a person paused this worker, or all of its kind. The store itself minds the pauses
+    /// of queues and providers.
+    async fn is_paused(&self, name: &str) -> Result<bool, Error> {
+        let kind = name.rsplit_once('-').map(|(kind, _)| kind);
+        let pauses = self.lasting_pauses().await?;
+        Ok(pauses.iter().any(|pause| match &pause.scope {
+            Scope::Agent(paused) => paused == name || Some(paused.as_str()) == kind,
+            Scope::Queue(_) | Scope::Provider(_) => false,
+        }))
+    }
+
+    async fn lasting_pauses(&self) -> Result<Vec<Pause>, Error> {
+        let mut pauses = self.store.pauses().await?;
+        if !pauses.is_empty() {
+            let now = self.store.now().await?;
+            pauses.retain(|pause| pause.until.is_none_or(|until| until > now));
+        }
+        Ok(pauses)
+    }
+
+    pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+        match &request.only {
+            Some(Only::Ticket(id)) => self.claim_of_ticket(id, request).await,
+            Some(Only::Task(job)) => self.claim_task(*job, request).await,
+            None => self.claim_any_task(request).await,
+        }
+    }
+
+    async fn claim_of_ticket(
+        &self,
+        id: &TicketId,
+        request: &ClaimRequest,
+    ) -> Result<Vec<Claim>, Error> {
+        // An agent that connects by itself is paid by others.
+        if !request.is_session() {
+            self.take_back(id, request).await?;
+            self.mind_budget_and_pauses(id, request).await?;
+        }
+        let mut claims = Vec::new();
+        for agent in &request.agents {
+            if !request.queues.contains(&agent.queue) {
+                continue;
+            }
+            let mut left = agent.most.unwrap_or(request.most);
+            for name in &agent.names {
+                let ask = Ask {
+                    agent: name.clone(),
+                    own_only: agent.named_only,
+                    provider: agent.provider.clone(),
+                    most: left.min(request.room(&claims)),
+                    ..request.job_of(id, vec![agent.queue.clone()])
+                };
+                let jobs = self.claim_if_any(&ask).await?;
+                left = left.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+                claims.extend(jobs.into_iter().map(|job| Claim {
+                    job,
+                    agent: agent.named_only.then(|| name.clone()),
+                    provider: agent.provider.clone(),
+                }));
+            }
+        }
+        let mut system = request.queues.clone();
+        system.retain(|queue| is_system_queue(queue));
+        let ask = Ask {
+            agent: Actor::house().agent,
+            most: request.room(&claims),
+            ..request.job_of(id, system)
+        };
+        let jobs = self.claim_if_any(&ask).await?.into_iter();
+        claims.extend(jobs.map(|job| Claim {
+            job,
+            agent: None,
+            provider: None,
+        }));
+        Ok(claims)
+    }
+
+    async fn claim_if_any(&self, ask: &Ask) -> Result<Vec<Leased>, Error> {
+        if ask.most == 0 || ask.queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.claim(ask).await?)
+    }
+
+    async fn mind_budget_and_pauses(
+        &self,
+        id: &TicketId,
+        request: &ClaimRequest,
+    ) -> Result<(), Error> {
+        let stored = self.ticket(id).await?;
+        let policy = self.policy_for(&stored, request).await?;
+        self.mind_the_budget_of_the_day(&stored.ticket, &policy)
+            .await?;
+        if policy.has_fallback() {
+            self.hand_over(id, &policy, request).await?;
+        }
+        Ok(())
+    }
+
+    /// What all tickets spent today is known only here: where it is too much, the ticket is told
+    /// before an agent is paid.
+    async fn mind_the_budget_of_the_day(
+        &self,
+        ticket: &Ticket,
+        policy: &Policy,
+    ) -> Result<(), Error> {
+        let caps = ticket.budget.unwrap_or(policy.budget).day;
+        let mut jobs = ticket.jobs.iter();
+        let is_paid = jobs.any(|job| job.task.is_paid() && job.holder.is_none());
+        if caps == Caps::default() || !is_paid {
+            return Ok(());
+        }
+        let spent = self.store.spent_since((self.clock)().day()).await?;
+        match flow::over_day(ticket, policy, spent) {
+            Some(limit) => {
+                self.tell_ticket(&ticket.id, policy, What::BudgetReached { limit })
+                    .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A job whose agent's provider is paused goes to its fallback, where the policy names one that
+    /// may take it and is not paused as well. `flow` decides; here it is only known who is paused.
+    async fn hand_over(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        request: &ClaimRequest,
+    ) -> Result<(), Error> {
+        let pauses = self.lasting_pauses().await?;
+        let ticket = self.ticket(id).await?.ticket;
+        for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
+            let of = |agent: Option<&str>| request.agent_for(&job.task, agent, policy);
+            let is_out = |agent: Option<&str>| {
+                let provider = of(agent).and_then(|agent| agent.provider.clone());
+                let scope = provider.map(Scope::Provider);
+                scope.is_some_and(|scope| pauses.iter().any(|pause| pause.scope == scope))
+            };
+            let other = stand_in(&ticket, policy, job.serial);
+            if other.is_none_or(|other| is_out(Some(&other))) || !is_out(job.agent.as_deref()) {
+                continue;
+            }
+            let who = of(job.agent.as_deref()).map_or("the agent", |agent| &agent.name);
+            let (serial, why) = (job.serial, format!("{who} is out of quota"));
+            self.tell_ticket(id, policy, What::AgentOut { serial, why })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// A refusal is no trouble: somebody else has taken the job up meanwhile, or said the same.
+    async fn tell_ticket(&self, id: &TicketId, policy: &Policy, what: What) -> Result<(), Error> {
+        match self
+            .decide(id, policy, Report::new(Actor::house(), what))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if error.refusal().is_some() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leases of one ticket that ran out, and those of processes on this machine that are certainly
+    /// dead, become events: the job goes back to its queue.
+    async fn take_back(&self, id: &TicketId, request: &ClaimRequest) -> Result<(), Error> {
+        if request.spare_leases {
+            return Ok(());
+        }
+        let query = JobQuery {
+            ticket: Some(id.clone()),
+            state: Some(JobState::Leased),
+            ..JobQuery::default()
+        };
+        let leased = self.store.jobs(&query, &page(LEASES_MAX)).await?.items;
+        if leased.is_empty() {
+            return Ok(());
+        }
+        let now = self.store.now().await?;
+        // News belongs to nobody in particular; whoever brings some looks after it.
+        let is_news = |job: &Job| matches!(job.work, Work::Task(Task::Tell { .. }));
+        for job in leased.into_iter().filter(|job| !is_news(job)) {
+            let dead = job.holder.as_deref().is_some_and(is_dead);
+            let expired = job.lease_until.is_some_and(|until| until <= now);
+            let (Some(serial), true) = (job.serial, dead || expired) else {
+                continue;
+            };
+            let lease = Lease {
+                serial,
+                fence: job.fence,
+            };
+            if request.held.contains(&lease) {
+                continue;
+            }
+            if dead && !expired {
+                self.end_lease(&job).await?;
+            }
+            let stored = self.ticket(id).await?;
+            let policy = self.policy_for(&stored, request).await?;
+            self.report_lost_lease(id, &policy, lease).await?;
+        }
+        Ok(())
+    }
+
+    /// The project's policy as the worker read it, else the one on the ticket's record.
+    async fn policy_for(&self, stored: &Stored, request: &ClaimRequest) -> Result<Policy, Error> {
+        match &request.policy {
+            Some(policy) => Ok((**policy).clone()),
+            None => self.policy_of(stored).await,
+        }
+    }
+
+    /// The fence still holds; only the waiting for the lease's end is cut short.
+    pub(super) async fn end_lease(&self, job: &Job) -> Result<(), Error> {
+        match self.store.renew(job.id, job.fence, Duration::ZERO).await {
+            Ok(_) | Err(store::Error::StaleFence { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells the ticket that a lease on one of its jobs is lost; false where that was not so any more.
+    async fn report_lost_lease(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        lease: Lease,
+    ) -> Result<bool, Error> {
+        let report = Report::new(Actor::house(), What::LeaseLost { lease });
+        match self.decide(id, policy, report).await {
+            Ok(_) => Ok(true),
+            // Another node was faster, or the lease was prolonged in this instant.
+            Err(Error::Store(store::Error::Conflict { .. })) => Ok(false),
+            Err(error) if error.is_stale() || error.refusal().is_some() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes back leases that ran out, whoever held them; says how many. Any number of nodes may do
+    /// it: the store lets one of them win.
+    pub async fn take_back_lapsed(&self) -> Result<usize, Error> {
+        let mut taken = 0;
+        for job in self.store.lapsed(LEASES_MAX).await? {
+            let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work)
+            else {
+                self.give_back(&job).await?;
+                taken += 1;
+                continue;
+            };
+            if matches!(task, Task::Tell { .. }) {
+                continue;
+            }
+            let stored = self.ticket(id).await?;
+            let policy = self.policy_of(&stored).await?;
+            let fence = job.fence;
+            let lease = Lease { serial, fence };
+            taken += usize::from(self.report_lost_lease(id, &policy, lease).await?);
+        }
+        Ok(taken)
+    }
+
+    /// A task goes back by the store's own rule, which is part of every claim of its queue.
+    async fn give_back(&self, job: &Leased) -> Result<(), Error> {
+        let ask = Ask {
+            queues: vec![job.queue.clone()],
+            most: 0,
+            ..ClaimRequest::default().any_job()
+        };
+        self.store.claim(&ask).await?;
+        Ok(())
+    }
+
+    /// A task that the worker chose.
+    async fn claim_task(&self, job: JobId, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+        let Some(found) = self.store.job(job).await? else {
+            return Ok(Vec::new());
+        };
+        if !self.may_begin(&found.work).await? || self.is_over_the_day(&found, request).await? {
+            return Ok(Vec::new());
+        }
+        let provider = request.agents.first();
+        let provider = provider.and_then(|agent| agent.provider.clone());
+        let ask = Ask {
+            job: Some(job),
+            provider: provider.clone(),
+            ..request.any_task()
+        };
+        let jobs = self.store.claim(&ask).await?.into_iter();
+        Ok(jobs.map(|job| task_claim(job, provider.clone())).collect())
+    }
+
+    /// What all tickets spent today leaves nothing for tasks either.
+    async fn is_over_the_day(&self, job: &Job, request: &ClaimRequest) -> Result<bool, Error> {
+        let (Work::Free { body, .. }, Some(policy)) = (&job.work, &request.policy) else {
+            return Ok(false);
+        };
+        let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
+            return Ok(true);
+        };
+        let spent = self.store.spent_since((self.clock)().day()).await?;
+        Ok(flow::over_day(&ticket, policy, spent).is_some())
+    }
+
+    /// The most urgent task that waits for no other. Where none of the queue waits for another,
+    /// which is nearly always, one claim finds it, however many ask at once.
+    async fn claim_any_task(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+        let tasks = ClaimRequest {
+            queues: Vec::new(),
+            ..request.clone()
+        };
+        let ready = self.ready_jobs(&tasks).await?;
+        let mut free = Vec::new();
+        for job in &ready {
+            if self.may_begin(&job.work).await? {
+                free.push(job.id);
+            }
+        }
+        if free.len() == ready.len() {
+            return self.claim_first_task(request).await;
+        }
+        for job in free.into_iter().take(TASK_TRIES_MAX) {
+            let ask = Ask {
+                job: Some(job),
+                ..request.any_task()
+            };
+            if let Some(job) = self.store.claim(&ask).await?.pop() {
+                return Ok(vec![task_claim(job, None)]);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn claim_first_task(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+        let Some(job) = self.store.claim(&request.any_task()).await?.pop() else {
+            return Ok(Vec::new());
+        };
+        if self.may_begin(&job.work).await? {
+            return Ok(vec![task_claim(job, None)]);
+        }
+        // It was queued between the look and the claim.
+        let ended = Ended {
+            job: job.id,
+            fence: job.fence,
+            outcome: Outcome::Retry {
+                error: "waits for others".to_owned(),
+                not_before: (self.clock)(),
+                counts: false,
+            },
+        };
+        self.store.finish(vec![ended], None).await?;
+        Ok(Vec::new())
+    }
+
+    async fn may_begin(&self, work: &Work) -> Result<bool, Error> {
+        match work {
+            Work::Free { body, .. } => self.are_done(&depends_on(body)).await,
+            Work::Task(_) => Ok(false),
+        }
+    }
+
+    /// News for dependents, of whichever ticket.
+    pub(super) async fn claim_news(&self) -> Result<Vec<Leased>, Error> {
+        let ask = Ask {
+            queues: vec![NEWS_QUEUE.to_owned()],
+            agent: Actor::house().agent,
+            holder: process_name(),
+            lease: NEWS_LEASE,
+            most: NEWS_MAX,
+            ..ClaimRequest::default().any_job()
+        };
+        Ok(self.store.claim(&ask).await?)
+    }
+}
+
+fn task_claim(job: Leased, provider: Option<String>) -> Claim {
+    Claim {
+        job,
+        agent: None,
+        provider,
+    }
+}
+
+pub(super) fn page(most: u32) -> Page {
+    Page { after: None, most }
+}
+
+impl ClaimRequest {
+    pub fn ticket(&self) -> Option<&TicketId> {
+        match &self.only {
+            Some(Only::Ticket(id)) => Some(id),
+            Some(Only::Task(_)) | None => None,
+        }
+    }
+
+    /// Any job of the worker's queues.
+    fn any_job(&self) -> Ask {
+        Ask {
+            queues: self.queues.iter().chain(&self.tasks).cloned().collect(),
+            agent: self.name.clone(),
+            own_only: false,
+            alone_in: self.alone_in.clone(),
+            job: None,
+            holder: self.worker.clone(),
+            provider: None,
+            ticket: self.ticket().cloned(),
+            lease: self.lease,
+            most: self.most,
+        }
+    }
+
+    fn any_task(&self) -> Ask {
+        Ask {
+            queues: self.tasks.clone(),
+            most: 1,
+            ..self.any_job()
+        }
+    }
+
+    fn job_of(&self, id: &TicketId, queues: Vec<String>) -> Ask {
+        Ask {
+            queues,
+            ticket: Some(id.clone()),
+            ..self.any_job()
+        }
+    }
+
+    /// An agent that connects by itself, which has one claim at a time.
+    fn is_session(&self) -> bool {
+        !self.alone_in.is_empty()
+    }
+
+    /// Jobs that the worker still has room for.
+    fn room(&self, claims: &[Claim]) -> u32 {
+        let taken = u32::try_from(claims.len()).unwrap_or(u32::MAX);
+        self.most.saturating_sub(taken)
+    }
+
+    /// The agent that takes a job meant for this name, or for anybody; none for a linter's.
+    fn agent_for(&self, task: &Task, name: Option<&str>, policy: &Policy) -> Option<&AgentClaim> {
+        if let Task::Review { seat, .. } = task
+            && let Some(spec) = policy.reviewers.iter().find(|spec| spec.name == *seat)
+            && spec.command.is_some()
+        {
+            return None;
+        }
+        let mut agents = self
+            .agents
+            .iter()
+            .filter(|agent| agent.queue == task.queue());
+        match name {
+            Some(name) => agents.find(|agent| agent.names.iter().any(|known| known == name)),
+            None => agents.find(|agent| !agent.named_only),
+        }
+    }
+}
