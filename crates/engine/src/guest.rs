@@ -11,7 +11,9 @@ use flow::event::{Answer, FindingReport, Lease, ReportedOutcome};
 use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
 use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
-use store::{Ask, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
+use store::{
+    ClaimRequest, ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work,
+};
 
 use crate::desk::{Desk, Error, Once, Report};
 
@@ -114,19 +116,12 @@ impl Guest {
         self.ticket.as_ref().is_none_or(|only| only == ticket)
     }
 
-    /// What it waits for, to be woken by.
-    pub fn ask(&self, lease: Duration) -> Ask {
-        Ask {
-            queues: self.queues(),
-            agent: self.actor.agent.clone(),
-            holder: self.holder(),
-            provider: None,
-            ticket: self.ticket.clone(),
-            lease,
-            own_only: false,
-            alone_in: self.alone_in(),
-            job: None,
-            most: 1,
+    /// The request for its next job, also to wait for one.
+    pub fn claim_request(&self, lease: Duration) -> ClaimRequest {
+        ClaimRequest {
+            only: self.ticket.clone().map(ClaimTarget::Ticket),
+            exclusive: self.alone_in(),
+            ..ClaimRequest::new(self.holder(), &self.actor.agent, self.queues(), lease)
         }
     }
 }
@@ -238,7 +233,6 @@ pub async fn take(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
     if has_a_task(desk, guest).await? {
         return Ok(None);
     }
-    bring_due(desk, guest).await?;
     let mut before = None;
     for _ in 0..LOOKS_MAX {
         let offers = offers(desk, guest, &queues).await?;
@@ -285,25 +279,15 @@ async fn offers(desk: &Desk, guest: &Guest, queues: &[String]) -> Result<Vec<Err
     Ok(offers)
 }
 
-/// What waited for its time and is due becomes ready when somebody claims, and here nobody may be
-/// claiming but us: so nothing is claimed first.
-async fn bring_due(desk: &Desk, guest: &Guest) -> Result<(), Error> {
-    let nothing = Ask {
-        most: 0,
-        ..guest.ask(Duration::ZERO)
-    };
-    desk.store.claim(&nothing).await?;
-    Ok(())
-}
-
 /// What is there for the guest or for anybody, the most urgent first.
 async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec<Job>, Error> {
     let query = JobQuery {
         queue: Some(queue.to_owned()),
-        state: Some(JobState::Ready),
+        claimable: true,
         ticket: guest.ticket.clone(),
         agent: Some(guest.actor.agent.clone()),
         urgent_first: true,
+        ..JobQuery::default()
     };
     page_of(desk, &query, most).await
 }
@@ -348,12 +332,12 @@ fn may_start(desk: &Desk, guest: &Guest, errand: &Errand) -> bool {
 
 async fn claim(desk: &Desk, guest: &Guest, offer: &Errand) -> Result<Option<Errand>, Error> {
     let lease = Duration::from_secs(offer.policy.limits.heartbeat_secs);
-    let ask = Ask {
-        queues: vec![offer.task.queue().to_owned()],
-        ticket: Some(offer.stored.ticket.id.clone()),
-        ..guest.ask(lease)
-    };
-    match desk.store.claim(&ask).await?.pop() {
+    let mut request = guest.claim_request(lease);
+    request
+        .queues
+        .retain(|served| served.queue == offer.task.queue());
+    request.only = Some(ClaimTarget::Ticket(offer.stored.ticket.id.clone()));
+    match desk.store.claim(&request).await?.pop() {
         Some(leased) => errand(desk, leased.into()).await,
         None => Ok(None),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flow::job::News;
 use flow::{Actor, Refused, Task, TicketId, What};
-use store::{Ask, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
+use store::{ClaimRequest, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
 use crate::post::{let_go, worker_is_dead};
@@ -21,20 +21,12 @@ const PASSES_MAX: u32 = 1000;
 /// hands of another, who brings them or lets go of them soon.
 pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
     let elsewhere = in_other_hands(desk).await?;
-    let ask = Ask {
-        queues: vec![QUEUE.to_owned()],
-        agent: Actor::house().agent,
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: worker.to_owned(),
-        provider: None,
-        ticket: None,
-        lease: LEASE,
-        most: AT_ONCE,
+    let request = ClaimRequest {
+        limit: AT_ONCE,
+        ..ClaimRequest::new(worker, &Actor::house().agent, [QUEUE], LEASE)
     };
     for _ in 0..PASSES_MAX {
-        let jobs = desk.store.claim(&ask).await?;
+        let jobs = desk.store.claim(&request).await?;
         if jobs.is_empty() {
             break;
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Task, Ticket, TicketId};
-use store::{Ask, JobQuery, JobState, Page, Scope};
+use store::{ClaimRequest, JobQuery, Page, Scope};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -106,9 +106,9 @@ pub async fn work<S: Shops>(desk: &Desk, shops: &S, hand: &Hand, told: Told) {
                 Duration::ZERO
             }
             Ok(Found::Nothing) => {
-                let asked = bell(hand);
+                let request = claim_request(hand);
                 tokio::select! {
-                    () = listen(desk, &asked) => Duration::ZERO,
+                    () = listen(desk, &request) => Duration::ZERO,
                     () = drain.asked() => return,
                 }
             }
@@ -123,38 +123,21 @@ pub async fn work<S: Shops>(desk: &Desk, shops: &S, hand: &Hand, told: Told) {
     }
 }
 
-/// Until there may be something. Whoever claims brings back what waited for its time, and nobody may be
-/// claiming: so we ask for nothing first.
-async fn listen(desk: &Desk, asked: &Ask) {
-    let nothing = Ask {
-        most: 0,
-        ..asked.clone()
-    };
-    // What is wrong will show in the look that follows.
-    let _ = desk.store.claim(&nothing).await;
+/// Returns when there may be something to claim.
+async fn listen(desk: &Desk, request: &ClaimRequest) {
     // Where no job is ready, in hand, or waits for its time, nothing happens before somebody comes.
     let most = match desk.store.has_open(None).await {
         Ok(false) => QUIET_POLL,
         Ok(true) | Err(_) => POLL,
     };
-    desk.store.wait(asked, most).await;
+    desk.store.wait(request, most).await;
 }
 
-/// Whatever rings for our queues.
-fn bell(hand: &Hand) -> Ask {
+/// The request for whatever is in our queues.
+fn claim_request(hand: &Hand) -> ClaimRequest {
     let queues = hand.queues.iter().map(|name| (*name).to_owned());
-    Ask {
-        queues: queues.chain(hand.tasks.iter().cloned()).collect(),
-        agent: hand.name.clone(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: worker_name(),
-        provider: None,
-        ticket: None,
-        lease: Duration::ZERO,
-        most: 1,
-    }
+    let queues = queues.chain(hand.tasks.iter().cloned());
+    ClaimRequest::new(worker_name(), &hand.name, queues, Duration::ZERO)
 }
 
 async fn all(shop: &Arc<Workshop>, claimed: Vec<Claimed>, halt: &Stop) -> Result<(), Error> {
@@ -254,7 +237,7 @@ async fn ready(desk: &Desk, hand: &Hand, most: u32) -> Result<(Vec<TicketId>, bo
     for queue in &hand.queues {
         let query = JobQuery {
             queue: Some((*queue).to_owned()),
-            state: Some(JobState::Ready),
+            claimable: true,
             urgent_first: true,
             ..JobQuery::default()
         };

@@ -1,21 +1,21 @@
 //! The watchdog: leases that ran out become events, whoever held them. Any number of nodes may run
 //! it; the store lets one of them win.
 
-use std::time::Duration;
-
 use flow::event::Lease;
 use flow::{Actor, Policy, TicketId, What};
-use store::{Ask, Leased, Work};
+use store::Leased;
 
 use crate::desk::{Desk, Error, Report};
 
 /// How many are taken back at a time.
 const AT_ONCE: u32 = 100;
 
-/// Takes back what has lapsed; says how much it was.
+/// Takes back what has lapsed; says how much it was. Jobs that no ticket decides about go back by
+/// the store's own rule.
 pub async fn take_back(desk: &Desk) -> Result<usize, Error> {
-    let mut taken = 0;
-    for job in desk.store.lapsed(AT_ONCE).await? {
+    let expired = desk.store.expire(AT_ONCE).await?;
+    let mut taken = usize::try_from(expired.requeued).unwrap_or(usize::MAX);
+    for job in expired.of_tickets {
         if lost(desk, &job).await? {
             taken += 1;
         }
@@ -23,14 +23,10 @@ pub async fn take_back(desk: &Desk) -> Result<usize, Error> {
     Ok(taken)
 }
 
-/// News go back by themselves when somebody claims.
 async fn lost(desk: &Desk, job: &Leased) -> Result<bool, Error> {
-    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
-        return give_back(desk, job).await;
-    };
-    if task.queue() == "tell" {
+    let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
         return Ok(false);
-    }
+    };
     let stored = desk.ticket(id).await?;
     let policy = desk.policy_of(&stored).await?;
     let lease = Lease {
@@ -38,25 +34,6 @@ async fn lost(desk: &Desk, job: &Leased) -> Result<bool, Error> {
         fence: job.fence,
     };
     report_lost(desk, id, &policy, lease).await
-}
-
-/// What no ticket decides about goes back by the store's own rule, and into the log. That is part of
-/// every claim, so this is one that takes nothing.
-async fn give_back(desk: &Desk, job: &Leased) -> Result<bool, Error> {
-    let ask = Ask {
-        queues: vec![job.queue.clone()],
-        agent: String::new(),
-        holder: "countersign".to_owned(),
-        provider: None,
-        ticket: None,
-        lease: Duration::ZERO,
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        most: 0,
-    };
-    desk.store.claim(&ask).await?;
-    Ok(true)
 }
 
 /// The ticket hears that a lease on one of its jobs is lost; false where that was not so any more.
@@ -79,7 +56,7 @@ pub async fn report_lost(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use store::{FreeJob, JobQuery, JobState, Page};
+    use store::{ClaimRequest, FreeJob, JobQuery, JobState, Page};
 
     use super::*;
 
@@ -102,21 +79,12 @@ mod tests {
             agent: None,
             key: None,
             queue_max: None,
+            needs: std::collections::BTreeSet::new(),
+            depends_on: Vec::new(),
         };
         desk.store.enqueue(vec![task]).await.unwrap();
-        let ask = Ask {
-            queues: vec!["qa".to_owned()],
-            agent: "qa-1".to_owned(),
-            holder: "guest:qa-1".to_owned(),
-            provider: None,
-            ticket: None,
-            lease: Duration::ZERO,
-            own_only: false,
-            alone_in: Vec::new(),
-            job: None,
-            most: 1,
-        };
-        assert_eq!(desk.store.claim(&ask).await.unwrap().len(), 1);
+        let request = ClaimRequest::new("guest:qa-1", "qa-1", ["qa"], std::time::Duration::ZERO);
+        assert_eq!(desk.store.claim(&request).await.unwrap().len(), 1);
         assert_eq!(take_back(&desk).await.unwrap(), 1);
         assert_eq!(take_back(&desk).await.unwrap(), 0);
         let ready = JobQuery {

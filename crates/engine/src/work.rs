@@ -12,7 +12,7 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::usage::Caps;
 use flow::{Task, Ticket, TicketId, What};
-use store::{Ask, JobQuery, JobState, Page, Work};
+use store::{ClaimRequest, ClaimTarget, JobQuery, JobState, Page, Work};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -114,7 +114,7 @@ impl AtWork {
         if self.running.is_empty() {
             hands::must_be_for_us(shop, &ticket)?;
         }
-        let any = ask(shop, id, "countersign", &queues(shop));
+        let any = claim_request(shop, id, "countersign", &queues(shop));
         tokio::select! {
             Some(ended) = self.running.join_next() => {
                 let (lease, ended) = ended.map_err(|error| Error::Broken(error.to_string()))?;
@@ -159,7 +159,7 @@ impl AtWork {
 
 /// Until there may be something to claim. What is ready and was not given to us, because its provider has
 /// all that it may have, would wake us without end: it is looked at again after a rest.
-async fn quiet(shop: &Workshop, any: &Ask, in_vain: bool) {
+async fn quiet(shop: &Workshop, any: &ClaimRequest, in_vain: bool) {
     let began = Instant::now();
     shop.desk.store.wait(any, POLL).await;
     if in_vain {
@@ -190,18 +190,12 @@ fn queues(shop: &Workshop) -> Vec<&'static str> {
     queues
 }
 
-fn ask(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> Ask {
-    Ask {
-        queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
-        agent: agent.to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: shop.post.worker.clone(),
-        provider: None,
-        ticket: Some(id.clone()),
-        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
-        most: shop.post.jobs_max,
+fn claim_request(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> ClaimRequest {
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    ClaimRequest {
+        only: Some(ClaimTarget::Ticket(id.clone())),
+        limit: shop.post.jobs_max,
+        ..ClaimRequest::new(&shop.post.worker, agent, queues.iter().copied(), lease)
     }
 }
 

@@ -142,11 +142,12 @@ impl Counter {
                 // What is ready is not for this agent, and would wake it without end.
                 tokio::time::sleep(REST.min(left)).await;
             }
-            let mut ask = tasks::ask(&who);
-            ask.queues.extend(who.guest().ask(ask.lease).queues);
-            ask.ticket.clone_from(&who.ticket);
+            let mut request = tasks::claim_request(&who);
+            let of_tickets = who.guest().claim_request(request.lease);
+            request.queues.extend(of_tickets.queues);
+            request.only = of_tickets.only;
             let began = Instant::now();
-            self.office.desk.store.wait(&ask, left).await;
+            self.office.desk.store.wait(&request, left).await;
             in_vain = began.elapsed() < REST;
         }
     }

@@ -163,10 +163,10 @@ impl Caller<'_> {
             Call::Job { id } => value(self.job(id).await?),
             Call::JobByKey { key } => value(self.job_by_key(&key).await?),
             Call::HasOpen { queues } => value(self.has_open(queues.as_deref()).await?),
-            Call::Claim { ask } => value(self.claim(ask).await?),
+            Call::Claim { request } => value(self.claim(request).await?),
             Call::Finish { ended } => value(self.finish(ended).await?),
             Call::Renew { job, fence, lease } => value(self.renew(job, fence, lease).await?),
-            Call::Wait { ask, most } => value(self.wait(ask, most).await?),
+            Call::Wait { request, most } => value(self.wait(request, most).await?),
             Call::Commit(decided) => value(self.decide(*decided).await?),
             Call::Keep(kept) => value(self.keep(kept).await?),
             Call::Refuse(refusal) => {
@@ -189,10 +189,10 @@ impl Caller<'_> {
         }
     }
 
-    async fn wait(&self, ask: store::Ask, most: Duration) -> Result<(), No> {
-        let ask = self.sound(ask)?;
+    async fn wait(&self, request: store::ClaimRequest, most: Duration) -> Result<(), No> {
+        let request = self.sound(request)?;
         let most = most.min(call::WAIT_MAX);
-        self.office.desk.store.wait(&ask, most).await;
+        self.office.desk.store.wait(&request, most).await;
         Ok(())
     }
 

@@ -2,7 +2,6 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
-mod take;
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use flow::attempt::{Attempt, HeldClaim};
 use flow::{Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
+use store::{ClaimRequest, Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
 
 use super::Office;
 use super::assignments;
@@ -193,6 +192,9 @@ pub async fn put(
     }
     findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
+    let ticket = flow::free::ticket(&body, 0, (office.desk.clock)());
+    let needs = ticket.map(|ticket| ticket.spec.context.needs);
+    let depends_on = flow::free::depends_on(&body);
     let job = FreeJob {
         queue: queue.to_owned(),
         kind: findings::one_line(kind),
@@ -201,6 +203,8 @@ pub async fn put(
         agent: None,
         key: Some(key_of(id)),
         queue_max: Some(QUEUE_MAX),
+        needs: needs.unwrap_or_default(),
+        depends_on: depends_on.iter().map(|id| key_of(id)).collect(),
         body,
     };
     office.desk.store.enqueue(vec![job]).await?;
@@ -286,7 +290,13 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     }
     let (job, fence, work) = match held(office, speaker).await? {
         Some(job) => (job.id, job.fence, job.work),
-        None => match take::next(office, &ask(speaker)).await? {
+        None => match office
+            .desk
+            .store
+            .claim(&claim_request(speaker))
+            .await?
+            .pop()
+        {
             Some(job) => (job.id, job.fence, job.work),
             None => return Ok(None),
         },
@@ -403,18 +413,12 @@ fn body(work: Work) -> Value {
     }
 }
 
-pub fn ask(speaker: &Speaker) -> Ask {
-    Ask {
-        queues: queues(speaker),
-        agent: speaker.actor.agent.clone(),
-        holder: speaker.guest().holder(),
-        provider: None,
-        ticket: None,
-        lease: LEASE,
-        own_only: false,
-        alone_in: speaker.guest().alone_in(),
-        job: None,
-        most: 1,
+/// The request for the agent's next task, also to wait for one.
+pub fn claim_request(speaker: &Speaker) -> ClaimRequest {
+    let guest = speaker.guest();
+    ClaimRequest {
+        exclusive: guest.alone_in(),
+        ..ClaimRequest::new(guest.holder(), &speaker.actor.agent, queues(speaker), LEASE)
     }
 }
 

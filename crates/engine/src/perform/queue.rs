@@ -9,7 +9,7 @@ use flow::event::Lease;
 use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
 use flow::{Stage, Task, Ticket, TicketId, Usage, What};
-use store::{Ask, JobId, Page, TicketQuery, Work};
+use store::{ClaimRequest, ClaimTarget, JobId, Page, TicketQuery, Work};
 
 use super::merge::{combine, conflicted, landed, overtaken};
 use super::{Brought, Held, Trouble, check, ground, not_ours, report};
@@ -117,19 +117,12 @@ async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
 }
 
 async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
-    let ask = Ask {
-        queues: vec!["merge".to_owned()],
-        agent: "countersign".to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: shop.post.worker.clone(),
-        provider: None,
-        ticket: Some(id.clone()),
-        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
-        most: 1,
+    let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
+    let request = ClaimRequest {
+        only: Some(ClaimTarget::Ticket(id.clone())),
+        ..ClaimRequest::new(&shop.post.worker, "countersign", ["merge"], lease)
     };
-    let Some(job) = shop.desk.store.claim(&ask).await?.into_iter().next() else {
+    let Some(job) = shop.desk.store.claim(&request).await?.into_iter().next() else {
         return Ok(None);
     };
     let (Some(serial), Work::Task(task)) = (job.serial, job.work.clone()) else {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Ticket, free};
-use store::{Ask, Job, JobId, JobQuery, JobState, Page, Work};
+use store::{ClaimRequest, ClaimTarget, Job, JobId, JobQuery, Page, ServedQueue, Work};
 use tokio::time::Instant;
 
-use super::{Found, Hand, LOOKS, PASSED_OVER, PASSED_OVER_MAX, Shops, bell};
+use super::{Found, Hand, LOOKS, PASSED_OVER, PASSED_OVER_MAX, Shops, claim_request};
 use crate::desk::{Desk, Error};
 use crate::perform::task::Taken;
 use crate::post::replica_name;
@@ -59,7 +59,7 @@ pub async fn ready(desk: &Desk, queues: &[String]) -> Result<Vec<Job>, Error> {
     for queue in queues {
         let query = JobQuery {
             queue: Some(queue.clone()),
-            state: Some(JobState::Ready),
+            claimable: true,
             urgent_first: true,
             ..JobQuery::default()
         };
@@ -116,15 +116,19 @@ async fn claim(
         // Others of ours have all that there is; it is looked at again soon.
         return Ok(Found::Nothing);
     };
-    let ask = Ask {
-        queues: hand.tasks.clone(),
-        holder: replica_name(&hand.name),
-        provider,
-        job: Some(job),
+    let queues = hand.tasks.iter().map(|queue| ServedQueue {
+        provider: provider.clone(),
+        ..ServedQueue::new(queue, &hand.name)
+    });
+    let request = ClaimRequest {
+        worker: replica_name(&hand.name),
+        queues: queues.collect(),
+        labels: Some(hand.labels.clone()),
+        only: Some(ClaimTarget::Job(job)),
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
-        ..bell(hand)
+        ..claim_request(hand)
     };
-    let claimed = desk.store.claim(&ask).await?.into_iter().next();
+    let claimed = desk.store.claim(&request).await?.into_iter().next();
     Ok(claimed.map_or(Found::Nothing, |job| {
         Found::Task(Box::new(Taken {
             shop,

@@ -2,9 +2,9 @@
 //! (its provider is paused) hands over to whom the policy names.
 
 use flow::{Role, Ticket, TicketId, What, stand_in};
-use store::{Ask, Scope};
+use store::{ClaimRequest, Scope};
 
-use super::{ask, queues};
+use super::{claim_request, queues};
 use crate::desk::{Error, Report};
 use crate::perform::Claimed;
 use crate::workshop::{Member, Workshop};
@@ -28,36 +28,39 @@ pub async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Claimed>, Error
             take(shop, &asked, None, &mut claimed).await?;
         }
         for (_, member) in shop.crew.others.iter().filter(|(at, _)| *at == role) {
-            let asked = Ask {
-                own_only: true,
-                alone_in: Vec::new(),
-                ..of_member(shop, id, &member.written, queue, member)
-            };
+            let mut asked = of_member(shop, id, &member.written, queue, member);
+            for served in &mut asked.queues {
+                served.assigned_only = true;
+            }
             take(shop, &asked, Some(&member.written), &mut claimed).await?;
         }
     }
     let mut house = queues(shop);
     house.retain(|queue| ["check", "merge"].contains(queue));
-    let asked = ask(shop, id, "countersign", &house);
+    let asked = claim_request(shop, id, "countersign", &house);
     take(shop, &asked, None, &mut claimed).await?;
     Ok(claimed)
 }
 
-fn of_member(shop: &Workshop, id: &TicketId, name: &str, queue: &str, member: &Member) -> Ask {
-    Ask {
-        provider: Some(member.adapter.name().to_owned()),
-        ..ask(shop, id, name, &[queue])
-    }
+fn of_member(
+    shop: &Workshop,
+    id: &TicketId,
+    name: &str,
+    queue: &str,
+    member: &Member,
+) -> ClaimRequest {
+    claim_request(shop, id, name, &[queue]).with_provider(member.adapter.name())
 }
 
 /// As many as there are hands for, and shares in the provider.
 async fn take(
     shop: &Workshop,
-    asked: &Ask,
+    asked: &ClaimRequest,
     agent: Option<&str>,
     claimed: &mut Vec<Claimed>,
 ) -> Result<(), Error> {
-    let provider = asked.provider.as_deref().unwrap_or_default();
+    let provider = asked.queues.first().and_then(|one| one.provider.as_deref());
+    let provider = provider.unwrap_or_default();
     let one_by_one = shop.post.shares.limits(provider);
     loop {
         let taken = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
@@ -66,8 +69,8 @@ async fn take(
         let Some(share) = shop.post.shares.share(provider).filter(|_| most > 0) else {
             return Ok(());
         };
-        let asked = Ask {
-            most,
+        let asked = ClaimRequest {
+            limit: most,
             ..asked.clone()
         };
         let jobs = shop.desk.store.claim(&asked).await?;

@@ -8,7 +8,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use flow::event::Lease;
 use flow::{Actor, TicketId, Time, Usage, What};
 use serde::{Deserialize, Serialize};
-use store::{Agent, Artefact, Ask, Ended, JobId, JobQuery, Page, Parcel, Pause, TicketQuery};
+use store::{
+    Agent, Artefact, ClaimRequest, ClaimTarget, Ended, JobId, JobQuery, Page, Parcel, Pause,
+    TicketQuery,
+};
 
 /// Where it is called.
 pub const PATH: &str = "/api/v1/worker";
@@ -47,7 +50,7 @@ pub enum Call {
         queues: Option<Vec<String>>,
     },
     Claim {
-        ask: Ask,
+        request: ClaimRequest,
     },
     Finish {
         ended: Vec<Ended>,
@@ -58,7 +61,7 @@ pub enum Call {
         lease: Duration,
     },
     Wait {
-        ask: Ask,
+        request: ClaimRequest,
         most: Duration,
     },
     Commit(Box<Decided>),
@@ -148,7 +151,10 @@ impl Call {
             Self::Commit(decided) => Some(&decided.ticket),
             Self::Keep(kept) => Some(&kept.ticket),
             Self::Issue(pass) => Some(&pass.ticket),
-            Self::Claim { ask } => ask.ticket.as_ref(),
+            Self::Claim { request } => match &request.only {
+                Some(ClaimTarget::Ticket(ticket)) => Some(ticket),
+                Some(ClaimTarget::Job(_)) | None => None,
+            },
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Claims of workers elsewhere. The name on a lease begins with the token that it was claimed with,
 //! so that nobody with another token can prolong or end it, whatever name it gives itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::perform::task::spending_key;
@@ -8,7 +9,10 @@ use flow::TicketId;
 use flow::event::Lease;
 use flow::outpost::price;
 use serde_json::json;
-use store::{Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Noted, Page, Paged, Work};
+use store::{
+    ClaimRequest, ClaimTarget, Ended, Job, JobId, JobQuery, JobState, Leased, Noted, Page, Paged,
+    Work,
+};
 
 use super::call::Spent;
 use super::{Caller, No, cleaned, is_plain};
@@ -17,6 +21,7 @@ use super::{Caller, No, cleaned, is_plain};
 const QUEUES_MAX: usize = 64;
 const JOBS_MAX: u32 = 64;
 const ENDED_MAX: usize = 64;
+const EXCEPT_MAX: usize = 10_000;
 /// A job that no ticket decides about is not held longer without a sign of life.
 const FREE_LEASE_MAX: Duration = Duration::from_secs(3600);
 /// A ticket, or a queue, has fewer jobs in hand.
@@ -40,40 +45,57 @@ impl Caller<'_> {
         own.unwrap_or(ANOTHER).to_owned()
     }
 
-    /// The ask as it is put to the store.
-    pub fn sound(&self, ask: Ask) -> Result<Ask, No> {
-        let named = [&ask.agent, &ask.holder].into_iter().chain(&ask.provider);
-        let are_names = ask.queues.iter().chain(named).all(|name| is_plain(name));
-        if !are_names || ask.queues.len() > QUEUES_MAX {
+    /// The request as it is put to the store.
+    pub fn sound(&self, mut request: ClaimRequest) -> Result<ClaimRequest, No> {
+        let served = request.queues.iter();
+        let served =
+            served.flat_map(|one| [&one.queue, &one.agent].into_iter().chain(&one.provider));
+        let lists = [&request.paused_as, &request.exclusive]
+            .into_iter()
+            .flatten();
+        let labels = request.labels.iter().flatten();
+        let names = served.chain(lists).chain(labels).chain([&request.worker]);
+        let are_names = { names }.all(|name| is_plain(name));
+        let counts = [
+            request.queues.len(),
+            request.paused_as.len(),
+            request.exclusive.len(),
+            request.labels.as_ref().map_or(0, BTreeSet::len),
+        ];
+        if !are_names || counts.iter().any(|count| *count > QUEUES_MAX) {
             return Err(No::barred(
                 "these are no names of queues, agents and workers",
             ));
         }
-        if ask.queues.iter().any(|queue| queue == "tell") {
+        if request.except.len() > EXCEPT_MAX {
+            return Err(No::barred(format!(
+                "more than {EXCEPT_MAX} jobs passed over"
+            )));
+        }
+        if request.queues.iter().any(|served| served.queue == "tell") {
             return Err(No::barred("the server itself brings the news"));
         }
-        Ok(Ask {
-            holder: format!("{}{}", self.mark(), ask.holder),
-            most: ask.most.min(JOBS_MAX),
-            ..ask
-        })
+        request.worker = format!("{}{}", self.mark(), request.worker);
+        request.limit = request.limit.min(JOBS_MAX);
+        Ok(request)
     }
 
-    pub async fn claim(&self, ask: Ask) -> Result<Vec<Leased>, No> {
-        let mut ask = self.sound(ask)?;
-        if ask.most > 0 && ask.ticket.is_none() && ask.job.is_none() {
-            return Err(No::barred(
-                "a worker claims of a ticket or a task that it has chosen",
-            ));
-        }
-        let of_job = match ask.job {
-            Some(id) => self.office.desk.store.job(id).await?,
-            None => None,
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Leased>, No> {
+        let mut request = self.sound(request)?;
+        let ticket = match &request.only {
+            None => {
+                return Err(No::barred(
+                    "a worker claims of a ticket or a task that it has chosen",
+                ));
+            }
+            Some(ClaimTarget::Ticket(ticket)) => Some(ticket.clone()),
+            Some(ClaimTarget::Job(job)) => {
+                let job = self.office.desk.store.job(*job).await?;
+                job.and_then(|job| job.ticket)
+            }
         };
-        let of_job = of_job.and_then(|job| job.ticket);
-        let ticket = ask.ticket.as_ref().or(of_job.as_ref());
-        ask.lease = self.lasting(ask.lease, ticket).await?;
-        let claimed = self.office.desk.store.claim(&ask).await?;
+        request.lease = self.lasting(request.lease, ticket.as_ref()).await?;
+        let claimed = self.office.desk.store.claim(&request).await?;
         Ok(claimed.into_iter().map(|job| self.named(job)).collect())
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
 use store::{
-    Agent, Artefact, Ask, CallerRecord, Change, Committed, Cursor, Ended, Epic, Error, EventQuery,
-    FreeJob, Job, JobId, JobQuery, JobState, Leased, Message, NewMessage, Noted, Page, Paged,
-    Parcel, Pause, Remembered, Removed, Result, Retention, Scope, Store, Stored, StoredEvent,
-    TicketQuery, TicketRow, Token,
+    Agent, Artefact, CallerRecord, Change, ClaimRequest, Committed, Cursor, Ended, Epic, Error,
+    EventQuery, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased, Message, NewMessage,
+    Noted, Page, Paged, Parcel, Pause, Remembered, Removed, Result, Retention, Scope, Store,
+    Stored, StoredEvent, TicketQuery, TicketRow, Token,
 };
 
 use super::{Ledger, Lost, luggage};
@@ -82,14 +82,15 @@ impl Store for Ledger {
     }
 
     /// News is brought by the server: there is never any for us.
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        if ask.queues.iter().all(|queue| queue == NEWS) {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
+        if request.queues.iter().all(|served| served.queue == NEWS) {
             return Ok(Vec::new());
         }
-        self.ask(Call::Claim { ask: ask.clone() }).await
+        let request = request.clone();
+        self.ask(Call::Claim { request }).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
         if then.is_some() {
             return not_a_workers("claiming with a report");
         }
@@ -105,7 +106,11 @@ impl Store for Ledger {
         self.ask(Call::Renew { job, fence, lease }).await
     }
 
-    async fn lapsed(&self, _: u32) -> Result<Vec<Leased>> {
+    async fn release(&self, _: JobId, _: u64) -> Result<()> {
+        not_a_workers("giving a job back")
+    }
+
+    async fn expire(&self, _: u32) -> Result<Expired> {
         not_a_workers("looking after leases")
     }
 
@@ -140,9 +145,9 @@ impl Store for Ledger {
         self.ask(Call::JobByKey { key }).await
     }
 
-    async fn wait(&self, ask: &Ask, most: Duration) {
-        let (ask, most) = (ask.clone(), most.min(WAIT_MAX));
-        let waited: Result<()> = self.ask(Call::Wait { ask, most }).await;
+    async fn wait(&self, request: &ClaimRequest, most: Duration) {
+        let (request, most) = (request.clone(), most.min(WAIT_MAX));
+        let waited: Result<()> = self.ask(Call::Wait { request, most }).await;
         if waited.is_err() {
             tokio::time::sleep(most.min(AFTER_TROUBLE)).await;
         }

@@ -37,14 +37,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn ask(ticket: &str, queue: &str) -> Value {
-    let ticket = (!ticket.is_empty()).then_some(ticket);
-    json!({"queues": [queue], "agent": "bea", "own_only": false, "holder": "h:1:1:x", "provider": null,
-        "ticket": ticket, "job": null, "lease": {"secs": 100_000, "nanos": 0}, "most": 9})
+fn request(ticket: &str, queue: &str) -> Value {
+    let only = (!ticket.is_empty()).then(|| json!({"ticket": ticket}));
+    json!({"worker": "h:1:1:x", "queues": [{"queue": queue, "agent": "bea"}], "only": only,
+        "lease": {"secs": 100_000, "nanos": 0}, "limit": 9})
 }
 
 fn claim(ticket: &str, queue: &str) -> Value {
-    json!({"claim": {"ask": ask(ticket, queue)}})
+    json!({"claim": {"request": request(ticket, queue)}})
 }
 
 fn by(agent: &str, role: &str) -> Value {
