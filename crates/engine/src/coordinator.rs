@@ -42,7 +42,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
     async fn wait(&self, request: &ClaimRequest, most: Duration) -> Result<Vec<Offer>, Error>;
     /// Takes jobs of one offer under a lease. Lost leases, budgets of the day, paused providers,
     /// provider limits, labels and dependencies are minded here.
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error>;
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error>;
     /// Checks that a lease is still the caller's, and prolongs it by `extend`.
     async fn renew(&self, job: JobId, fence: u64, extend: Option<Duration>) -> Result<(), Error>;
     /// Decides on an event. The answer is the coordinator's ticket; a worker makes no other.
@@ -147,25 +147,6 @@ pub struct Offer {
     /// Rules that people accepted for the repository, beside those of its configuration.
     #[serde(default)]
     pub rules: Vec<String>,
-}
-
-/// A job under a lease.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Claim {
-    pub job: Leased,
-    /// The agent the job names, where it is not the usual one of its role.
-    #[serde(default)]
-    pub agent: Option<String>,
-    #[serde(default)]
-    pub provider: Option<String>,
-}
-
-impl Claim {
-    /// The lease as the ticket knows it.
-    pub fn lease(&self) -> Option<Lease> {
-        let fence = self.job.fence;
-        self.job.serial.map(|serial| Lease { serial, fence })
-    }
 }
 
 /// How a task ended, and what it cost.

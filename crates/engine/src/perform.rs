@@ -32,7 +32,7 @@ use store::{Artefact, JobId, Leased, Noted, Pause, Scope, Work};
 pub use build::branch;
 
 use crate::activity::{Activity, Observer, Sign};
-use crate::coordinator::{Claim, Error, LocalCoordinator, Report, Upload};
+use crate::coordinator::{Error, LocalCoordinator, Report, Upload};
 use crate::git::Repository;
 use crate::private;
 use crate::process::{Allotment, Stop, Stopper};
@@ -251,8 +251,8 @@ fn unusable(error: crate::git::Error) -> Error {
 }
 
 /// Performs one claimed job to its end, whatever that is.
-pub async fn perform(shop: Arc<Workshop>, claim: Claim, stop: Stop) -> Result<(), Error> {
-    let (job, agent) = (&claim.job, claim.agent.as_deref());
+pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
+    let (job, agent) = (&job, job.agent.as_deref());
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };

@@ -294,8 +294,8 @@ async fn claim(
             most: 1,
             ..request
         };
-        if let Some(claim) = desk.claim(&request).await?.pop() {
-            return session_claim(desk, claim.job.into()).await;
+        if let Some(job) = desk.claim(&request).await?.pop() {
+            return session_claim(desk, job.into()).await;
         }
     }
     Ok(None)
@@ -349,8 +349,7 @@ pub async fn take_task(
         most: 1,
         ..session.request()
     };
-    let claim = desk.claim(&request).await?.pop();
-    Ok(claim.map(|claim| claim.job))
+    Ok(desk.claim(&request).await?.pop())
 }
 
 async fn page_of(desk: &LocalCoordinator, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {

@@ -14,12 +14,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flow::event::Lease;
 use flow::{Role, Task, Ticket, TicketId};
+use store::Leased;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::coordinator::{
-    AgentClaim, Claim, ClaimRequest, Coordinator, Error, Offer, Only, Outage, POLL,
-    ProgressListener, QUIET_POLL,
+    AgentClaim, ClaimRequest, Coordinator, Error, Offer, Only, Outage, POLL, ProgressListener,
+    QUIET_POLL,
 };
 use crate::perform::{self, task::ClaimedTask};
 use crate::process::{Stop, Stopper};
@@ -292,15 +293,15 @@ impl<'a> Worker<'a> {
             return Ok(true);
         }
         let (request, mut permits) = self.claim_request(&shop, offer.of.clone());
-        let claims = self.coordinator.claim(&request).await?;
-        if claims.is_empty() && self.config.ticket.is_some() && self.running.is_empty() {
+        let jobs = self.coordinator.claim(&request).await?;
+        if jobs.is_empty() && self.config.ticket.is_some() && self.running.is_empty() {
             must_be_for_us(&shop, &ticket)?;
         }
-        let started = !claims.is_empty();
-        for claim in claims {
-            let provider = claim.provider.as_deref().unwrap_or_default();
+        let started = !jobs.is_empty();
+        for job in jobs {
+            let provider = job.provider.as_deref().unwrap_or_default();
             let permit = permits.get_mut(provider).and_then(Vec::pop);
-            self.begin(&shop, &ticket, claim, permit);
+            self.begin(&shop, &ticket, job, permit);
         }
         Ok(started)
     }
@@ -309,14 +310,15 @@ impl<'a> Worker<'a> {
         &mut self,
         shop: &Arc<Workshop>,
         ticket: &Ticket,
-        claim: Claim,
+        job: Leased,
         permit: Option<ProviderPermit>,
     ) {
         let (shop, halt) = (Arc::clone(shop), self.halt.clone());
-        let lease = claim.lease();
+        let fence = job.fence;
+        let lease = job.serial.map(|serial| Lease { serial, fence });
         self.held.extend(lease);
-        if claim.job.ticket.is_some() {
-            let job = perform::perform(shop, claim, halt);
+        if job.ticket.is_some() {
+            let job = perform::perform(shop, job, halt);
             self.running.spawn(async move {
                 let ended = job.await;
                 drop(permit);
@@ -326,7 +328,7 @@ impl<'a> Worker<'a> {
         }
         let task = ClaimedTask {
             shop,
-            job: claim.job,
+            job,
             ticket: ticket.clone(),
             by: self.config.name.clone(),
         };

@@ -24,7 +24,10 @@ mod wakes;
 pub use caller::CallerRecord;
 pub use change::{Artefact, Change, Committed, Remembered};
 pub use error::Error;
-pub use job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased, Outcome, Work};
+pub use job::{
+    ClaimRequest, ClaimTarget, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased,
+    Outcome, ServedQueue, Work,
+};
 pub use parcel::{PARCEL_BYTES_MAX, Parcel};
 pub use record::{
     Agent, Cursor, Epic, EventBody, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause,
@@ -77,19 +80,25 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Adds jobs that belong to no ticket (001's tasks).
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>>;
-    /// Takes up to `ask.most` ready jobs under a lease, by priority, then age. Jobs that no ticket
-    /// follows and whose lease ran out come back to the queue here.
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>>;
+    /// Takes up to `request.limit` jobs under a lease, by priority, then age, in one transaction with
+    /// all that a claim depends on: jobs that are due become ready, jobs that no ticket follows and
+    /// whose lease ran out come back to their queue, and pauses, provider limits, labels and
+    /// dependencies are kept.
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>>;
     /// Ends jobs that no ticket decides about, and claims the next ones in the same transaction.
     /// All of them or none: one stale fence refuses the whole call.
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>>;
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>>;
     /// Drops a job that no ticket decides about and that has not ended, whoever holds it; false where
     /// there is none. Its holder's lease ends with it.
     async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool>;
     /// Prolongs a lease that is still the caller's; the new expiry by the database's clock.
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time>;
-    /// Jobs whose lease has run out by the database's clock.
-    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>>;
+    /// Gives a job back before its lease ends, as if it had not been claimed; the fence stays, so
+    /// that a late report under it is refused once the job is claimed again.
+    async fn release(&self, job: JobId, fence: u64) -> Result<()>;
+    /// Looks for leases that have run out by the database's clock: jobs that no ticket follows go
+    /// back to their queues, the others are listed for their tickets to decide.
+    async fn expire(&self, most: u32) -> Result<Expired>;
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
     /// How many jobs that have not ended well or been dropped each queue has, by their state.
     async fn depths(&self) -> Result<Vec<(String, JobState, u64)>>;
@@ -101,10 +110,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// The job that was put into a queue under this key.
     async fn job_by_key(&self, key: &str) -> Result<Option<Job>>;
-    /// Returns when there may be a job for this ask, or after `most`. It looks once more before
-    /// it waits, so that a job which came after an empty claim is not missed. A provider's limit is
-    /// not looked at: who is given nothing because of it rests before it asks again.
-    async fn wait(&self, ask: &Ask, most: Duration);
+    /// Returns when there may be a job for this request, or after `most`. It looks once more before
+    /// it waits, so that a job which came after an empty claim is not missed. It ignores provider
+    /// limits: after an empty claim, back off before the next one.
+    async fn wait(&self, request: &ClaimRequest, most: Duration);
 
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>>;
     /// The newest events, of one ticket or of all, in the order in which they happened.

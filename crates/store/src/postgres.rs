@@ -32,7 +32,7 @@ use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::gather::Gather;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
@@ -166,11 +166,11 @@ impl Store for Postgres {
         self.add_all(&jobs).await
     }
 
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        self.claim_jobs(ask).await
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
+        self.claim_jobs(request).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
         self.end_all(&ended, then).await
     }
 
@@ -182,8 +182,12 @@ impl Store for Postgres {
         self.prolong(job, fence, lease).await
     }
 
-    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
-        self.list_lapsed(most).await
+    async fn release(&self, job: JobId, fence: u64) -> Result<()> {
+        self.give_back(job, fence).await
+    }
+
+    async fn expire(&self, most: u32) -> Result<Expired> {
+        self.expire_leases(most).await
     }
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
@@ -214,13 +218,13 @@ impl Store for Postgres {
         self.keyed_job(key).await
     }
 
-    async fn wait(&self, ask: &Ask, most: Duration) {
+    async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&ask.queues);
+        let waiter = self.wakes.enter(&request.queue_names());
         let listening = self.bell.listen().await.is_ok();
         loop {
-            let nap = match self.look(ask).await {
+            let nap = match self.look(request).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.
                 Ok(Look::Ready) | Err(_) => return,

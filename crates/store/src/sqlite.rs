@@ -34,7 +34,7 @@ use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
 use crate::gather::Gather;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::Parcel;
 use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
@@ -180,12 +180,12 @@ impl Store for Sqlite {
         self.writer.run(move |tx| tx.enqueue(&jobs)).await
     }
 
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        let ask = ask.clone();
-        self.writer.run_plain(move |tx| tx.claim(&ask)).await
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
+        let request = request.clone();
+        self.writer.run_plain(move |tx| tx.claim(&request)).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
         let then = then.cloned();
         if ended.len() <= 1 {
             let work = move |tx: &mut Tx<'_>| tx.finish(&ended, then.as_ref());
@@ -209,14 +209,24 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
-        self.readers.run(move |db| claim::lapsed(db, most)).await
+    async fn release(&self, job: JobId, fence: u64) -> Result<()> {
+        self.writer
+            .run_plain(move |tx| tx.release(job, fence))
+            .await
+    }
+
+    async fn expire(&self, most: u32) -> Result<Expired> {
+        // Most looks find nothing, and need not wait for the writer.
+        if !self.readers.run(claim::any_lapsed).await? {
+            return Ok(Expired::default());
+        }
+        self.writer.run(move |tx| tx.expire(most)).await
     }
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         let (query, page) = (query.clone(), page.clone());
         self.readers
-            .run(move |db| jobs::list(db, &query, &page))
+            .run(move |db| jobs::page(db, &query, &page))
             .await
     }
 
@@ -245,12 +255,12 @@ impl Store for Sqlite {
         self.readers.run(move |db| jobs::by_key(db, &key)).await
     }
 
-    async fn wait(&self, ask: &Ask, most: Duration) {
+    async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&ask.queues);
+        let waiter = self.wakes.enter(&request.queue_names());
         loop {
-            let asked = ask.clone();
+            let asked = request.clone();
             let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.

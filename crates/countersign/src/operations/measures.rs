@@ -8,13 +8,26 @@ use std::collections::BTreeMap;
 
 use flow::Task;
 use flow::quality::{Quality, ROUNDS_MS, Spread, Verdicts, WAITS_MS};
-use store::JobState;
+use store::{JobQuery, JobState, Page, Store};
 
 use super::{Office, silence, tickets};
 use crate::failure::Failure;
 
 /// More lapsed leases are shown as so many.
 const COUNTED_MAX: u32 = 1000;
+
+/// The number of jobs whose lease has run out.
+async fn lapsed(store: &dyn Store) -> Result<usize, store::Error> {
+    let query = JobQuery {
+        lapsed: true,
+        ..JobQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: COUNTED_MAX,
+    };
+    Ok(store.jobs(&query, &page).await?.items.len())
+}
 
 /// One number, and what it counts.
 #[derive(Clone, Debug)]
@@ -75,7 +88,7 @@ pub async fn gather(office: &Office, running: &Running) -> Result<Vec<Measure>, 
     found.push(one(
         "countersign_leases_lapsed",
         "Jobs whose lease has run out and that nobody has taken back yet.",
-        count(store.lapsed(COUNTED_MAX).await?.len()),
+        count(lapsed(store.as_ref()).await?),
     ));
     found.push(one(
         "countersign_agents_silent",

@@ -192,6 +192,9 @@ pub async fn put(
     }
     findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
+    let ticket = flow::free::ticket(&body, 0, (office.desk.clock)());
+    let needs = ticket.map(|ticket| ticket.spec.context.needs);
+    let depends_on = flow::free::depends_on(&body);
     let job = FreeJob {
         queue: queue.to_owned(),
         kind: findings::one_line(kind),
@@ -200,6 +203,8 @@ pub async fn put(
         agent: None,
         key: Some(key_of(id)),
         queue_max: Some(QUEUE_MAX),
+        needs: needs.unwrap_or_default(),
+        depends_on: depends_on.iter().map(|id| key_of(id)).collect(),
         body,
     };
     office.desk.store.enqueue(vec![job]).await?;

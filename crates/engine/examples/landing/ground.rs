@@ -22,7 +22,7 @@ use flow::event::Lease;
 use flow::policy::{Isolation, Land, Limits};
 use flow::ticket::{Context, Setback, Spec, Submission};
 use flow::{Actor, Policy, Role, Stage, Ticket, TicketId, Usage, What};
-use store::Ask;
+use store::{ClaimRequest, ClaimTarget};
 use tempfile::TempDir;
 
 /// What kind of trouble a ticket makes.
@@ -238,20 +238,13 @@ impl Ground {
     }
 
     async fn step(&self, id: &TicketId, queue: &str, by: Actor, what: impl FnOnce(Lease) -> What) {
-        let ask = Ask {
-            queues: vec![queue.to_owned()],
-            agent: by.agent.clone(),
-            own_only: false,
-            alone_in: Vec::new(),
-            job: None,
-            holder: process_name(),
-            provider: None,
-            ticket: Some(id.clone()),
-            lease: Duration::from_secs(60),
-            most: 1,
+        let lease = Duration::from_secs(60);
+        let request = ClaimRequest {
+            only: Some(ClaimTarget::Ticket(id.clone())),
+            ..ClaimRequest::new(process_name(), &by.agent, [queue], lease)
         };
         let (desk, policy) = (&self.coordinator, &self.shop.project.policy);
-        let job = desk.store.claim(&ask).await.unwrap().remove(0);
+        let job = desk.store.claim(&request).await.unwrap().remove(0);
         let lease = Lease {
             serial: job.serial.unwrap(),
             fence: job.fence,

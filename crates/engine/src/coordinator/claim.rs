@@ -1,28 +1,25 @@
 //! The only place that claims. What keeps a job from a worker is looked at here: lost leases, the
 //! budget of the day, paused providers and their stand-ins, limits, labels, dependencies.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::free::{self, depends_on};
+use flow::free;
 use flow::usage::Caps;
 use flow::{Actor, Policy, Task, Ticket, TicketId, What, stand_in};
 use store::{
-    Ask, Ended, Job, JobId, JobQuery, JobState, Leased, Outcome, Page, Pause, Scope, Stored, Work,
+    ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, Pause, Scope, ServedQueue, Stored,
+    Work,
 };
 
 use super::{
-    AgentClaim, Claim, ClaimRequest, Error, LocalCoordinator, Offer, Only, POLL, QUIET_POLL,
-    Report, is_system_queue,
+    AgentClaim, ClaimRequest, Error, LocalCoordinator, Offer, Only, POLL, Report, is_system_queue,
 };
 use crate::worker::name::{is_dead, process_name};
 
 /// Ready jobs looked through for one that the worker can do.
 const LOOK_MOST: u32 = 1000;
-/// Claim attempts per listing of tasks: a pause that keeps one from the worker keeps all.
-const TASK_TRIES_MAX: usize = 4;
 /// Leases of one ticket that are looked through, and lapsed ones taken back at a time.
 const LEASES_MAX: u32 = 100;
 /// Rules that people accepted for one repository.
@@ -33,23 +30,30 @@ const NEWS_MAX: u32 = 32;
 pub(super) const NEWS_QUEUE: &str = "tell";
 
 impl LocalCoordinator {
-    /// Lists what the worker could claim, or waits until there may be something.
+    /// Lists what the worker could claim, or waits until there may be something. Idle workers are
+    /// many, so a look in vain costs the store three calls.
     pub(super) async fn wait_for_offers(
         &self,
         request: &ClaimRequest,
         most: Duration,
     ) -> Result<Vec<Offer>, Error> {
-        if let Some(Only::Ticket(id)) = &request.only {
-            self.look_after(id, request).await?;
-        }
-        let ready = self.ready_jobs(request).await?;
+        let ready = match request.ticket().filter(|_| !request.is_session()) {
+            Some(id) => {
+                if most.is_zero() {
+                    self.notify_dependents().await?;
+                }
+                self.ready_jobs_of(id, request).await?
+            }
+            None => self.ready_jobs(request).await?,
+        };
         if ready.is_empty() {
             self.wait_for_jobs(request, most).await;
             return Ok(Vec::new());
         }
-        let offers = match self.is_paused(&request.name).await? {
-            true => Vec::new(),
-            false => self.offers(ready, request).await?,
+        let offers = if self.is_paused(&request.name).await? {
+            Vec::new()
+        } else {
+            self.offers(ready, request).await?
         };
         if offers.is_empty() {
             // These jobs stay ready and would wake us at once.
@@ -58,13 +62,14 @@ impl LocalCoordinator {
         Ok(offers)
     }
 
-    /// A worker that serves one ticket has nobody beside it who brings news and takes leases back.
-    async fn look_after(&self, id: &TicketId, request: &ClaimRequest) -> Result<(), Error> {
-        if request.is_session() {
-            return Ok(());
+    async fn wait_for_jobs(&self, request: &ClaimRequest, most: Duration) {
+        if most.is_zero() {
+            return;
         }
-        self.notify_dependents().await?;
-        self.take_back(id, request).await
+        // Where no job is open at all, nothing happens before a new one wakes us.
+        let is_quiet = most > POLL && self.store.has_open(None).await == Ok(false);
+        let most = if is_quiet { most } else { most.min(POLL) };
+        self.wait_for_any(request, most).await;
     }
 
     /// Returns when there may be a job for the request, or after `most`.
@@ -72,40 +77,57 @@ impl LocalCoordinator {
         self.store.wait(&request.any_job(), most).await;
     }
 
-    async fn wait_for_jobs(&self, request: &ClaimRequest, most: Duration) {
-        if most.is_zero() {
-            return;
-        }
-        // Where no job is open at all, nothing happens before a new one wakes us.
-        let is_quiet = most > POLL && self.store.has_open(None).await == Ok(false);
-        let most = if is_quiet {
-            most.min(QUIET_POLL)
-        } else {
-            most.min(POLL)
+    /// Jobs that could be claimed from the worker's queues, most urgent first.
+    async fn ready_jobs(&self, request: &ClaimRequest) -> Result<Vec<Job>, Error> {
+        let query = JobQuery {
+            queues: request
+                .queues
+                .iter()
+                .chain(&request.tasks)
+                .cloned()
+                .collect(),
+            claimable: true,
+            ticket: request.ticket().cloned(),
+            agent: request.agents.first().map(|agent| agent.name.clone()),
+            urgent_first: true,
+            ..JobQuery::default()
         };
-        self.wait_for_any(request, most).await;
+        if query.queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.jobs(&query, &page(LOOK_MOST)).await?.items)
     }
 
-    /// Jobs that are ready in the worker's queues, most urgent first.
-    async fn ready_jobs(&self, request: &ClaimRequest) -> Result<Vec<Job>, Error> {
-        let due = Ask {
-            most: 0,
-            ..request.any_job()
-        };
-        self.store.claim(&due).await?;
-        let mut jobs = Vec::new();
-        for queue in request.queues.iter().chain(&request.tasks) {
-            let query = JobQuery {
-                queue: Some(queue.clone()),
-                state: Some(JobState::Ready),
-                ticket: request.ticket().cloned(),
-                agent: request.agents.first().map(|agent| agent.name.clone()),
-                urgent_first: true,
-            };
-            jobs.extend(self.store.jobs(&query, &page(LOOK_MOST)).await?.items);
+    /// The same of one ticket. Its worker has nobody beside it who takes lost leases back.
+    async fn ready_jobs_of(
+        &self,
+        id: &TicketId,
+        request: &ClaimRequest,
+    ) -> Result<Vec<Job>, Error> {
+        let mut jobs = self.jobs_of(id).await?;
+        if self.take_back(id, &jobs, request).await? {
+            jobs = self.jobs_of(id).await?;
         }
-        jobs.sort_by_key(|job| (Reverse(job.priority), job.id));
+        let is_waiting = |job: &Job| job.state == JobState::Waiting;
+        let now = match jobs.iter().any(is_waiting) {
+            true => Some(self.store.now().await?),
+            false => None,
+        };
+        jobs.retain(|job| {
+            let is_due = is_waiting(job) && now.is_some_and(|now| job.not_before <= now);
+            let is_ready = job.state == JobState::Ready || is_due;
+            is_ready && request.queues.contains(&job.queue)
+        });
         Ok(jobs)
+    }
+
+    /// A ticket has few jobs.
+    async fn jobs_of(&self, id: &TicketId) -> Result<Vec<Job>, Error> {
+        let query = JobQuery {
+            ticket: Some(id.clone()),
+            ..JobQuery::default()
+        };
+        Ok(self.store.jobs(&query, &page(LOOK_MOST)).await?.items)
     }
 
     async fn offers(&self, ready: Vec<Job>, request: &ClaimRequest) -> Result<Vec<Offer>, Error> {
@@ -140,7 +162,7 @@ impl LocalCoordinator {
                 let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
                     return Ok(None);
                 };
-                if !self.are_done(&depends_on(body)).await? {
+                if !self.are_done(&free::depends_on(body)).await? {
                     return Ok(None);
                 }
                 ticket
@@ -172,7 +194,7 @@ impl LocalCoordinator {
             .collect())
     }
 
-    /// Whether all these tasks have been completed.
+    /// Whether all these tasks have been completed. The claim itself looks again.
     async fn are_done(&self, ids: &[String]) -> Result<bool, Error> {
         for id in ids {
             let job = self.store.job_by_key(&format!("task/{id}")).await?;
@@ -203,11 +225,11 @@ impl LocalCoordinator {
         Ok(pauses)
     }
 
-    pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+    pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         match &request.only {
             Some(Only::Ticket(id)) => self.claim_of_ticket(id, request).await,
-            Some(Only::Task(job)) => self.claim_task(*job, request).await,
-            None => self.claim_any_task(request).await,
+            Some(Only::Task(job)) => self.claim_task(Some(*job), request).await,
+            None => self.claim_task(None, request).await,
         }
     }
 
@@ -215,56 +237,27 @@ impl LocalCoordinator {
         &self,
         id: &TicketId,
         request: &ClaimRequest,
-    ) -> Result<Vec<Claim>, Error> {
+    ) -> Result<Vec<Leased>, Error> {
         // An agent that connects by itself is paid by others.
         if !request.is_session() {
-            self.take_back(id, request).await?;
+            let jobs = self.jobs_of(id).await?;
+            self.take_back(id, &jobs, request).await?;
             self.mind_budget_and_pauses(id, request).await?;
         }
-        let mut claims = Vec::new();
-        for agent in &request.agents {
-            if !request.queues.contains(&agent.queue) {
-                continue;
-            }
-            let mut left = agent.most.unwrap_or(request.most);
-            for name in &agent.names {
-                let ask = Ask {
-                    agent: name.clone(),
-                    own_only: agent.named_only,
-                    provider: agent.provider.clone(),
-                    most: left.min(request.room(&claims)),
-                    ..request.job_of(id, vec![agent.queue.clone()])
-                };
-                let jobs = self.claim_if_any(&ask).await?;
-                left = left.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
-                claims.extend(jobs.into_iter().map(|job| Claim {
-                    job,
-                    agent: agent.named_only.then(|| name.clone()),
-                    provider: agent.provider.clone(),
-                }));
+        let mut jobs = Vec::new();
+        // An agent that the worker itself limits is claimed for apart, up to its limit.
+        for (queues, most) in request.served_queues() {
+            let claim = store::ClaimRequest {
+                queues,
+                only: Some(ClaimTarget::Ticket(id.clone())),
+                limit: most.min(request.room(&jobs)),
+                ..request.any_job()
+            };
+            if claim.limit > 0 && !claim.queues.is_empty() {
+                jobs.extend(self.store.claim(&claim).await?);
             }
         }
-        let mut system = request.queues.clone();
-        system.retain(|queue| is_system_queue(queue));
-        let ask = Ask {
-            agent: Actor::house().agent,
-            most: request.room(&claims),
-            ..request.job_of(id, system)
-        };
-        let jobs = self.claim_if_any(&ask).await?.into_iter();
-        claims.extend(jobs.map(|job| Claim {
-            job,
-            agent: None,
-            provider: None,
-        }));
-        Ok(claims)
-    }
-
-    async fn claim_if_any(&self, ask: &Ask) -> Result<Vec<Leased>, Error> {
-        if ask.most == 0 || ask.queues.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(self.store.claim(ask).await?)
+        Ok(jobs)
     }
 
     async fn mind_budget_and_pauses(
@@ -347,27 +340,19 @@ impl LocalCoordinator {
     }
 
     /// Leases of one ticket that ran out, and those of processes on this machine that are certainly
-    /// dead, become events: the job goes back to its queue.
-    async fn take_back(&self, id: &TicketId, request: &ClaimRequest) -> Result<(), Error> {
-        if request.spare_leases {
-            return Ok(());
-        }
-        let query = JobQuery {
-            ticket: Some(id.clone()),
-            state: Some(JobState::Leased),
-            ..JobQuery::default()
-        };
-        let leased = self.store.jobs(&query, &page(LEASES_MAX)).await?.items;
-        if leased.is_empty() {
-            return Ok(());
-        }
-        let now = self.store.now().await?;
+    /// dead, become events: the job goes back to its queue. True where there was one.
+    async fn take_back(
+        &self,
+        id: &TicketId,
+        jobs: &[Job],
+        request: &ClaimRequest,
+    ) -> Result<bool, Error> {
         // News belongs to nobody in particular; whoever brings some looks after it.
         let is_news = |job: &Job| matches!(job.work, Work::Task(Task::Tell { .. }));
-        for job in leased.into_iter().filter(|job| !is_news(job)) {
-            let dead = job.holder.as_deref().is_some_and(is_dead);
-            let expired = job.lease_until.is_some_and(|until| until <= now);
-            let (Some(serial), true) = (job.serial, dead || expired) else {
+        let is_leased = |job: &&Job| job.state == JobState::Leased && !is_news(job);
+        let (mut now, mut taken) = (None, false);
+        for job in jobs.iter().filter(is_leased) {
+            let Some(serial) = job.serial.filter(|_| !request.spare_leases) else {
                 continue;
             };
             let lease = Lease {
@@ -377,14 +362,23 @@ impl LocalCoordinator {
             if request.held.contains(&lease) {
                 continue;
             }
-            if dead && !expired {
-                self.end_lease(&job).await?;
+            let now = match now {
+                Some(now) => now,
+                None => *now.insert(self.store.now().await?),
+            };
+            let is_dead = job.holder.as_deref().is_some_and(is_dead);
+            let is_expired = job.lease_until.is_some_and(|until| until <= now);
+            if !is_dead && !is_expired {
+                continue;
+            }
+            if !is_expired {
+                self.end_lease(job).await?;
             }
             let stored = self.ticket(id).await?;
             let policy = self.policy_for(&stored, request).await?;
-            self.report_lost_lease(id, &policy, lease).await?;
+            taken |= self.report_lost_lease(id, &policy, lease).await?;
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The project's policy as the worker read it, else the one on the ticket's record.
@@ -423,17 +417,12 @@ impl LocalCoordinator {
     /// Takes back leases that ran out, whoever held them; says how many. Any number of nodes may do
     /// it: the store lets one of them win.
     pub async fn take_back_lapsed(&self) -> Result<usize, Error> {
-        let mut taken = 0;
-        for job in self.store.lapsed(LEASES_MAX).await? {
-            let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work)
-            else {
-                self.give_back(&job).await?;
-                taken += 1;
+        let expired = self.store.expire(LEASES_MAX).await?;
+        let mut taken = usize::try_from(expired.requeued).unwrap_or(usize::MAX);
+        for job in expired.of_tickets {
+            let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
                 continue;
             };
-            if matches!(task, Task::Tell { .. }) {
-                continue;
-            }
             let stored = self.ticket(id).await?;
             let policy = self.policy_of(&stored).await?;
             let fence = job.fence;
@@ -443,124 +432,55 @@ impl LocalCoordinator {
         Ok(taken)
     }
 
-    /// A task goes back by the store's own rule, which is part of every claim of its queue.
-    async fn give_back(&self, job: &Leased) -> Result<(), Error> {
-        let ask = Ask {
-            queues: vec![job.queue.clone()],
-            most: 0,
-            ..ClaimRequest::default().any_job()
-        };
-        self.store.claim(&ask).await?;
-        Ok(())
-    }
-
-    /// A task that the worker chose.
-    async fn claim_task(&self, job: JobId, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
-        let Some(found) = self.store.job(job).await? else {
-            return Ok(Vec::new());
-        };
-        if !self.may_begin(&found.work).await? || self.is_over_the_day(&found, request).await? {
+    /// A task that the worker chose, or the most urgent of its queues.
+    async fn claim_task(
+        &self,
+        job: Option<JobId>,
+        request: &ClaimRequest,
+    ) -> Result<Vec<Leased>, Error> {
+        if let Some(job) = job
+            && self.is_over_the_day(job, request).await?
+        {
             return Ok(Vec::new());
         }
         let provider = request.agents.first();
         let provider = provider.and_then(|agent| agent.provider.clone());
-        let ask = Ask {
-            job: Some(job),
+        let served = request.tasks.iter().map(|queue| ServedQueue {
             provider: provider.clone(),
-            ..request.any_task()
+            ..ServedQueue::new(queue, &request.name)
+        });
+        let claim = store::ClaimRequest {
+            queues: served.collect(),
+            only: job.map(ClaimTarget::Job),
+            limit: 1,
+            ..request.any_job()
         };
-        let jobs = self.store.claim(&ask).await?.into_iter();
-        Ok(jobs.map(|job| task_claim(job, provider.clone())).collect())
+        Ok(self.store.claim(&claim).await?)
     }
 
     /// What all tickets spent today leaves nothing for tasks either.
-    async fn is_over_the_day(&self, job: &Job, request: &ClaimRequest) -> Result<bool, Error> {
-        let (Work::Free { body, .. }, Some(policy)) = (&job.work, &request.policy) else {
+    async fn is_over_the_day(&self, job: JobId, request: &ClaimRequest) -> Result<bool, Error> {
+        let found = self.store.job(job).await?;
+        let (Some(Work::Free { body, .. }), Some(policy)) =
+            (found.map(|found| found.work), &request.policy)
+        else {
             return Ok(false);
         };
-        let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
+        let Ok(ticket) = free::ticket(&body, job.0, (self.clock)()) else {
             return Ok(true);
         };
         let spent = self.store.spent_since((self.clock)().day()).await?;
         Ok(flow::over_day(&ticket, policy, spent).is_some())
     }
 
-    /// The most urgent task that waits for no other. Where none of the queue waits for another,
-    /// which is nearly always, one claim finds it, however many ask at once.
-    async fn claim_any_task(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
-        let tasks = ClaimRequest {
-            queues: Vec::new(),
-            ..request.clone()
-        };
-        let ready = self.ready_jobs(&tasks).await?;
-        let mut free = Vec::new();
-        for job in &ready {
-            if self.may_begin(&job.work).await? {
-                free.push(job.id);
-            }
-        }
-        if free.len() == ready.len() {
-            return self.claim_first_task(request).await;
-        }
-        for job in free.into_iter().take(TASK_TRIES_MAX) {
-            let ask = Ask {
-                job: Some(job),
-                ..request.any_task()
-            };
-            if let Some(job) = self.store.claim(&ask).await?.pop() {
-                return Ok(vec![task_claim(job, None)]);
-            }
-        }
-        Ok(Vec::new())
-    }
-
-    async fn claim_first_task(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
-        let Some(job) = self.store.claim(&request.any_task()).await?.pop() else {
-            return Ok(Vec::new());
-        };
-        if self.may_begin(&job.work).await? {
-            return Ok(vec![task_claim(job, None)]);
-        }
-        // It was queued between the look and the claim.
-        let ended = Ended {
-            job: job.id,
-            fence: job.fence,
-            outcome: Outcome::Retry {
-                error: "waits for others".to_owned(),
-                not_before: (self.clock)(),
-                counts: false,
-            },
-        };
-        self.store.finish(vec![ended], None).await?;
-        Ok(Vec::new())
-    }
-
-    async fn may_begin(&self, work: &Work) -> Result<bool, Error> {
-        match work {
-            Work::Free { body, .. } => self.are_done(&depends_on(body)).await,
-            Work::Task(_) => Ok(false),
-        }
-    }
-
     /// News for dependents, of whichever ticket.
     pub(super) async fn claim_news(&self) -> Result<Vec<Leased>, Error> {
-        let ask = Ask {
-            queues: vec![NEWS_QUEUE.to_owned()],
-            agent: Actor::house().agent,
-            holder: process_name(),
-            lease: NEWS_LEASE,
-            most: NEWS_MAX,
-            ..ClaimRequest::default().any_job()
+        let agent = Actor::house().agent;
+        let claim = store::ClaimRequest {
+            limit: NEWS_MAX,
+            ..store::ClaimRequest::new(process_name(), &agent, [NEWS_QUEUE], NEWS_LEASE)
         };
-        Ok(self.store.claim(&ask).await?)
-    }
-}
-
-fn task_claim(job: Leased, provider: Option<String>) -> Claim {
-    Claim {
-        job,
-        agent: None,
-        provider,
+        Ok(self.store.claim(&claim).await?)
     }
 }
 
@@ -577,35 +497,46 @@ impl ClaimRequest {
     }
 
     /// Any job of the worker's queues.
-    fn any_job(&self) -> Ask {
-        Ask {
-            queues: self.queues.iter().chain(&self.tasks).cloned().collect(),
-            agent: self.name.clone(),
-            own_only: false,
-            alone_in: self.alone_in.clone(),
-            job: None,
-            holder: self.worker.clone(),
-            provider: None,
-            ticket: self.ticket().cloned(),
+    fn any_job(&self) -> store::ClaimRequest {
+        let queues = self.queues.iter().chain(&self.tasks);
+        store::ClaimRequest {
+            worker: self.worker.clone(),
+            queues: queues
+                .map(|queue| ServedQueue::new(queue, &self.name))
+                .collect(),
+            labels: self.labels.clone(),
+            only: self.ticket().cloned().map(ClaimTarget::Ticket),
+            exclusive: self.alone_in.clone(),
             lease: self.lease,
-            most: self.most,
+            limit: self.most,
+            ..store::ClaimRequest::default()
         }
     }
 
-    fn any_task(&self) -> Ask {
-        Ask {
-            queues: self.tasks.clone(),
-            most: 1,
-            ..self.any_job()
+    /// The queues with the agents that serve them, and how many jobs each group may get.
+    fn served_queues(&self) -> Vec<(Vec<ServedQueue>, u32)> {
+        let system = self.queues.iter().filter(|queue| is_system_queue(queue));
+        let agent = Actor::house().agent;
+        let mut together: Vec<ServedQueue> = system
+            .map(|queue| ServedQueue::new(queue, &agent))
+            .collect();
+        let mut groups = Vec::new();
+        for agent in &self.agents {
+            if !self.queues.contains(&agent.queue) {
+                continue;
+            }
+            let served = agent.names.iter().map(|name| ServedQueue {
+                assigned_only: agent.named_only,
+                provider: agent.provider.clone(),
+                ..ServedQueue::new(&agent.queue, name)
+            });
+            match agent.most {
+                Some(most) => groups.push((served.collect(), most)),
+                None => together.extend(served),
+            }
         }
-    }
-
-    fn job_of(&self, id: &TicketId, queues: Vec<String>) -> Ask {
-        Ask {
-            queues,
-            ticket: Some(id.clone()),
-            ..self.any_job()
-        }
+        groups.push((together, u32::MAX));
+        groups
     }
 
     /// An agent that connects by itself, which has one claim at a time.
@@ -614,8 +545,8 @@ impl ClaimRequest {
     }
 
     /// Jobs that the worker still has room for.
-    fn room(&self, claims: &[Claim]) -> u32 {
-        let taken = u32::try_from(claims.len()).unwrap_or(u32::MAX);
+    fn room(&self, jobs: &[Leased]) -> u32 {
+        let taken = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         self.most.saturating_sub(taken)
     }
 

@@ -12,14 +12,13 @@ use flow::event::Lease;
 use flow::{Actor, Policy, Role, Ticket, TicketId, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use store::{Agent, Artefact, JobId, Parcel, Pause, Token};
+use store::{Agent, Artefact, JobId, Leased, Parcel, Pause, Token};
 
 use super::wire::{
     Attachment, Bundle, Call, CallError, EventReport, RunNote, RunTokenRequest, WAIT_MAX,
 };
 use super::{
-    Claim, ClaimRequest, Coordinator, Error, Offer, Report, RunToken, TaskReport, Upload,
-    attachments,
+    ClaimRequest, Coordinator, Error, Offer, Report, RunToken, TaskReport, Upload, attachments,
 };
 
 const QUICK: Duration = Duration::from_secs(20);
@@ -176,7 +175,7 @@ impl Coordinator for HttpCoordinator {
         Ok(self.call(&Call::Wait { request, most }).await?)
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         let request = request.clone();
         Ok(self.call(&Call::Claim { request }).await?)
     }

@@ -12,12 +12,12 @@ use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Refused, Step, Task, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::{
-    Agent, Change, Committed, Ended, JobId, JobState, Noted, Outcome, Parcel, Pause, Store, Stored,
-    Token, Work,
+    Agent, Change, Committed, Ended, JobId, JobState, Leased, Noted, Outcome, Parcel, Pause, Store,
+    Stored, Token, Work,
 };
 
 use super::{
-    Claim, ClaimRequest, Coordinator, Error, Offer, Once, ProgressListener, ProgressUpdate, Report,
+    ClaimRequest, Coordinator, Error, Offer, Once, ProgressListener, ProgressUpdate, Report,
     RunToken, TaskReport, Upload,
 };
 use crate::git::without_secret;
@@ -291,7 +291,7 @@ impl Coordinator for LocalCoordinator {
         self.wait_for_offers(request, most).await
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>, Error> {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         self.claim_jobs(request).await
     }
 

@@ -25,6 +25,8 @@ fn task(id: &str, depends_on: &[&str]) -> FreeJob {
         agent: None,
         key: Some(format!("task/{id}")),
         queue_max: None,
+        needs: BTreeSet::new(),
+        depends_on: depends_on.iter().map(|id| format!("task/{id}")).collect(),
     }
 }
 
@@ -84,7 +86,7 @@ async fn what_waits_for_others_or_is_skipped_is_neither_offered_nor_claimed() {
     };
     assert!(coordinator.claim(&second).await.unwrap().is_empty());
     let any = coordinator.claim(&request()).await.unwrap();
-    assert_eq!(any[0].job.id, jobs[0]);
+    assert_eq!(any[0].id, jobs[0]);
 }
 
 #[tokio::test]
@@ -96,7 +98,7 @@ async fn a_lease_is_looked_at_and_prolonged_by_its_holder_alone() {
         .await
         .unwrap();
     let claims = coordinator.claim(&request()).await.unwrap();
-    let (job, fence) = (claims[0].job.id, claims[0].job.fence);
+    let (job, fence) = (claims[0].id, claims[0].fence);
     assert!(coordinator.renew(job, fence, None).await.is_ok());
     assert!(coordinator.renew(job, fence, Some(POLL)).await.is_ok());
     for extend in [None, Some(POLL)] {

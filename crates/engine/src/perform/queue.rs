@@ -136,10 +136,9 @@ async fn take(
         most: 1,
         ..request.clone()
     };
-    let Some(claim) = shop.coordinator.claim(&request).await?.pop() else {
+    let Some(job) = shop.coordinator.claim(&request).await?.pop() else {
         return Ok(None);
     };
-    let job = claim.job;
     let (Some(serial), Work::Task(task)) = (job.serial, job.work.clone()) else {
         return Ok(None);
     };

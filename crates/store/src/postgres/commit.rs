@@ -76,9 +76,9 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     let room = jobs::measure(steps, &change.new_jobs);
     jobs::add(steps, &change.new_jobs);
     tickets::put_artefacts(steps, &change.artefacts);
-    let claimed = change.then.as_ref().map(|ask| {
-        claim::in_turn(steps, ask);
-        claim::take(steps, ask)
+    let claimed = change.then.as_ref().map(|request| {
+        claim::in_turn(steps, request);
+        claim::take(steps, request)
     });
     Ok(Guards {
         key,

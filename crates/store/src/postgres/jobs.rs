@@ -108,13 +108,14 @@ pub(super) fn assert_room(rooms: &[Room], answers: &Answers) -> Result<(), Error
 }
 
 const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
-        created_at, not_before, key, body)
+        created_at, not_before, key, body, needs, depends_on)
     SELECT queue, CASE WHEN not_before <= (SELECT clock_ms()) THEN 'ready' ELSE 'waiting' END, agent,
-        priority, ticket, serial, tracked, kind, (SELECT clock_ms()), greatest(not_before, 0), key, body
+        priority, ticket, serial, tracked, kind, (SELECT clock_ms()), greatest(not_before, 0), key, body,
+        string_to_array(needs, chr(31)), string_to_array(depends_on, chr(31))
     FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::boolean[],
-            $7::text[], $8::bigint[], $9::text[], $10::text[])
+            $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[])
         WITH ORDINALITY AS j (queue, agent, priority, ticket, serial, tracked, kind, not_before,
-            key, body, place)
+            key, body, needs, depends_on, place)
     ORDER BY place";
 
 fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
@@ -129,7 +130,17 @@ fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
         all(jobs, |job| job.not_before),
         all(jobs, |job| job.key.clone()),
         all(jobs, |job| job.body.clone()),
+        all(jobs, |job| joined(&job.needs)),
+        all(jobs, |job| joined(&job.depends_on)),
     ]
+}
+
+/// A list as one text with U+001F between its members, which `unnest` could not carry as an array of
+/// its own; NULL where it is empty.
+fn joined(names: &[String]) -> Option<String> {
+    let sound = |name: &String| name.replace('\u{1f}', "");
+    let names: Vec<String> = names.iter().map(sound).collect();
+    (!names.is_empty()).then(|| names.join("\u{1f}"))
 }
 
 pub(super) fn add(steps: &mut Pipeline, jobs: &[JobColumns]) {
@@ -191,7 +202,10 @@ impl Postgres {
         let mut ready: Vec<String> = jobs.iter().map(|job| job.queue.clone()).collect();
         ready.sort_unstable();
         ready.dedup();
-        let guarded = |job: &JobColumns| job.key.is_some() || job.queue_max.is_some();
+        let guarded = |job: &JobColumns| {
+            let waits = !job.needs.is_empty() || !job.depends_on.is_empty();
+            job.key.is_some() || job.queue_max.is_some() || waits
+        };
         let ids = if jobs.iter().any(guarded) {
             self.add_guarded(&jobs, &ready).await?
         } else {
@@ -254,7 +268,7 @@ impl Postgres {
         query: &JobQuery,
         page: &Page,
     ) -> Result<Paged<Job>, Error> {
-        let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '$');
+        let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('$', "clock_ms()"));
         let found = self.read(&listing.sql, binds(&listing)).await?;
         let items = found.iter().map(job).collect::<Result<_, _>>()?;
         Ok(listing.page(items, |job| job.id.0))

@@ -25,6 +25,8 @@ pub(crate) struct JobColumns {
     pub(crate) key: Option<String>,
     pub(crate) body: String,
     pub(crate) queue_max: Option<u64>,
+    pub(crate) needs: Vec<String>,
+    pub(crate) depends_on: Vec<String>,
 }
 
 /// What becomes of a job that exists.
@@ -61,6 +63,8 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), E
                 key: None,
                 body: serde_json::to_string(&job.task)?,
                 queue_max: change.queue_max,
+                needs: cleaned(&change.ticket.spec.context.needs),
+                depends_on: Vec::new(),
             }),
             Effect::Retry { serial, not_before } => turns.push(Turn::Retry {
                 serial: i64::from(*serial),
@@ -97,6 +101,10 @@ fn error_of(what: &What) -> Option<String> {
     matches!(what, What::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
 }
 
+fn cleaned<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    names.into_iter().map(|name| clean(name)).collect()
+}
+
 impl JobColumns {
     pub(crate) fn free(job: &FreeJob) -> Result<Self, Error> {
         Ok(Self {
@@ -111,6 +119,8 @@ impl JobColumns {
             key: job.key.as_deref().map(clean),
             body: serde_json::to_string(&job.body)?,
             queue_max: job.queue_max,
+            needs: cleaned(&job.needs),
+            depends_on: cleaned(&job.depends_on),
         })
     }
 

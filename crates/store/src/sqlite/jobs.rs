@@ -10,7 +10,7 @@ use crate::quick::InHand;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
-use super::writer::{Tx, now};
+use super::writer::{CLOCK, Tx, now};
 
 /// What a fence is compared with.
 pub(super) struct Held {
@@ -137,8 +137,8 @@ impl Tx<'_> {
         let state = self.state_for(job.not_before)?;
         let mut insert = self.db.prepare_cached(
             "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
-                created_at, not_before, key, body)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                created_at, not_before, key, body, needs, depends_on)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?;
         insert.execute(params![
             job.queue,
@@ -153,6 +153,8 @@ impl Tx<'_> {
             job.not_before.max(0),
             job.key,
             job.body,
+            list(&job.needs)?,
+            list(&job.depends_on)?,
         ])?;
         // A waiting one too: whoever waits must learn when its time comes.
         self.made_ready(&job.queue);
@@ -241,7 +243,7 @@ pub(super) fn assert_fence(
 
 /// In the order of [`leased`].
 pub(super) const LEASED_COLUMNS: &str =
-    "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts";
+    "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts, agent, provider";
 
 pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     let ticket: Option<String> = row.get(2)?;
@@ -257,11 +259,21 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
         holder: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
         until: time(row.get::<_, Option<i64>>(8)?.unwrap_or_default()),
         attempts: nat32(row.get(9)?),
+        agent: Some(row.get::<_, String>(10)?).filter(|agent| !agent.is_empty()),
+        provider: row.get(11)?,
     })
 }
 
-pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
-    let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '?');
+/// A list as JSON text; NULL where it is empty.
+fn list(names: &[String]) -> Result<Option<String>, Error> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::to_string(names)?))
+}
+
+pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
+    let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('?', CLOCK));
     let mut select = db.prepare_cached(&listing.sql)?;
     let mut found = select.query(params_from_iter(&listing.binds))?;
     let mut items = Vec::new();

@@ -36,7 +36,7 @@ impl Tx<'_> {
             self.remember(remember)?;
         }
         let claimed = match &change.then {
-            Some(ask) => self.claim_if_room(ask)?,
+            Some(request) => self.claim_if_room(request)?,
             None => Vec::new(),
         };
         Ok(Committed::Written { number, claimed })

@@ -13,7 +13,9 @@ use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::StoredEvent;
-use store::{Ask, Change, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store};
+use store::{
+    Change, ClaimRequest, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store,
+};
 use tempfile::TempDir;
 
 /// One store to test, and a way to open it again as somebody else would.
@@ -230,19 +232,12 @@ pub fn open_job(serial: u32) -> OpenJob {
     }
 }
 
-pub fn ask(queue: &str) -> Ask {
-    Ask {
-        queues: vec![queue.to_owned()],
-        agent: "worker".to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: "worker".to_owned(),
-        provider: None,
-        ticket: None,
-        lease: LONG,
-        most: 1,
-    }
+pub fn ask(queue: &str) -> ClaimRequest {
+    ask_as("worker", queue)
+}
+
+pub fn ask_as(agent: &str, queue: &str) -> ClaimRequest {
+    ClaimRequest::new("worker", agent, [queue], LONG)
 }
 
 pub fn lease_of(job: &Leased) -> Lease {
@@ -262,6 +257,8 @@ pub fn free(queue: &str, body: Value) -> FreeJob {
         agent: None,
         key: None,
         queue_max: None,
+        needs: BTreeSet::new(),
+        depends_on: Vec::new(),
     }
 }
 
@@ -274,7 +271,7 @@ pub async fn number(store: &dyn Store, queue: &str, n: u64) -> JobId {
     enqueue(store, free(queue, json!(n))).await
 }
 
-pub async fn claim_one(store: &dyn Store, ask: &Ask) -> Leased {
+pub async fn claim_one(store: &dyn Store, ask: &ClaimRequest) -> Leased {
     let mut claimed = store.claim(ask).await.unwrap();
     assert_eq!(claimed.len(), 1, "one job was expected");
     claimed.remove(0)

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use engine::coordinator::{Claim, ClaimRequest, Coordinator, Only, TaskReport};
+use engine::coordinator::{ClaimRequest, Coordinator, Only, TaskReport};
 use flow::TicketId;
 use flow::event::Lease;
 use flow::remote_access::price;
-use store::{Job, JobId, JobQuery, JobState, Page};
+use store::{Job, JobId, JobQuery, JobState, Leased, Page};
 
 use super::{Caller, No, cleaned, is_plain};
 
@@ -65,7 +65,7 @@ impl Caller<'_> {
         })
     }
 
-    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claim>, No> {
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Leased>, No> {
         let request = self.sound(request)?;
         let (ticket, policy) = match &request.only {
             // The recorded policy decides about a ticket, and not the worker's.
@@ -83,11 +83,11 @@ impl Caller<'_> {
             policy,
             ..request
         };
-        let mut claims = self.office.desk.claim(&request).await?;
-        for claim in &mut claims {
-            claim.job.holder = self.shown(&claim.job.holder);
+        let mut jobs = self.office.desk.claim(&request).await?;
+        for job in &mut jobs {
+            job.holder = self.shown(&job.holder);
         }
-        Ok(claims)
+        Ok(jobs)
     }
 
     /// No longer than the ticket's own policy says.

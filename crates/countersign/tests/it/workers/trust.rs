@@ -33,7 +33,7 @@ impl<'a> Worker<'a> {
     #[track_caller]
     fn claims(&self, ticket: &str) -> u64 {
         let claimed = self.call(&claim(ticket, "build")).is(200).json();
-        claimed[0]["job"]["fence"].as_u64().unwrap()
+        claimed[0]["fence"].as_u64().unwrap()
     }
 }
 
@@ -188,7 +188,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
         Worker::new(&server, "west", "service"),
     );
     let claimed = east.call(&claim("one", "build")).is(200).json();
-    let claimed = claimed[0]["job"].clone();
+    let claimed = claimed[0].clone();
     assert_eq!(claimed["holder"], "h:1:1:x");
     let (job, fence) = (claimed["id"].clone(), claimed["fence"].as_u64().unwrap());
     let offers = west.call(&wait(&request("", "build"))).is(200).json();
@@ -408,7 +408,7 @@ fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
     let (bea, house) = (by("bea", "builder"), by("countersign", "service"));
     let under = |call: &Value| {
         let claimed = east.call(call).is(200).json();
-        let job = &claimed[0]["job"];
+        let job = &claimed[0];
         json!({"serial": job["serial"], "fence": job["fence"]})
     };
     let tells = |by: &Value, what: &Value| east.call(&report(by, what)).is(200);

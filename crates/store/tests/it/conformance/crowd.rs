@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flow::Time;
 use serde_json::json;
-use store::{Ask, JobId, JobQuery, JobState, NewMessage, Page, Store};
+use store::{ClaimRequest, JobId, JobQuery, JobState, NewMessage, Page, Store};
 
 use super::leases::done;
 use super::records::token;
-use crate::support::{House, ask, enqueue, free};
+use crate::support::{House, ask, ask_as, enqueue, free};
 
 /// Ten connections put in and work off 400 jobs between them; some lose their lease on purpose.
 pub async fn ten_connections_lose_no_job_and_run_none_twice(house: House) {
@@ -56,15 +56,14 @@ async fn work_off(store: &dyn Store, name: &str) -> Vec<JobId> {
     let mut finished = Vec::new();
     for round in 0.. {
         let lapsing = round % 5 == 4;
-        let asked = Ask {
-            agent: name.to_owned(),
-            most: 3,
+        let asked = ClaimRequest {
+            limit: 3,
             lease: if lapsing {
                 std::time::Duration::ZERO
             } else {
                 ask("work").lease
             },
-            ..ask("work")
+            ..ask_as(name, "work")
         };
         let claimed = store.claim(&asked).await.unwrap();
         if claimed.is_empty() {
@@ -98,10 +97,9 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
         let (store, counts) = (house.another().await, Arc::clone(&counts));
         workers.spawn(async move {
             while counts.1.load(Ordering::SeqCst) < JOBS {
-                let asked = Ask {
-                    provider: Some("claude".to_owned()),
-                    most: 2,
-                    ..ask("work")
+                let asked = ClaimRequest {
+                    limit: 2,
+                    ..ask("work").with_provider("claude")
                 };
                 for job in store.claim(&asked).await.unwrap() {
                     let held = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
@@ -121,9 +119,9 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
 /// One claim at a time, over all the queues that are named, however many ask in one instant.
 pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
     put_in(Arc::clone(&house.store), 20).await;
-    let alone = || Ask {
-        alone_in: ["work", "other"].map(str::to_owned).to_vec(),
-        most: 1,
+    let alone = || ClaimRequest {
+        exclusive: ["work", "other"].map(str::to_owned).to_vec(),
+        limit: 1,
         ..ask("work")
     };
     for round in 0..5 {
@@ -135,13 +133,13 @@ pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
         let claimed: Vec<_> = askers.join_all().await.into_iter().flatten().collect();
         assert_eq!(claimed.len(), 1, "in round {round}");
         // Another holder, or one that may have several, is not held up.
-        let other = Ask {
-            holder: format!("other-{round}"),
+        let other = ClaimRequest {
+            worker: format!("other-{round}"),
             ..alone()
         };
         assert_eq!(house.store.claim(&other).await.unwrap().len(), 1);
-        let several = Ask {
-            alone_in: Vec::new(),
+        let several = ClaimRequest {
+            exclusive: Vec::new(),
             ..alone()
         };
         let second = house.store.claim(&several).await.unwrap();

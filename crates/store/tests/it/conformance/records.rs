@@ -140,6 +140,8 @@ pub async fn a_job_is_found_by_its_key(house: House) {
         agent: None,
         key: Some("task/t".to_owned()),
         queue_max: None,
+        needs: std::collections::BTreeSet::new(),
+        depends_on: Vec::new(),
     };
     let id = store.enqueue(vec![job]).await.unwrap()[0];
     let found = store.job_by_key("task/t").await.unwrap().unwrap();
