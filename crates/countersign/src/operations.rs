@@ -45,9 +45,11 @@ pub mod workers;
 
 use std::sync::Arc;
 
-use engine::coordinator::{LocalCoordinator, Once, Outage, Report};
+use engine::coordinator::{LocalCoordinator, Once, Outage, ProgressListener, Report};
 use engine::process::Stop;
-use flow::{Actor, Role, TicketId, What};
+use engine::rate::Rates;
+use flow::event::Choice;
+use flow::{Actor, Role, TicketId, Time, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
@@ -59,7 +61,8 @@ use crate::settings::Surroundings;
 /// Everything an operation works with.
 #[derive(Clone, Debug)]
 pub struct Office {
-    pub desk: LocalCoordinator,
+    /// Private to the operations: the surfaces translate calls and decide nothing.
+    desk: LocalCoordinator,
     pub surroundings: Surroundings,
     /// In whose name things are done.
     pub speaker: Actor,
@@ -105,6 +108,36 @@ impl Office {
             call: Call::default(),
             remark: None,
         }
+    }
+
+    pub fn clock(&self) -> fn() -> Time {
+        self.desk.clock
+    }
+
+    pub fn now(&self) -> Time {
+        (self.desk.clock)()
+    }
+
+    /// Counts refusals by caller, so that a flood of them is not recorded.
+    pub fn refusals(&self) -> Arc<Rates> {
+        Arc::clone(&self.desk.refusals)
+    }
+
+    /// Reports progress to this listener from now on.
+    pub fn report_to(&mut self, listener: Option<Arc<dyn ProgressListener>>) {
+        self.desk.witness = listener;
+    }
+
+    /// Fails where the database does not answer.
+    pub async fn check_store(&self) -> Result<(), Failure> {
+        self.desk.store.now().await?;
+        Ok(())
+    }
+
+    /// Returns the choices that a person has for an escalated ticket.
+    pub async fn choices(&self, stored: &Stored) -> Result<Vec<Choice>, Failure> {
+        let policy = self.desk.policy_of(stored).await?;
+        Ok(flow::choices(&stored.ticket, &policy))
     }
 
     /// In whose name things are done: the person at the terminal's, or whoever called.

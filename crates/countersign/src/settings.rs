@@ -6,6 +6,7 @@ pub mod epic_file;
 pub mod file;
 mod keys;
 pub mod layers;
+pub mod logging;
 pub mod notify;
 pub mod schema;
 pub mod server;

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, Error as DeskError, LocalCoordinator, Upload};
 use crate::git::{Error, Oid, Remote, Repository, Tool};
+use crate::log::removed;
 use crate::perform;
 
 #[derive(Clone, Debug)]
@@ -132,7 +133,7 @@ struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        removed(&self.0, std::fs::remove_file(&self.0));
     }
 }
 

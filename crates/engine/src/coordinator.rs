@@ -1,6 +1,6 @@
 //! The worker protocol: a worker claims a job, performs it, and reports an event. It never sees a
 //! database. [`LocalCoordinator`] is a store and `flow::advance` in one transaction; [`HttpCoordinator`]
-//! is the same verbs over HTTP. Only the coordinator decides: `report` answers with its ticket.
+//! is the same verbs over HTTP. WorkItem the coordinator decides: `report` answers with its ticket.
 
 mod attachments;
 mod claim;
@@ -39,10 +39,10 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
     /// Lists what the worker could claim now, most urgent first. Waits up to `most` where there is
     /// nothing, and then answers with an empty list. Offers are not leases: the worker loads the
     /// project first, because only the project says which of its agents may take the job.
-    async fn wait(&self, request: &ClaimRequest, most: Duration) -> Result<Vec<Offer>, Error>;
+    async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error>;
     /// Takes jobs of one offer under a lease. Lost leases, budgets of the day, paused providers,
     /// provider limits, labels and dependencies are minded here.
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error>;
+    async fn claim(&self, request: &JobRequest) -> Result<Vec<Leased>, Error>;
     /// Checks that a lease is still the caller's, and prolongs it by `extend`.
     async fn renew(&self, job: JobId, fence: u64, extend: Option<Duration>) -> Result<(), Error>;
     /// Decides on an event. The answer is the coordinator's ticket; a worker makes no other.
@@ -73,7 +73,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
 /// Describes who asks for jobs and which jobs it can do.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClaimRequest {
+pub struct JobRequest {
     /// The name people see and pause: `qa-1`.
     pub name: String,
     /// The name on leases. It identifies the process, so that others see whether it is alive.
@@ -83,17 +83,17 @@ pub struct ClaimRequest {
     /// Queues of tasks that belong to no ticket.
     #[serde(default)]
     pub tasks: Vec<String>,
-    /// Only tickets and tasks that need no other labels; any where it is not said.
+    /// WorkItem tickets and tasks that need no other labels; any where it is not said.
     #[serde(default)]
     pub labels: Option<BTreeSet<String>>,
     /// The agents of the project, each with its queue. A wait that names none is for any agent.
     #[serde(default)]
     pub agents: Vec<AgentClaim>,
     #[serde(default)]
-    pub only: Option<Only>,
+    pub only: Option<WorkItem>,
     /// Tickets and tasks that the worker cannot work on; they are not offered.
     #[serde(default)]
-    pub skip: Vec<Only>,
+    pub skip: Vec<WorkItem>,
     /// Leases that the worker holds now. They are not lost, however late their renewal is.
     #[serde(default)]
     pub held: Vec<Lease>,
@@ -122,7 +122,7 @@ pub struct AgentClaim {
     /// It takes only jobs that name it.
     #[serde(default)]
     pub named_only: bool,
-    /// Whose pauses and limits count for it.
+    /// The provider, for its pauses and its limit.
     #[serde(default)]
     pub provider: Option<String>,
     /// Jobs at the most, where the worker itself limits the provider.
@@ -133,7 +133,7 @@ pub struct AgentClaim {
 /// Names a ticket, or a job that belongs to none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Only {
+pub enum WorkItem {
     Ticket(TicketId),
     Task(JobId),
 }
@@ -141,7 +141,7 @@ pub enum Only {
 /// Something ready that the worker may be able to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Offer {
-    pub of: Only,
+    pub of: WorkItem,
     /// The ticket; a task is shown as a ticket that nobody keeps.
     pub ticket: Box<Ticket>,
     /// Rules that people accepted for the repository, beside those of its configuration.

@@ -9,6 +9,7 @@ pub mod coordinator;
 pub mod git;
 pub mod hash;
 pub mod linter;
+pub mod log;
 pub mod manifest;
 pub mod own_home;
 pub mod perform;

@@ -17,6 +17,7 @@ mod room;
 mod submission;
 mod supply;
 pub mod task;
+mod trace;
 mod verify;
 
 use std::path::PathBuf;
@@ -28,12 +29,14 @@ use flow::ticket::Submission;
 use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
 use store::{Artefact, JobId, Leased, Noted, Pause, Scope, Work};
+use tracing::Instrument;
 
 pub use build::branch;
 
 use crate::activity::{Activity, Observer, Sign};
 use crate::coordinator::{Error, LocalCoordinator, Report, Upload};
 use crate::git::Repository;
+use crate::log::LogErr;
 use crate::private;
 use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Files, Member, Project, Workshop};
@@ -99,10 +102,8 @@ impl Held<'_> {
     async fn note(&self, noted: Noted) {
         let lease = self.lease;
         let note = Upload::Note { lease, noted };
-        if let Err(error) = self.shop.coordinator.upload(note).await {
-            self.shop
-                .notice(&format!("a note was not written: {error}"));
-        }
+        let noted = self.shop.coordinator.upload(note).await;
+        noted.log_err("record a note about a run");
     }
 
     /// Who tells of a run that is part of this job while it goes on.
@@ -252,7 +253,6 @@ fn unusable(error: crate::git::Error) -> Error {
 
 /// Performs one claimed job to its end, whatever that is.
 pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
-    let (job, agent) = (&job, job.agent.as_deref());
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
@@ -260,12 +260,27 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
         serial,
         fence: job.fence,
     };
+    let span = trace::span(id, task.queue(), lease, &job.holder);
+    let (id, task) = (id.clone(), task.clone());
+    let performed = perform_leased(shop, job, (id, task, lease), stop);
+    Box::pin(performed).instrument(span).await
+}
+
+async fn perform_leased(
+    shop: Arc<Workshop>,
+    job: Leased,
+    (id, task, lease): (TicketId, Task, Lease),
+    stop: Stop,
+) -> Result<(), Error> {
+    let (id, task) = (&id, &task);
+    let (job, agent) = (&job, job.agent.as_deref());
     let actor = shop.actor(task, agent);
     let started = Report::new(actor.clone(), What::Started { lease });
     let ticket = match shop.report(id, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
     };
+    trace::started(ticket.round);
     let (stopper, own_stop) = Stop::pair();
     let held = Held {
         shop: &shop,
@@ -314,7 +329,12 @@ where
     let mut tries = 0;
     loop {
         match attempt().await {
-            Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            Err(error) if error.is_transient() && tries < TRIES_MAX => {
+                if tries == 0 {
+                    tracing::warn!(%error, "could not report, trying again");
+                }
+                tries += 1;
+            }
             ended => return ended,
         }
         tokio::time::sleep(BETWEEN_TRIES).await;
@@ -384,6 +404,10 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 /// Prolongs the lease; true where it is lost.
 async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
     let renewed = shop.coordinator.renew(job.id, job.fence, Some(lease)).await;
+    // It is tried again every second: one line for an outage is enough.
+    if let (Err(error), false) = (&renewed, *due) {
+        tracing::warn!(%error, "could not renew the lease");
+    }
     *due = renewed.is_err();
     renewed.is_err_and(|error| error.is_stale())
 }
@@ -436,6 +460,10 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
+    let came_to = match &brought {
+        Ok(brought) => Ok(brought.what.name()),
+        Err(trouble) => Err((trouble.failure, trouble.message.clone())),
+    };
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
@@ -451,10 +479,19 @@ async fn report(
     };
     let mut decided = shop.report(id, report).await;
     let refused = match &decided {
-        Err(error) if error.is_stale() => return Ok(()),
+        Err(error) if error.is_stale() => {
+            tracing::info!(target: "job", %error, "late report refused");
+            return Ok(());
+        }
         Err(error) => error.refusal(),
         Ok(_) => None,
     };
+    match (&decided, came_to) {
+        (Ok(_), Ok(result)) => trace::finished(result),
+        (Ok(_), Err((failure, message))) => trace::failed(failure, &message),
+        // It is reported again, or given up with an error of its own.
+        (Err(_), _) => {}
+    }
     if came_to_nothing || refused.is_some() {
         agents::forget(shop, id, lease);
     }
@@ -463,6 +500,7 @@ async fn report(
             return Ok(());
         }
         // What was brought is not acceptable: that is a failure of the job, and is said so.
+        trace::failed(Failure::Transient, &why);
         let report = failed(Failure::Transient, why, Usage::default());
         decided = shop.report(id, report).await;
     }
@@ -511,8 +549,9 @@ pub fn write_round_document(files: &Files, ticket: &Ticket) {
     };
     let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
-        let _ = path.parent().map(private::make_dir);
-        let _ = private::write(&path, text);
+        let made = path.parent().map_or(Ok(()), private::make_dir);
+        let written = made.and_then(|()| private::write(&path, text));
+        written.log_err("write the round's findings document");
     }
 }
 

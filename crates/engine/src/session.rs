@@ -1,7 +1,7 @@
-//! Guests: agents that we did not start. They come with an identity, ask for work, and report what
-//! they did. Nothing they say is taken on trust: it goes through the same door as what our own runs
-//! bring, under a lease that ends where a guest falls silent. Those that we did start may call too,
-//! about the job that they have; they neither take work nor report it.
+//! Sessions of agents that connect over MCP. They have an identity, claim one job at a time through
+//! the same coordinator as workers, and report what they did. Nothing they say is taken on trust, and
+//! their lease ends when they fall silent. Agents that we started may call too, about the job that
+//! they have; they neither claim nor report.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What
 use store::{Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
 
 use crate::coordinator::{
-    AgentClaim, ClaimRequest, Coordinator, Error, LocalCoordinator, Offer, Once, Only, Report,
+    AgentClaim, Coordinator, Error, JobRequest, LocalCoordinator, Offer, Once, Report, WorkItem,
 };
 
 /// Jobs of one ticket that are looked through.
@@ -25,7 +25,7 @@ const TRIES_MAX: u32 = 16;
 /// Listings per call where others were faster.
 const LOOKS_MAX: u32 = 64;
 
-/// Who asks, and of which ticket alone it may speak.
+/// The identity of an agent that connected, and the only ticket it may speak of.
 #[derive(Clone, Debug)]
 pub struct AgentSession {
     pub actor: Actor,
@@ -35,7 +35,7 @@ pub struct AgentSession {
     pub task_queues: Vec<String>,
 }
 
-/// A job in a guest's hands.
+/// A job that a session has claimed.
 #[derive(Clone, Debug)]
 pub struct SessionClaim {
     pub stored: Stored,
@@ -56,7 +56,7 @@ pub fn queues_of(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// What a builder says about what it puts forward; claims, all of it.
+/// A builder's own account of its submission; unproven, all of it.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     pub summary: String,
@@ -82,7 +82,7 @@ impl AgentSession {
         queues
     }
 
-    /// Of what is in its hands, or its worker's.
+    /// Whether the job is the session's, or its worker's.
     fn may_hold(&self, job: &Job) -> bool {
         let of_ticket = self.ticket == job.ticket;
         match self.standing {
@@ -114,16 +114,16 @@ impl AgentSession {
     }
 
     /// The request of one agent, which has one claim at a time.
-    pub fn request(&self) -> ClaimRequest {
-        ClaimRequest {
+    pub fn request(&self) -> JobRequest {
+        JobRequest {
             name: self.actor.agent.clone(),
             worker: self.holder(),
             queues: self.queues(),
             agents: vec![self.agent("")],
-            only: self.ticket.clone().map(Only::Ticket),
+            only: self.ticket.clone().map(WorkItem::Ticket),
             alone_in: self.alone_in(),
             most: TRIES_MAX,
-            ..ClaimRequest::default()
+            ..JobRequest::default()
         }
     }
 
@@ -151,12 +151,12 @@ impl SessionClaim {
         HeldClaim::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
-    /// Where what a builder disputes waits for what it submits.
+    /// Holds disputes until the builder submits.
     pub fn dispute_box(&self) -> String {
         dispute_box(&self.stored.ticket.id, self.lease)
     }
 
-    /// The guest has said that it is at work.
+    /// The agent has said that it is at work.
     pub fn is_started(&self) -> bool {
         let mut jobs = self.stored.ticket.jobs.iter();
         jobs.any(|job| job.serial == self.lease.serial && job.fence == self.lease.fence)
@@ -172,7 +172,7 @@ pub fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
     format!("dispute:{claim}")
 }
 
-/// Whose disputes wait there, if any do.
+/// The claim whose disputes are kept under this address.
 pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
     match address.strip_prefix("dispute:")?.parse() {
         Ok(Attempt::Job {
@@ -184,7 +184,7 @@ pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
     }
 }
 
-/// What the guest has in hand, if anything.
+/// The claim of the session, if it has one.
 pub async fn held(
     desk: &LocalCoordinator,
     session: &AgentSession,
@@ -270,7 +270,7 @@ async fn claim(
     session: &AgentSession,
     offer: Offer,
 ) -> Result<Option<SessionClaim>, Error> {
-    let Only::Ticket(id) = &offer.of else {
+    let WorkItem::Ticket(id) = &offer.of else {
         return Ok(None);
     };
     let stored = desk.ticket(id).await?;
@@ -286,7 +286,7 @@ async fn claim(
     }
     for queue in queues {
         let request = session.request();
-        let request = ClaimRequest {
+        let request = JobRequest {
             agents: vec![session.agent(&queue)],
             queues: vec![queue],
             only: Some(offer.of.clone()),
@@ -328,7 +328,7 @@ fn may_start(
 
 /// Returns when there may be a job or a task for the agent, or after `most`.
 pub async fn wait(desk: &LocalCoordinator, session: &AgentSession, most: Duration) {
-    let request = ClaimRequest {
+    let request = JobRequest {
         tasks: session.task_queues.clone(),
         ..session.request()
     };
@@ -341,7 +341,7 @@ pub async fn take_task(
     session: &AgentSession,
     lease: Duration,
 ) -> Result<Option<Leased>, Error> {
-    let request = ClaimRequest {
+    let request = JobRequest {
         queues: Vec::new(),
         agents: Vec::new(),
         tasks: session.task_queues.clone(),
@@ -376,7 +376,7 @@ async fn session_claim(desk: &LocalCoordinator, held: Held) -> Result<Option<Ses
     }))
 }
 
-/// What an claim is made of, whether it was found or has just been claimed.
+/// The parts of a claim, whether it was found or has just been made.
 struct Held {
     job: JobId,
     ticket: Option<TicketId>,
@@ -412,7 +412,7 @@ impl From<Leased> for Held {
     }
 }
 
-/// The guest says that it is at work; saying it twice is saying it once.
+/// Reports that the agent is at work; a second report changes nothing.
 pub async fn start(
     desk: &LocalCoordinator,
     session: &AgentSession,

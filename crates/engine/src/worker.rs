@@ -19,8 +19,8 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::coordinator::{
-    AgentClaim, ClaimRequest, Coordinator, Error, Offer, Only, Outage, POLL, ProgressListener,
-    QUIET_POLL,
+    AgentClaim, Coordinator, Error, JobRequest, Offer, Outage, POLL, ProgressListener, QUIET_POLL,
+    WorkItem,
 };
 use crate::perform::{self, task::ClaimedTask};
 use crate::process::{Stop, Stopper};
@@ -43,8 +43,8 @@ const JOBS_OF_TICKET: usize = 8;
 /// Loads what a job needs: the repository, its rules, its agents.
 #[async_trait]
 pub trait Projects: fmt::Debug + Send + Sync {
-    /// None where the offer cannot be worked on here: its repository is not here, or its rules
-    /// cannot be read.
+    /// Returns `None` if the offer cannot be worked on here: its repository is not here, or its
+    /// rules cannot be read.
     async fn load(&self, offer: &Offer) -> Option<Arc<Workshop>>;
 }
 
@@ -56,7 +56,7 @@ impl Projects for Arc<Workshop> {
     }
 }
 
-/// What a worker serves. `run`, `worker` and `worker --server` differ in this alone.
+/// The configuration of a worker. `run`, `worker` and `worker --server` differ in this alone.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// The name people see and pause: `qa-1`.
@@ -66,7 +66,7 @@ pub struct WorkerConfig {
     pub queues: Vec<&'static str>,
     /// Queues of tasks that belong to no ticket.
     pub tasks: Vec<String>,
-    /// Only tickets and tasks that need no other labels; any where it is not said.
+    /// WorkItem tickets and tasks that need no other labels; any where it is not said.
     pub labels: Option<BTreeSet<String>>,
     /// Jobs that run side by side.
     pub jobs_max: usize,
@@ -75,7 +75,7 @@ pub struct WorkerConfig {
     pub ticket: Option<TicketId>,
     /// After an outage, how long living workers get to renew their leases before any is taken back.
     pub spare_leases: Duration,
-    /// Hears of outages, and of errors that no ticket has on record.
+    /// Hears of outages.
     pub listener: Option<Arc<dyn ProgressListener>>,
 }
 
@@ -142,7 +142,7 @@ pub async fn run(
     config: &WorkerConfig,
     mut shutdown: Shutdown,
 ) -> Result<Option<Ticket>, Error> {
-    let mut worker = Worker::new(coordinator, projects, config);
+    let mut worker = WorkerState::new(coordinator, projects, config);
     loop {
         let turn = worker.turn(&mut shutdown).await;
         match turn {
@@ -151,15 +151,15 @@ pub async fn run(
         }
         match worker.is_done().await {
             Ok(None) => {}
-            Ok(Some(Done(ticket))) => return Ok(ticket),
+            Ok(Some(Finished(ticket))) => return Ok(ticket),
             Err(error) => worker.wait_out(error, &mut shutdown).await?,
         }
     }
 }
 
-type Look = Pin<Box<dyn Future<Output = Result<Vec<Offer>, Error>> + Send>>;
+type PendingOffers = Pin<Box<dyn Future<Output = Result<Vec<Offer>, Error>> + Send>>;
 
-async fn next(looking: &mut Option<Look>) -> Result<Vec<Offer>, Error> {
+async fn next(looking: &mut Option<PendingOffers>) -> Result<Vec<Offer>, Error> {
     match looking {
         Some(look) => look.await,
         None => std::future::pending().await,
@@ -167,9 +167,9 @@ async fn next(looking: &mut Option<Look>) -> Result<Vec<Offer>, Error> {
 }
 
 /// Nothing is left to do; the ticket, where the worker serves one.
-struct Done(Option<Ticket>);
+struct Finished(Option<Ticket>);
 
-struct Worker<'a> {
+struct WorkerState<'a> {
     coordinator: Arc<dyn Coordinator>,
     projects: &'a dyn Projects,
     config: &'a WorkerConfig,
@@ -177,13 +177,13 @@ struct Worker<'a> {
     /// The leases of what runs here, which are not lost however late their renewal is.
     held: Vec<Lease>,
     landing: Option<AbortHandle>,
-    skipped: BTreeMap<Only, Instant>,
+    skipped: BTreeMap<WorkItem, Instant>,
     draining: bool,
     halting: bool,
     halter: Stopper,
     halt: Stop,
     /// The look for work that is under way. It writes as well, so it is never dropped half-way.
-    looking: Option<Look>,
+    looking: Option<PendingOffers>,
     /// The first look answers at once.
     looked: bool,
     back_off: Option<Instant>,
@@ -192,7 +192,7 @@ struct Worker<'a> {
     outage: Outage,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> WorkerState<'a> {
     fn new(
         coordinator: Arc<dyn Coordinator>,
         projects: &'a dyn Projects,
@@ -248,7 +248,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> PendingOffers {
         let (request, most) = (self.request(), self.patience());
         let (coordinator, back_off) = (Arc::clone(&self.coordinator), self.back_off);
         Box::pin(async move {
@@ -368,9 +368,9 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether nothing is left to do.
-    async fn is_done(&mut self) -> Result<Option<Done>, Error> {
+    async fn is_done(&mut self) -> Result<Option<Finished>, Error> {
         let Some(id) = &self.config.ticket else {
-            return Ok((self.draining && self.running.is_empty()).then_some(Done(None)));
+            return Ok((self.draining && self.running.is_empty()).then_some(Finished(None)));
         };
         let found = self.coordinator.ticket(id).await?;
         let ticket = found.ok_or_else(|| Error::NoSuchTicket(id.clone()))?;
@@ -379,7 +379,7 @@ impl<'a> Worker<'a> {
             self.halter.stop();
         }
         let rests = self.draining || !ticket.stage.is_at_work();
-        Ok((rests && self.running.is_empty()).then_some(Done(Some(ticket))))
+        Ok((rests && self.running.is_empty()).then_some(Finished(Some(ticket))))
     }
 
     /// Waits after an error that belongs to no job. What runs goes on meanwhile. A worker of one
@@ -387,7 +387,7 @@ impl<'a> Worker<'a> {
     async fn wait_out(&mut self, error: Error, shutdown: &mut Shutdown) -> Result<(), Error> {
         self.spare_leases = Some(Instant::now() + self.config.spare_leases);
         if self.config.ticket.is_none() {
-            self.note(&error);
+            tracing::warn!(worker = self.config.name, %error, "the worker goes on after an error");
             self.back_off = Some(Instant::now() + AFTER_ERROR);
             return Ok(());
         }
@@ -416,26 +416,26 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn request(&mut self) -> ClaimRequest {
+    fn request(&mut self) -> JobRequest {
         self.skipped.retain(|_, since| since.elapsed() < SKIP_FOR);
         let mut queues: Vec<String> = self.config.queues.iter().map(ToString::to_string).collect();
         if self.is_landing() {
             queues.retain(|queue| queue != "merge");
         }
-        ClaimRequest {
+        JobRequest {
             name: self.config.name.clone(),
             worker: self.config.holder.clone(),
             queues,
             tasks: self.config.tasks.clone(),
             labels: self.config.labels.clone(),
-            only: self.config.ticket.clone().map(Only::Ticket),
+            only: self.config.ticket.clone().map(WorkItem::Ticket),
             skip: self.skipped.keys().cloned().collect(),
             held: self.held.clone(),
             spare_leases: self
                 .spare_leases
                 .is_some_and(|until| Instant::now() < until),
             most: OFFERS_MAX,
-            ..ClaimRequest::default()
+            ..JobRequest::default()
         }
     }
 
@@ -444,8 +444,8 @@ impl<'a> Worker<'a> {
     fn claim_request(
         &mut self,
         shop: &Workshop,
-        of: Only,
-    ) -> (ClaimRequest, BTreeMap<String, Vec<ProviderPermit>>) {
+        of: WorkItem,
+    ) -> (JobRequest, BTreeMap<String, Vec<ProviderPermit>>) {
         let room = self.config.jobs_max.saturating_sub(self.running.len());
         let most = u32::try_from(room).unwrap_or(u32::MAX);
         let mut permits: BTreeMap<String, Vec<ProviderPermit>> = BTreeMap::new();
@@ -462,7 +462,7 @@ impl<'a> Worker<'a> {
         if !shop.lands_here() || shop.lands_in_turn() {
             request.queues.retain(|queue| queue != "merge");
         }
-        let request = ClaimRequest {
+        let request = JobRequest {
             agents,
             only: Some(of),
             policy: Some(Box::new(shop.project.policy.clone())),
@@ -472,18 +472,11 @@ impl<'a> Worker<'a> {
         };
         (request, permits)
     }
-
-    /// An error that no job carries on its record.
-    fn note(&self, error: &Error) {
-        if let Some(listener) = &self.config.listener {
-            listener.notice(&error.to_string());
-        }
-    }
 }
 
 /// The agents of a project as jobs may name them: the usual one of each role, and those that seats
 /// and fallbacks name.
-fn agents(shop: &Workshop, of: &Only) -> Vec<AgentClaim> {
+fn agents(shop: &Workshop, of: &WorkItem) -> Vec<AgentClaim> {
     let claim = |queue: &str, member: &Member, named_only: bool| AgentClaim {
         queue: queue.to_owned(),
         name: member.name.clone(),
@@ -496,7 +489,7 @@ fn agents(shop: &Workshop, of: &Only) -> Vec<AgentClaim> {
         provider: Some(member.adapter.name().to_owned()),
         most: None,
     };
-    if let Only::Task(_) = of {
+    if let WorkItem::Task(_) = of {
         let builder = shop.crew.builder.as_ref();
         return builder
             .map(|member| claim("build", member, false))

@@ -52,13 +52,6 @@ impl Workshop {
         found.ok_or_else(|| Error::NoSuchTicket(id.clone()))
     }
 
-    /// Tells whoever listens what concerns no ticket.
-    pub fn notice(&self, text: &str) {
-        if let Some(witness) = &self.witness {
-            witness.notice(text);
-        }
-    }
-
     /// Whether anything lands here. A copy of the repository lands nothing unless it is told to:
     /// whoever has the repository itself does.
     pub fn lands_here(&self) -> bool {

@@ -297,6 +297,7 @@ impl Store for Sqlite {
                 Ok(true) | Err(_) => return,
             }
             let until = deadline.min(Instant::now() + self.settings.poll);
+            // Woken or not, it is looked at again.
             let _ = tokio::time::timeout_at(until, waiter.woken()).await;
             if Instant::now() >= deadline {
                 return;

@@ -70,11 +70,11 @@ pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Tel
         live: None,
         ticking: None,
     };
-    office.desk.witness = match form.settled(out) {
+    let listener: Option<Arc<dyn ProgressListener>> = match form.settled(out) {
         None => None,
         Some(Form::Json) => Some(Arc::new(JsonLines)),
         Some(Form::Live) => {
-            let live = Arc::new(Live::new(out.clone(), office.desk.clock, tickets));
+            let live = Arc::new(Live::new(out.clone(), office.clock(), tickets));
             telling.live = Some(live.clone());
             Some(live)
         }
@@ -83,6 +83,7 @@ pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Tel
             names: Names::new(tickets),
         })),
     };
+    office.report_to(listener);
     telling
 }
 

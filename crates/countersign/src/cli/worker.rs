@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use engine::git::Remote;
+use engine::log::LogErr;
 use engine::process::Stop;
 use engine::worker::Shutdown;
 use tokio::sync::mpsc;
@@ -92,7 +93,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
                 drainer.stop();
                 halter.stop();
             }
-            Some(complaint) = heard.recv() => desktop.out.remark(complaint),
+            Some(complaint) = heard.recv() => tracing::warn!("{complaint}"),
             () = told.stop() => {
                 asked += 1;
                 if asked == 1 {
@@ -107,7 +108,9 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     };
     stopper.stop();
     if shut_out.is_ok() {
-        let _ = watch.await;
+        if let Some(Err(failure)) = watch.await.log_err("stop the watch") {
+            tracing::warn!("{failure}");
+        }
     }
     shut_out.and(ended).map(|()| Exit::Done)
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use engine::session;
 use flow::standing::{Barred, Deed};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
@@ -144,7 +143,7 @@ impl Counter {
                 tokio::time::sleep(REST.min(left)).await;
             }
             let began = Instant::now();
-            session::wait(&self.office.desk, &who.agent_session(), left).await;
+            assignments::wait(&self.office, &who, left).await;
             in_vain = began.elapsed() < REST;
         }
     }

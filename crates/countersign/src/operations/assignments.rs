@@ -5,11 +5,13 @@ pub mod claims;
 pub mod context;
 pub mod verdict;
 
+use std::time::Duration;
+
 use engine::coordinator::{Once, Report};
 use engine::session::{self, AgentSession, Said, SessionClaim};
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::{Task, Ticket, What};
+use flow::{Task, Ticket, TicketId, What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Noted;
@@ -119,6 +121,17 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
         }
         None => Ok(None),
     }
+}
+
+/// Waits until there may be a job, a task or a message for this agent.
+pub async fn wait(office: &Office, speaker: &Speaker, most: Duration) {
+    session::wait(&office.desk, &speaker.agent_session(), most).await;
+}
+
+/// Returns the ticket of the job that this agent holds.
+pub async fn held(office: &Office, speaker: &Speaker) -> Result<Option<TicketId>, Failure> {
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+    Ok(held.map(|claim| claim.stored.ticket.id))
 }
 
 /// The agent says that it is at work.

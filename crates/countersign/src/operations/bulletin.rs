@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::history::{Follower, Line};
 use super::{Cursor, Office, overview};
 use crate::failure::Failure;
+use engine::log::LogErr;
 
 /// How many events are read at a time.
 const CHUNK: u32 = 100;
@@ -74,7 +75,8 @@ impl Bulletin {
     /// Lets anybody go on from here.
     pub async fn release(&self) {
         // Else it is free when the lease has run out.
-        let _ = self.keep(Duration::ZERO).await;
+        let released = self.keep(Duration::ZERO).await;
+        released.log_err("release the place of a reader in the event log");
     }
 
     async fn keep(&self, lease: Duration) -> Result<bool, Failure> {

@@ -1,6 +1,7 @@
 //! Who speaks: tokens, whom they stand for, and of what they may speak. The secret is shown once;
 //! what is kept is its hash.
 
+use engine::log::LogErr;
 use engine::secret::Fresh;
 use flow::standing::Standing;
 use flow::{Actor, Role, TicketId, Time};
@@ -225,7 +226,8 @@ pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Valu
             .to_owned(),
         body,
     };
-    let _ = office.desk.store.note(noted).await;
+    let noted = office.desk.store.note(noted).await;
+    noted.log_err("record a refusal");
 }
 
 async fn note(office: &Office, name: &str, token: &Token) -> Result<(), Failure> {

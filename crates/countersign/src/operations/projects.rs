@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::carrier::{Carrier, Way, follow};
-use engine::coordinator::{Offer, Only};
+use engine::coordinator::{Offer, WorkItem};
 use engine::git::{Identity, Remote, Tool, remove_tree};
 use engine::worker::Projects;
 use engine::workshop::{Files, Workshop};
@@ -38,7 +38,7 @@ type Key = (String, Option<String>);
 pub struct Reach {
     /// By repository, as this machine's own person names them.
     pub remotes: BTreeMap<String, Remote>,
-    /// What lands is put on the remote's base branch.
+    /// Landed commits are pushed to the remote's base branch.
     pub lands: bool,
     /// Repositories of this machine are not used; those that tickets name are elsewhere.
     pub elsewhere: bool,
@@ -51,7 +51,7 @@ pub struct LoadedProjects {
     loader: ProjectLoader,
     asked: Asked,
     reach: Reach,
-    /// Where it is said why a ticket cannot be worked on here, where somebody listens.
+    /// Hears why a ticket cannot be worked on here.
     complaints: Option<Sender<String>>,
     shops: Mutex<BTreeMap<Key, (Instant, Arc<Workshop>)>>,
     told: Mutex<BTreeMap<Key, String>>,
@@ -216,8 +216,8 @@ impl Projects for LoadedProjects {
                 let loaded = self.ready_for(&key, offer).await;
                 (key, loaded)
             }
-            (None, Only::Task(_)) => ((id.to_string(), None), self.own(&offer.ticket).await),
-            (None, Only::Ticket(_)) => {
+            (None, WorkItem::Task(_)) => ((id.to_string(), None), self.own(&offer.ticket).await),
+            (None, WorkItem::Ticket(_)) => {
                 let nowhere = Failure::usage("it belongs to no repository; add it in one");
                 ((id.to_string(), None), Err(nowhere))
             }

@@ -12,7 +12,8 @@ mod tokens;
 use std::time::Duration;
 
 use engine::coordinator::wire::{Call, CallError, RunNote, WAIT_MAX, WORDS_MAX};
-use engine::coordinator::{self, ClaimRequest, Coordinator, Offer};
+use engine::coordinator::{self, Coordinator, JobRequest, Offer};
+use engine::log::LogErr;
 use flow::standing::Standing;
 use flow::{Refused, Role, TicketId};
 use serde::Serialize;
@@ -30,12 +31,12 @@ const TEXT_MAX: usize = 2000;
 const PLAIN_MAX: usize = 5000;
 /// A provider does not rest longer than this by a worker's word.
 const REST_MS_MAX: u64 = 8 * 24 * 3_600_000;
-/// What a worker may tell of itself, or of a run.
+/// The longest status or note of a worker.
 const SIGN_BYTES_MAX: usize = 16 * 1024;
 /// More workers, or more pauses, are not kept.
 const WORKERS_MAX: usize = 10_000;
 const PAUSES_MAX: usize = 1000;
-/// What a worker may note about a run that it holds.
+/// The notes that a worker may leave about a run that it holds.
 const NOTES: [&str; 2] = ["network_refused", "tools_unconnected"];
 
 /// A worker elsewhere that calls.
@@ -218,7 +219,7 @@ impl Caller<'_> {
         }
     }
 
-    async fn wait(&self, request: ClaimRequest, most: Duration) -> Result<Vec<Offer>, No> {
+    async fn wait(&self, request: JobRequest, most: Duration) -> Result<Vec<Offer>, No> {
         let request = self.sound(request)?;
         Ok(self.office.desk.wait(&request, most.min(WAIT_MAX)).await?)
     }
@@ -316,7 +317,8 @@ impl Caller<'_> {
             body,
         };
         // The refusal stands, whether or not it could be written down.
-        let _ = desk.store.note(noted).await;
+        let noted = desk.store.note(noted).await;
+        noted.log_err("record a refused call of a worker");
     }
 }
 
@@ -331,7 +333,7 @@ fn is_plain(text: &str) -> bool {
     text.len() <= PLAIN_MAX && is_one_line && findings::clean(text) == text
 }
 
-/// What our own performers have cleaned is as it was; what another program sends is cleaned here.
+/// Cleans all texts of a call. Our own workers have cleaned theirs; another program may not.
 fn cleaned<T: Serialize + DeserializeOwned>(said: T) -> Result<T, No> {
     let broken = |error: serde_json::Error| No::barred(format!("that cannot be read: {error}"));
     let mut value = serde_json::to_value(said).map_err(broken)?;

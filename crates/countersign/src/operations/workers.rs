@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::coordinator::{Error, system_queues};
+use engine::log::LogErr;
 use engine::process::{Stop, adopt_orphans, sweep};
 use engine::worker::name::replica_name;
 use engine::worker::permits::ProviderPermits;
@@ -27,7 +28,7 @@ use crate::failure::Failure;
 /// More hands than this are another worker's.
 pub const REPLICAS_MAX: u16 = 64;
 
-/// What a worker is to do.
+/// The work that a worker is started for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub name: String,
@@ -40,12 +41,12 @@ pub struct Wanted {
     pub asked: Asked,
 }
 
-/// Where a worker takes its work from.
+/// The queues that a worker serves.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
-    /// Of the loop: build, check, review, verify, merge.
+    /// Queues of the loop: build, check, review, verify, merge.
     pub of_loop: Vec<&'static str>,
-    /// Of free tasks, by the name of the agent that they are for.
+    /// Queues of tasks, by the name of the agent that they are for.
     pub of_tasks: Vec<String>,
 }
 
@@ -76,7 +77,7 @@ impl Queues {
         self.of_loop.iter().copied().chain(of_tasks).collect()
     }
 
-    /// Of tasks, for one replica: `engineer-1` has what is for `engineer`, and what is for itself.
+    /// The task queues of one replica: `engineer-1` has what is for `engineer`, and what is for itself.
     fn of_replica(&self, name: &str) -> Vec<String> {
         let own = queues_of(name);
         let mut queues = self.of_tasks.clone();
@@ -192,7 +193,8 @@ async fn show_life(loader: &ProjectLoader, config: &WorkerConfig) {
             body: json!({"queues": config.queues, "tasks": config.tasks, "labels": config.labels}),
         };
         // A store that is away now is back at another round.
-        let _ = loader.coordinator.heartbeat(agent).await;
+        let beat = loader.coordinator.heartbeat(agent).await;
+        beat.log_err("record a sign of life");
         tokio::time::sleep(service::ROUND).await;
     }
 }
@@ -209,8 +211,8 @@ pub async fn keep_house(office: &Office, workers: u16, shutdown: Shutdown) {
         let (coordinator, shutdown) = (Arc::clone(&loader.coordinator), shutdown.clone());
         let projects = Arc::clone(&projects);
         working.spawn(async move {
-            // A worker of no one ticket ends in order only.
-            let _ = worker::run(coordinator, &*projects, &config, shutdown).await;
+            let ended = worker::run(coordinator, &*projects, &config, shutdown).await;
+            ended.log_err("end a worker of the server in order");
         });
     }
     working.join_all().await;

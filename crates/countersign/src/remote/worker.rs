@@ -84,7 +84,7 @@ fn must_be_our_own(surroundings: &Surroundings) -> Result<(), Failure> {
     )
 }
 
-/// Whoever names a database means it, unless a server is named for this call.
+/// A named database counts, unless a server is named for this call.
 fn must_be_the_only_store(surroundings: &Surroundings) -> Result<(), Failure> {
     let by_flag = surroundings.origins.database == "flag";
     if surroundings.database.is_none() || (surroundings.server.by_flag && !by_flag) {

@@ -14,7 +14,7 @@ use store::{
 };
 
 use super::{
-    AgentClaim, ClaimRequest, Error, LocalCoordinator, Offer, Only, POLL, Report, is_system_queue,
+    AgentClaim, Error, JobRequest, LocalCoordinator, Offer, POLL, Report, WorkItem, is_system_queue,
 };
 use crate::worker::name::{is_dead, process_name};
 
@@ -34,7 +34,7 @@ impl LocalCoordinator {
     /// many, so a look in vain costs the store three calls.
     pub(super) async fn wait_for_offers(
         &self,
-        request: &ClaimRequest,
+        request: &JobRequest,
         most: Duration,
     ) -> Result<Vec<Offer>, Error> {
         let ready = match request.ticket().filter(|_| !request.is_session()) {
@@ -62,7 +62,7 @@ impl LocalCoordinator {
         Ok(offers)
     }
 
-    async fn wait_for_jobs(&self, request: &ClaimRequest, most: Duration) {
+    async fn wait_for_jobs(&self, request: &JobRequest, most: Duration) {
         if most.is_zero() {
             return;
         }
@@ -73,12 +73,12 @@ impl LocalCoordinator {
     }
 
     /// Returns when there may be a job for the request, or after `most`.
-    pub(crate) async fn wait_for_any(&self, request: &ClaimRequest, most: Duration) {
+    pub(crate) async fn wait_for_any(&self, request: &JobRequest, most: Duration) {
         self.store.wait(&request.any_job(), most).await;
     }
 
     /// Jobs that could be claimed from the worker's queues, most urgent first.
-    async fn ready_jobs(&self, request: &ClaimRequest) -> Result<Vec<Job>, Error> {
+    async fn ready_jobs(&self, request: &JobRequest) -> Result<Vec<Job>, Error> {
         let query = JobQuery {
             queues: request
                 .queues
@@ -99,11 +99,7 @@ impl LocalCoordinator {
     }
 
     /// The same of one ticket. Its worker has nobody beside it who takes lost leases back.
-    async fn ready_jobs_of(
-        &self,
-        id: &TicketId,
-        request: &ClaimRequest,
-    ) -> Result<Vec<Job>, Error> {
+    async fn ready_jobs_of(&self, id: &TicketId, request: &JobRequest) -> Result<Vec<Job>, Error> {
         let mut jobs = self.jobs_of(id).await?;
         if self.take_back(id, &jobs, request).await? {
             jobs = self.jobs_of(id).await?;
@@ -130,17 +126,17 @@ impl LocalCoordinator {
         Ok(self.store.jobs(&query, &page(LOOK_MOST)).await?.items)
     }
 
-    async fn offers(&self, ready: Vec<Job>, request: &ClaimRequest) -> Result<Vec<Offer>, Error> {
+    async fn offers(&self, ready: Vec<Job>, request: &JobRequest) -> Result<Vec<Offer>, Error> {
         let most = usize::try_from(request.most).unwrap_or(usize::MAX);
-        let skip: BTreeSet<&Only> = request.skip.iter().collect();
+        let skip: BTreeSet<&WorkItem> = request.skip.iter().collect();
         let (mut seen, mut offers) = (BTreeSet::new(), Vec::new());
         for job in ready {
             if offers.len() >= most {
                 break;
             }
             let of = match &job.ticket {
-                Some(id) => Only::Ticket(id.clone()),
-                None => Only::Task(job.id),
+                Some(id) => WorkItem::Ticket(id.clone()),
+                None => WorkItem::Task(job.id),
             };
             if skip.contains(&of) || !seen.insert(of.clone()) {
                 continue;
@@ -152,13 +148,13 @@ impl LocalCoordinator {
 
     async fn offer(
         &self,
-        of: Only,
+        of: WorkItem,
         job: Job,
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<Option<Offer>, Error> {
         let ticket = match (&of, &job.work) {
-            (Only::Ticket(id), _) => self.ticket(id).await?.ticket,
-            (Only::Task(_), Work::Free { body, .. }) => {
+            (WorkItem::Ticket(id), _) => self.ticket(id).await?.ticket,
+            (WorkItem::Task(_), Work::Free { body, .. }) => {
                 let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
                     return Ok(None);
                 };
@@ -167,7 +163,7 @@ impl LocalCoordinator {
                 }
                 ticket
             }
-            (Only::Task(_), Work::Task(_)) => return Ok(None),
+            (WorkItem::Task(_), Work::Task(_)) => return Ok(None),
         };
         let context = &ticket.spec.context;
         let labels = request.labels.as_ref();
@@ -225,10 +221,10 @@ impl LocalCoordinator {
         Ok(pauses)
     }
 
-    pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
+    pub(super) async fn claim_jobs(&self, request: &JobRequest) -> Result<Vec<Leased>, Error> {
         match &request.only {
-            Some(Only::Ticket(id)) => self.claim_of_ticket(id, request).await,
-            Some(Only::Task(job)) => self.claim_task(Some(*job), request).await,
+            Some(WorkItem::Ticket(id)) => self.claim_of_ticket(id, request).await,
+            Some(WorkItem::Task(job)) => self.claim_task(Some(*job), request).await,
             None => self.claim_task(None, request).await,
         }
     }
@@ -236,7 +232,7 @@ impl LocalCoordinator {
     async fn claim_of_ticket(
         &self,
         id: &TicketId,
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<Vec<Leased>, Error> {
         // An agent that connects by itself is paid by others.
         if !request.is_session() {
@@ -263,7 +259,7 @@ impl LocalCoordinator {
     async fn mind_budget_and_pauses(
         &self,
         id: &TicketId,
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<(), Error> {
         let stored = self.ticket(id).await?;
         let policy = self.policy_for(&stored, request).await?;
@@ -275,8 +271,7 @@ impl LocalCoordinator {
         Ok(())
     }
 
-    /// What all tickets spent today is known only here: where it is too much, the ticket is told
-    /// before an agent is paid.
+    /// Tells the ticket before an agent is paid that all tickets together spent too much today.
     async fn mind_the_budget_of_the_day(
         &self,
         ticket: &Ticket,
@@ -304,7 +299,7 @@ impl LocalCoordinator {
         &self,
         id: &TicketId,
         policy: &Policy,
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<(), Error> {
         let pauses = self.lasting_pauses().await?;
         let ticket = self.ticket(id).await?.ticket;
@@ -345,7 +340,7 @@ impl LocalCoordinator {
         &self,
         id: &TicketId,
         jobs: &[Job],
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<bool, Error> {
         // News belongs to nobody in particular; whoever brings some looks after it.
         let is_news = |job: &Job| matches!(job.work, Work::Task(Task::Tell { .. }));
@@ -382,7 +377,7 @@ impl LocalCoordinator {
     }
 
     /// The project's policy as the worker read it, else the one on the ticket's record.
-    async fn policy_for(&self, stored: &Stored, request: &ClaimRequest) -> Result<Policy, Error> {
+    async fn policy_for(&self, stored: &Stored, request: &JobRequest) -> Result<Policy, Error> {
         match &request.policy {
             Some(policy) => Ok((**policy).clone()),
             None => self.policy_of(stored).await,
@@ -436,7 +431,7 @@ impl LocalCoordinator {
     async fn claim_task(
         &self,
         job: Option<JobId>,
-        request: &ClaimRequest,
+        request: &JobRequest,
     ) -> Result<Vec<Leased>, Error> {
         if let Some(job) = job
             && self.is_over_the_day(job, request).await?
@@ -458,8 +453,8 @@ impl LocalCoordinator {
         Ok(self.store.claim(&claim).await?)
     }
 
-    /// What all tickets spent today leaves nothing for tasks either.
-    async fn is_over_the_day(&self, job: JobId, request: &ClaimRequest) -> Result<bool, Error> {
+    /// Compares the day's spending of all tickets with the budget: tasks share it.
+    async fn is_over_the_day(&self, job: JobId, request: &JobRequest) -> Result<bool, Error> {
         let found = self.store.job(job).await?;
         let (Some(Work::Free { body, .. }), Some(policy)) =
             (found.map(|found| found.work), &request.policy)
@@ -488,11 +483,11 @@ pub(super) fn page(most: u32) -> Page {
     Page { after: None, most }
 }
 
-impl ClaimRequest {
+impl JobRequest {
     pub fn ticket(&self) -> Option<&TicketId> {
         match &self.only {
-            Some(Only::Ticket(id)) => Some(id),
-            Some(Only::Task(_)) | None => None,
+            Some(WorkItem::Ticket(id)) => Some(id),
+            Some(WorkItem::Task(_)) | None => None,
         }
     }
 

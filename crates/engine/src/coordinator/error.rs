@@ -26,7 +26,7 @@ pub enum Error {
         task: &'static str,
         agent: String,
     },
-    /// What was put forward cannot be taken as it is; whoever did can mend it.
+    /// The submission cannot be taken as it is; its author can mend it.
     #[error("{0}")]
     Unusable(String),
     /// A server did not let the caller, or decided otherwise.

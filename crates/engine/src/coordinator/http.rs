@@ -18,7 +18,7 @@ use super::wire::{
     Attachment, Bundle, Call, CallError, EventReport, RunNote, RunTokenRequest, WAIT_MAX,
 };
 use super::{
-    ClaimRequest, Coordinator, Error, Offer, Report, RunToken, TaskReport, Upload, attachments,
+    Coordinator, Error, JobRequest, Offer, Report, RunToken, TaskReport, Upload, attachments,
 };
 
 const QUICK: Duration = Duration::from_secs(20);
@@ -111,7 +111,7 @@ impl HttpCoordinator {
         Err(self.told(status, serde_json::from_slice(&body).ok()))
     }
 
-    /// What the server said, or whatever answered in its stead.
+    /// Reads the answer of the server, or of a proxy in its place.
     fn told(&self, status: u16, problem: Option<ProblemBody>) -> Lost {
         let detail = problem.as_ref().map_or("", |problem| &problem.detail);
         let why = format!("{} answered {status}: {detail}", self.transport.url());
@@ -170,12 +170,12 @@ fn time_limit(call: &Call) -> Duration {
 
 #[async_trait]
 impl Coordinator for HttpCoordinator {
-    async fn wait(&self, request: &ClaimRequest, most: Duration) -> Result<Vec<Offer>, Error> {
+    async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error> {
         let (request, most) = (request.clone(), most.min(WAIT_MAX));
         Ok(self.call(&Call::Wait { request, most }).await?)
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
+    async fn claim(&self, request: &JobRequest) -> Result<Vec<Leased>, Error> {
         let request = request.clone();
         Ok(self.call(&Call::Claim { request }).await?)
     }

@@ -17,10 +17,11 @@ use store::{
 };
 
 use super::{
-    ClaimRequest, Coordinator, Error, Offer, Once, ProgressListener, ProgressUpdate, Report,
+    Coordinator, Error, JobRequest, Offer, Once, ProgressListener, ProgressUpdate, Report,
     RunToken, TaskReport, Upload,
 };
 use crate::git::without_secret;
+use crate::log::LogErr;
 use crate::rate::Rates;
 use crate::session;
 
@@ -287,11 +288,11 @@ impl LocalCoordinator {
 
 #[async_trait]
 impl Coordinator for LocalCoordinator {
-    async fn wait(&self, request: &ClaimRequest, most: Duration) -> Result<Vec<Offer>, Error> {
+    async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error> {
         self.wait_for_offers(request, most).await
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
+    async fn claim(&self, request: &JobRequest) -> Result<Vec<Leased>, Error> {
         self.claim_jobs(request).await
     }
 
@@ -334,7 +335,8 @@ impl Coordinator for LocalCoordinator {
         if has_news {
             // The decision stands. News that cannot be brought now stays queued, and whoever looks
             // after leases brings it.
-            let _ = self.notify_dependents().await;
+            let told = self.notify_dependents().await;
+            told.log_err("notify dependent tickets");
         }
         Ok(ticket)
     }

@@ -49,7 +49,7 @@ pub struct Report {
 pub struct Once {
     pub key: String,
     pub payload_hash: String,
-    /// What the caller is told, made of the ticket as the call left it.
+    /// Makes the caller's answer from the ticket as the call left it.
     pub answer: fn(&Ticket) -> Value,
 }
 

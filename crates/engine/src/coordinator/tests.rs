@@ -30,13 +30,13 @@ fn task(id: &str, depends_on: &[&str]) -> FreeJob {
     }
 }
 
-fn request() -> ClaimRequest {
-    ClaimRequest {
+fn request() -> JobRequest {
+    JobRequest {
         name: "qa-1".to_owned(),
         worker: "guest:qa-1".to_owned(),
         tasks: vec!["qa".to_owned()],
         most: 8,
-        ..ClaimRequest::default()
+        ..JobRequest::default()
     }
 }
 
@@ -72,16 +72,16 @@ async fn what_waits_for_others_or_is_skipped_is_neither_offered_nor_claimed() {
     let jobs = vec![task("first", &[]), task("second", &["first"])];
     let jobs = coordinator.store.enqueue(jobs).await.unwrap();
     let offers = coordinator.wait(&request(), Duration::ZERO).await.unwrap();
-    let offered: Vec<Only> = offers.into_iter().map(|offer| offer.of).collect();
-    assert_eq!(offered, [Only::Task(jobs[0])]);
-    let skipping = ClaimRequest {
+    let offered: Vec<WorkItem> = offers.into_iter().map(|offer| offer.of).collect();
+    assert_eq!(offered, [WorkItem::Task(jobs[0])]);
+    let skipping = JobRequest {
         skip: offered,
         ..request()
     };
     let offers = coordinator.wait(&skipping, Duration::ZERO).await.unwrap();
     assert!(offers.is_empty());
-    let second = ClaimRequest {
-        only: Some(Only::Task(jobs[1])),
+    let second = JobRequest {
+        only: Some(WorkItem::Task(jobs[1])),
         ..request()
     };
     assert!(coordinator.claim(&second).await.unwrap().is_empty());

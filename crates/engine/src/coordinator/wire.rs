@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Agent, Artefact, JobId, Parcel, Pause};
 
-use super::{ClaimRequest, TaskReport};
+use super::{JobRequest, TaskReport};
 
 /// The path of the server that takes the calls.
 pub const PATH: &str = "/api/v1/worker";
@@ -30,11 +30,11 @@ pub const WAIT_MAX: Duration = Duration::from_secs(50);
 pub enum Call {
     Now {},
     Wait {
-        request: ClaimRequest,
+        request: JobRequest,
         most: Duration,
     },
     Claim {
-        request: ClaimRequest,
+        request: JobRequest,
     },
     Renew {
         job: JobId,
@@ -129,7 +129,7 @@ pub enum CallError {
     Store(store::Error),
 }
 
-/// What happened, as the worker saw it. What follows from it is the server's to decide.
+/// An event as the worker saw it. The server decides what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventReport {

@@ -21,6 +21,7 @@ use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
+use crate::log::{LogErr, removed};
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
@@ -87,7 +88,8 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
 pub fn forget(shop: &Workshop, ticket: &TicketId, lease: Lease) {
     for (_, dir) in runs_of(shop, ticket, lease) {
         // It may never have been there.
-        let _ = fs::remove_file(dir.join(ENDED));
+        let path = dir.join(ENDED);
+        removed(&path, fs::remove_file(&path));
     }
 }
 
@@ -431,7 +433,8 @@ fn throw_away(held: &Held<'_>, assignment: &Assignment) -> Result<(), Trouble> {
     if assignment.role == Role::Build {
         dirs.push(&assignment.dir);
         // Set up again, in the worktree that the next try gets.
-        let _ = fs::remove_file(held.shop.files(&held.ticket.id).set_up());
+        let path = held.shop.files(&held.ticket.id).set_up();
+        removed(&path, fs::remove_file(&path));
     }
     for dir in dirs {
         remove_tree(dir)?;

@@ -10,6 +10,7 @@ use super::{Brought, Held, Trouble, ground, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
+use crate::log::LogErr;
 use crate::workshop::Workshop;
 
 /// Of a builder's summary, and of each of its claims.
@@ -126,7 +127,8 @@ pub async fn remove_worktree(shop: &Workshop, ticket: &Ticket) {
     let keep = format!("refs/countersign/{}/leftovers-end", ticket.id);
     if let Some(worktree) = shop.git.find_worktree(&branch(ticket), &path) {
         // A worktree that stays takes room and does no harm.
-        let _ = shop.git.remove_worktree(&worktree, &keep).await;
+        let removed = shop.git.remove_worktree(&worktree, &keep).await;
+        removed.log_err("remove the worktree of a finished ticket");
     }
 }
 

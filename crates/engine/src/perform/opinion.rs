@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{Brought, Held, Trouble, do_task, submission};
 use crate::git::{Context, Oid, Secret, scan_added_lines};
+use crate::log::removed;
 use crate::process::Stop;
 use crate::workshop::Workshop;
 
@@ -292,8 +293,7 @@ pub fn tidy_up(shop: &Workshop, id: &TicketId) {
                 "lint/tmp",
             ] {
                 let dir: PathBuf = run.join(part);
-                // What cannot be removed is only in the way of nobody.
-                let _ = std::fs::remove_dir_all(dir);
+                removed(&dir, std::fs::remove_dir_all(&dir));
             }
         }
     }

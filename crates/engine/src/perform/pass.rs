@@ -11,6 +11,7 @@ use store::Token;
 use super::{Held, Trouble, millis, room};
 use crate::agent::{AgentEvent, Assignment, Report, Role, Tools, tools};
 use crate::coordinator::{RunToken, noted_of_token};
+use crate::log::LogErr;
 use crate::secret::{self, Fresh};
 use crate::workshop::{Member, Server};
 
@@ -103,10 +104,7 @@ pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
     };
     let token = Box::new(token);
     let revoked = held.shop.coordinator.run_token(RunToken::Revoke { token });
-    if let Err(error) = revoked.await {
-        let shop = held.shop;
-        shop.notice(&format!("the token of a run was not revoked: {error}"));
-    }
+    revoked.await.log_err("revoke a run token");
 }
 
 /// The server that the agent may call about a job of a ticket that it knows.

@@ -10,11 +10,13 @@ use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
 use flow::{Task, Ticket, TicketId, Usage, What};
 use store::{JobId, Work};
+use tracing::Instrument;
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, ground, not_ours, report};
-use crate::coordinator::{ClaimRequest, Error, Only, Report};
+use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
+use crate::coordinator::{Error, JobRequest, Report, WorkItem};
 use crate::git::{Combined, Landed, Oid};
+use crate::log::LogErr;
 use crate::process::{Stop, Stopper};
 use crate::workshop::Workshop;
 
@@ -33,6 +35,8 @@ struct Car {
     approved: Oid,
     job: JobId,
     lease: Lease,
+    /// The name on the lease.
+    holder: String,
 }
 
 /// Waits for the turn and lands whatever waits, until this ticket no longer does. One queue per
@@ -73,12 +77,12 @@ pub async fn take_turn(
 
 /// Takes up what waits for this branch, in its order.
 async fn board(shop: &Workshop, worker: &str) -> Result<Vec<Car>, Error> {
-    let request = ClaimRequest {
+    let request = JobRequest {
         worker: worker.to_owned(),
         queues: vec!["merge".to_owned()],
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
         most: LINE_MAX,
-        ..ClaimRequest::default()
+        ..JobRequest::default()
     };
     let repository = shop.git.common_dir().to_string_lossy();
     let mut line = Vec::new();
@@ -109,7 +113,8 @@ async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
     match &shop.carrier {
         Some(carrier) => {
             let coordinator = &*shop.coordinator;
-            carrier.bring(coordinator, &shop.git, ticket).await.is_ok()
+            let brought = carrier.bring(coordinator, &shop.git, ticket).await;
+            brought.log_err("fetch an approved commit").is_some()
         }
         None => true,
     }
@@ -125,13 +130,9 @@ async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
     Ok(true)
 }
 
-async fn take(
-    shop: &Workshop,
-    id: &TicketId,
-    request: &ClaimRequest,
-) -> Result<Option<Car>, Error> {
-    let request = ClaimRequest {
-        only: Some(Only::Ticket(id.clone())),
+async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Option<Car>, Error> {
+    let request = JobRequest {
+        only: Some(WorkItem::Ticket(id.clone())),
         policy: Some(Box::new(shop.project.policy.clone())),
         most: 1,
         ..request.clone()
@@ -164,6 +165,7 @@ async fn take(
         approved,
         job: job.id,
         lease,
+        holder: job.holder,
     }))
 }
 
@@ -196,9 +198,12 @@ async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper,
             }
         }
         for (job, fence) in leases {
-            // Cars that have been reported have no lease to prolong, and a store that is away is
-            // asked again; a lost lease shows before its car lands.
-            let _ = shop.coordinator.renew(*job, *fence, Some(lease)).await;
+            match shop.coordinator.renew(*job, *fence, Some(lease)).await {
+                Ok(()) => {}
+                // Cars that have been reported have no lease to prolong.
+                Err(error) if error.is_stale() => {}
+                Err(error) => tracing::warn!(%error, "could not renew a lease of the merge train"),
+            }
         }
     }
 }
@@ -435,14 +440,12 @@ impl Journey<'_> {
     }
 
     async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
-        report(
-            self.shop,
-            &car.ticket.id,
-            self.shop.house(),
-            car.lease,
-            found,
-        )
-        .await
+        let id = &car.ticket.id;
+        let span = trace::span(id, "merge", car.lease, &car.holder);
+        span.record("round", car.ticket.round);
+        report(self.shop, id, self.shop.house(), car.lease, found)
+            .instrument(span)
+            .await
     }
 
     /// The same trouble for all that are left.

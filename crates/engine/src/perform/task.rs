@@ -8,9 +8,11 @@ use flow::free::{self, Fate};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
 use store::{Leased, Outcome, Work};
+use tracing::Instrument;
 
 use super::{
-    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, unreachable_end,
+    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, trace,
+    unreachable_end,
 };
 use crate::agent::answer;
 use crate::coordinator::{Error, TaskReport};
@@ -40,7 +42,16 @@ struct Done {
 }
 
 /// Performs a task to its end, whatever that is.
-pub async fn perform(mut taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
+pub async fn perform(taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
+    let lease = Lease {
+        serial: SERIAL,
+        fence: taken.job.fence,
+    };
+    let span = trace::span(&taken.ticket.id, "task", lease, &taken.by);
+    Box::pin(perform_leased(taken, stop)).instrument(span).await
+}
+
+async fn perform_leased(mut taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
     taken.ticket.spent.ticket = spent_before(&taken);
     let (shop, job) = (&taken.shop, &taken.job);
     let (stopper, own_stop) = Stop::pair();
@@ -55,6 +66,7 @@ pub async fn perform(mut taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
         },
         stop: own_stop,
     };
+    trace::started(taken.ticket.round);
     let came_to = tokio::select! {
         came_to = Box::pin(work(&held, &taken)) => came_to,
         () = keep_alive(shop, job, &stopper, stop.clone()) => unreachable_end(),
@@ -140,8 +152,12 @@ async fn tell(
         .as_ref()
         .map_or_else(|trouble| trouble.usage, |done| done.usage);
     let outcome = match came_to {
-        Ok(Done { result, .. }) => Outcome::Done { result },
+        Ok(Done { result, .. }) => {
+            trace::finished("task_done");
+            Outcome::Done { result }
+        }
         Err(trouble) => {
+            trace::failed(trouble.failure, &trouble.message);
             agents::forget(held.shop, &held.ticket.id, held.lease);
             if let (Failure::Quota { .. }, Some(member)) = (trouble.failure, held.member) {
                 patiently(|| pause_provider(held.shop, member, &trouble)).await?;

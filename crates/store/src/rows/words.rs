@@ -177,8 +177,7 @@ impl ClaimRequest {
 }
 
 pub(crate) fn stage(word: &str) -> Result<Stage, Error> {
-    let known = Stage::ALL.into_iter().find(|stage| stage.word() == word);
-    known.ok_or_else(|| unreadable(&format!("stage {word:?}")))
+    Stage::parse(word).ok_or_else(|| unreadable(&format!("stage {word:?}")))
 }
 
 pub(crate) fn ticket_id(text: String) -> Result<TicketId, Error> {

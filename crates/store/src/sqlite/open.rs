@@ -61,6 +61,7 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
 fn make_privately(path: &Path) {
     let mut how = OpenOptions::new();
     how.write(true).create_new(true).mode(0o600);
+    // As said above.
     let _ = how.open(path);
 }
 

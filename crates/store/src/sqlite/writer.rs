@@ -336,7 +336,9 @@ impl Desk {
     fn spoil(&mut self, group: Group, error: Error) {
         if !self.db.is_autocommit() {
             // Where even this fails, the next BEGIN will say so.
-            let _ = self.execute("ROLLBACK");
+            if let Err(error) = self.execute("ROLLBACK") {
+                tracing::warn!(%error, "could not roll back");
+            }
         }
         if matches!(error, Error::DiskFull(_)) {
             self.space.release();

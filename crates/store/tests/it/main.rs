@@ -3,5 +3,6 @@
 
 mod conformance;
 mod postgres;
+mod skip;
 mod sqlite;
 mod support;

@@ -2,9 +2,8 @@
 //! so a ticket here has no more than a version and a stage.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use flow::event::Lease;
@@ -17,6 +16,8 @@ use store::{
     Change, ClaimRequest, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store,
 };
 use tempfile::TempDir;
+
+use crate::skip;
 
 /// One store to test, and a way to open it again as somebody else would.
 pub struct House {
@@ -39,7 +40,7 @@ impl House {
     /// A schema of its own on the server that the environment names, or a word on why not.
     pub async fn postgres() -> Option<Self> {
         let Some(server) = server() else {
-            say_skipped();
+            skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
             return None;
         };
         let schema = unique_name();
@@ -71,16 +72,6 @@ impl House {
 )]
 fn server() -> Option<String> {
     std::env::var("COUNTERSIGN_TEST_POSTGRES").ok()
-}
-
-/// Past the test harness, which would keep it to itself.
-fn say_skipped() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let word =
-            "\nskipped: everything on PostgreSQL, because COUNTERSIGN_TEST_POSTGRES is not set\n";
-        std::io::stderr().write_all(word.as_bytes()).unwrap();
-    });
 }
 
 /// Runs a statement beside the store.

@@ -1,6 +1,7 @@
 //! Which claim a report is about. A report that names another claim than the one its caller holds is
 //! refused; one that names none counts only where `flow` is sure which process made it.
 
+use engine::log::LogErr;
 use engine::session::{self, SessionClaim};
 use flow::Refused;
 use flow::attempt::{self, Attempt, CallerState, HeldClaim};
@@ -152,7 +153,8 @@ pub async fn given(office: &Office, speaker: &Speaker, attempt: &Attempt) -> Res
 /// The caller's own report on the claim was accepted. Where this cannot be written the caller has to
 /// name its next attempt, so a failure here needs no answer.
 pub async fn reported(office: &Office, speaker: &Speaker, attempt: &Attempt) {
-    let _ = change(office, speaker, |state| state.reported(attempt)).await;
+    let kept = change(office, speaker, |state| state.reported(attempt)).await;
+    kept.log_err("keep which report was accepted");
 }
 
 /// Remembers the words of a verdict that names no attempt, before it counts: so that they are known

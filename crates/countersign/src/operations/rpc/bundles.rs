@@ -16,10 +16,10 @@ use crate::operations::service;
 /// More is not wanted at once.
 const WANTS_MAX: u32 = 1000;
 
-/// What takes no longer is packed while the worker waits.
+/// The longest packing that a worker waits for.
 const PACKED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a key names: a commit or a base branch, and the repository that it is of.
+/// The commit or base branch that a key names, and its repository.
 struct Named<'a> {
     commit: Option<Oid>,
     repository: &'a str,

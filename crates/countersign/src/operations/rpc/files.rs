@@ -13,7 +13,7 @@ use store::Artefact;
 
 use super::{Caller, No, short};
 
-/// What one report or one run may bring.
+/// The most files of one report or one run.
 const ARTEFACTS_MAX: usize = 500;
 const FILES_MAX: usize = 500;
 /// Directories below a run's own.
@@ -27,7 +27,7 @@ struct Place<'a> {
     below: &'a str,
 }
 
-/// Where a path leads, if it leads below the directory of this job, to a run that was not later.
+/// The place of a path, if it is below the directory of this job, in a run that was not later.
 fn place<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<Place<'a>> {
     let job = format!("tickets/{ticket}/jobs/{}/run-", lease.serial);
     let (run, below) = path.strip_prefix(&job)?.split_once('/')?;
@@ -48,7 +48,7 @@ fn is_plain(part: &str) -> bool {
     !part.is_empty() && part.len() <= NAME_MAX && !part.starts_with('.') && part.chars().all(sound)
 }
 
-/// What a report says of its files, if all of them are where they may be.
+/// The files of a report, if all of them are where they may be.
 pub fn sound(
     ticket: &TicketId,
     lease: Option<Lease>,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::coordinator::{ClaimRequest, Coordinator, Only, TaskReport};
+use engine::coordinator::{Coordinator, JobRequest, TaskReport, WorkItem};
 use flow::TicketId;
 use flow::event::Lease;
 use flow::remote_access::price;
@@ -25,7 +25,7 @@ const LEASED_MAX: u32 = 1000;
 const ANOTHER: &str = "another";
 
 impl Caller<'_> {
-    /// What all names on this worker's leases begin with.
+    /// The prefix of all names on this worker's leases.
     fn mark(&self) -> String {
         format!("{}@", self.speaker.token)
     }
@@ -41,7 +41,7 @@ impl Caller<'_> {
     }
 
     /// The request as it is put to the coordinator.
-    pub fn sound(&self, request: ClaimRequest) -> Result<ClaimRequest, No> {
+    pub fn sound(&self, request: JobRequest) -> Result<JobRequest, No> {
         if !is_bounded(&request) || !are_names(&request) {
             return Err(No::barred(
                 "these are no names of queues, agents and workers",
@@ -55,7 +55,7 @@ impl Caller<'_> {
         {
             return Err(No::barred("the server itself tells dependent tickets"));
         }
-        Ok(ClaimRequest {
+        Ok(JobRequest {
             worker: format!("{}{}", self.mark(), request.worker),
             // One worker serves many: nothing that others hold is taken back at its word.
             held: Vec::new(),
@@ -65,12 +65,12 @@ impl Caller<'_> {
         })
     }
 
-    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Leased>, No> {
+    pub async fn claim(&self, request: JobRequest) -> Result<Vec<Leased>, No> {
         let request = self.sound(request)?;
         let (ticket, policy) = match &request.only {
             // The recorded policy decides about a ticket, and not the worker's.
-            Some(Only::Ticket(id)) => (Some(id), None),
-            Some(Only::Task(_)) => (None, request.policy.clone()),
+            Some(WorkItem::Ticket(id)) => (Some(id), None),
+            Some(WorkItem::Task(_)) => (None, request.policy.clone()),
             None => {
                 return Err(No::barred(
                     "a worker claims of a ticket or a task that it has chosen",
@@ -78,7 +78,7 @@ impl Caller<'_> {
             }
         };
         let lease = self.lasting(request.lease, ticket).await?;
-        let request = ClaimRequest {
+        let request = JobRequest {
             lease,
             policy,
             ..request
@@ -167,7 +167,7 @@ impl Caller<'_> {
     }
 }
 
-fn is_bounded(request: &ClaimRequest) -> bool {
+fn is_bounded(request: &JobRequest) -> bool {
     let mut agents = request.agents.iter();
     request.queues.len() + request.tasks.len() <= QUEUES_MAX
         && request
@@ -179,7 +179,7 @@ fn is_bounded(request: &ClaimRequest) -> bool {
         && request.skip.len() <= SKIPPED_MAX
 }
 
-fn are_names(request: &ClaimRequest) -> bool {
+fn are_names(request: &JobRequest) -> bool {
     let mut agents = request.agents.iter();
     let queues = request.queues.iter().chain(&request.tasks);
     let named = [&request.name, &request.worker].into_iter();

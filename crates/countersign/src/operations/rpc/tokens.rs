@@ -3,6 +3,7 @@
 
 use engine::coordinator::noted_of_token;
 use engine::coordinator::wire::RunTokenRequest;
+use engine::log::LogErr;
 use engine::session;
 use flow::Role;
 use flow::remote_access::voice;
@@ -81,10 +82,9 @@ impl Caller<'_> {
     async fn tell_of(&self, name: &str, token: &Token) {
         let desk = &self.office.desk;
         // It is a note; what it tells of is in the store.
-        let _ = desk
-            .store
-            .note(noted_of_token(name, token, (desk.clock)()))
-            .await;
+        let noted = noted_of_token(name, token, (desk.clock)());
+        let noted = desk.store.note(noted).await;
+        noted.log_err("record the use of a run token");
     }
 }
 
