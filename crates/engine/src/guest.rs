@@ -12,7 +12,8 @@ use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
 use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
 use store::{
-    ClaimRequest, ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work,
+    ClaimRequest, ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, StatementKind, Stored,
+    Work,
 };
 
 use crate::desk::{Desk, Error, Once, Report};
@@ -25,7 +26,7 @@ const LOOK_MOST: u32 = 1000;
 const TRIES_MAX: usize = 16;
 /// So often it looks again where others were faster.
 const LOOKS_MAX: u32 = 64;
-/// Of one claim.
+/// The statements under one claim that are read.
 const DISPUTES_MAX: u32 = 50;
 
 /// Who asks, and of which ticket alone it may speak.
@@ -137,11 +138,6 @@ impl Errand {
         HeldClaim::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
-    /// Where what a builder disputes waits for what it submits.
-    pub fn dispute_box(&self) -> String {
-        dispute_box(&self.stored.ticket.id, self.lease)
-    }
-
     /// The guest has said that it is at work.
     pub fn is_started(&self) -> bool {
         let mut jobs = self.stored.ticket.jobs.iter();
@@ -149,43 +145,21 @@ impl Errand {
     }
 }
 
-fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
-    let claim = Attempt::Job {
-        ticket: ticket.clone(),
-        lease,
-        commit: None,
-    };
-    format!("dispute:{claim}")
-}
-
-/// Whose disputes wait there, if any do.
-pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
-    match address.strip_prefix("dispute:")?.parse() {
-        Ok(Attempt::Job {
-            ticket,
-            lease,
-            commit: None,
-        }) => Some((ticket, lease)),
-        _ => None,
-    }
-}
-
-/// What a builder says of findings in the end, and what it disputed before under the same claim; the
-/// end is the last word.
+/// Adds the disputes of a claim to a builder's final reports; the final report on a finding counts.
 pub async fn with_disputes(
     desk: &Desk,
     (ticket, lease): (&TicketId, Lease),
     mut reports: Vec<FindingReport>,
 ) -> Result<Vec<FindingReport>, Error> {
-    let waiting = dispute_box(ticket, lease);
-    for letter in desk.store.messages(&waiting, DISPUTES_MAX).await? {
-        let content = letter.message.content;
-        let (finding, note) = content.split_once('\n').unwrap_or((&content, ""));
+    for said in desk.store.statements(ticket, lease, DISPUTES_MAX).await? {
+        let StatementKind::Dispute { finding } = said.kind else {
+            continue;
+        };
         if reports.iter().all(|one| one.finding != finding) {
             reports.push(FindingReport {
-                finding: finding.to_owned(),
+                finding,
                 outcome: ReportedOutcome::Disputed,
-                note: note.to_owned(),
+                note: said.text,
             });
         }
     }
@@ -206,7 +180,10 @@ pub async fn held(desk: &Desk, guest: &Guest) -> Result<Option<Errand>, Error> {
 
 async fn in_hand(desk: &Desk, guest: &Guest) -> Result<Vec<Job>, Error> {
     match guest.standing {
-        Standing::Guest => Ok(desk.store.in_hand(&guest.holder(), &guest.queues()).await?),
+        Standing::Guest => Ok(desk
+            .store
+            .held_jobs(&guest.holder(), &guest.queues())
+            .await?),
         // The lease is its worker's, and its ticket has few jobs.
         Standing::Hired(_) => {
             let query = JobQuery {
@@ -258,7 +235,7 @@ async fn has_a_task(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
         return Ok(false);
     }
     let holder = guest.holder();
-    let held = desk.store.in_hand(&holder, &guest.task_queues).await?;
+    let held = desk.store.held_jobs(&holder, &guest.task_queues).await?;
     Ok(!held.is_empty())
 }
 

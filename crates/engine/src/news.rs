@@ -82,7 +82,7 @@ async fn deliver(desk: &Desk, job: Leased) -> Result<(), Error> {
 async fn tell(desk: &Desk, id: &TicketId, news: &News) -> Result<(), Error> {
     let source = desk.ticket(id).await?;
     let standing = source.ticket.as_dependency(&desk.policy_of(&source).await?);
-    for dependant in desk.store.dependants(id).await? {
+    for dependant in desk.store.dependents(id).await? {
         let ticket = id.clone();
         let what = match (&standing, news) {
             (Some(Ok(())), _) => What::DependencyMet { ticket },

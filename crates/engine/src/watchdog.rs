@@ -93,7 +93,7 @@ mod tests {
         };
         let jobs = desk.store.jobs(&ready, &Page::default()).await.unwrap();
         assert_eq!(jobs.items.len(), 1);
-        let events = desk.store.latest(None, 10).await.unwrap();
+        let events = desk.store.newest_events(None, 10).await.unwrap();
         let lost = events.iter().find(|event| event.name == "job_lease_lost");
         assert_eq!(lost.unwrap().by, "guest:qa-1");
     }

@@ -216,8 +216,21 @@ pub struct JobQuery {
     /// Only jobs whose lease has run out.
     #[serde(default)]
     pub lapsed: bool,
+    /// Only the job that was added under this key.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// Only what one worker holds, the oldest first; nothing else is looked at then.
+    #[serde(default)]
+    pub held: Option<Held>,
     /// In the order of claims, by priority and then age, instead of newest first; the first page only.
     pub urgent_first: bool,
+}
+
+/// The leases of one worker on jobs of some queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub worker: String,
+    pub queues: Vec<String>,
 }
 
 /// A job, for people to look at.

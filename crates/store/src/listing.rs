@@ -29,6 +29,17 @@ impl Listing {
         let mut filter = list.below("number");
         list.narrow(&mut filter, "epic", query.epic.as_ref());
         list.narrow(&mut filter, "repository", query.repository.as_ref());
+        if let Some(dependency) = &query.depends_on {
+            list.binds.push(Bind::Text(dependency.to_string()));
+            let of = format!(
+                "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
+                list.binds.len()
+            );
+            filter.push_str(&match mark {
+                '$' => format!(" AND id = ANY (ARRAY({of}))"),
+                _ => format!(" AND id IN ({of})"),
+            });
+        }
         let from = format!("SELECT {columns} FROM tickets WHERE");
         if query.stages.is_empty() {
             return list.done(format!(
@@ -62,6 +73,7 @@ impl Listing {
         list.narrow(&mut filter, "queue", query.queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
+        list.narrow(&mut filter, "key", query.key.as_ref());
         if query.lapsed {
             filter.push_str(&format!(" AND state = 'leased' AND lease_until <= {clock}"));
         }

@@ -1,7 +1,7 @@
 //! Short questions that nearly every call asks, and an index answers at once. Either database is asked
 //! them for many callers together ([`crate::gather`]).
 
-use crate::job::Job;
+use crate::job::{Held, Job};
 use crate::rows::clean;
 
 /// The hash by which somebody would be recognised.
@@ -32,10 +32,10 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    pub(crate) fn new(holder: &str, queues: &[String]) -> Self {
+    pub(crate) fn new(held: &Held) -> Self {
         Self {
-            holder: clean(holder),
-            queues: cleaned(queues),
+            holder: clean(&held.worker),
+            queues: cleaned(&held.queues),
         }
     }
 

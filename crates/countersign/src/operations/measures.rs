@@ -191,7 +191,7 @@ fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
 }
 
 async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
-    let depths = office.desk.store.depths().await?;
+    let depths = office.desk.store.count_jobs().await?;
     let mut found = Vec::new();
     for (state, name, means) in [
         (

@@ -12,7 +12,7 @@ mod reports;
 
 use std::time::Duration;
 
-use engine::guest;
+use flow::event::Lease;
 use flow::standing::Standing;
 use flow::{Role, TicketId};
 use serde::Serialize;
@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::{Agent, Noted, Pause, Scope};
 
+use super::Office;
 use super::identity::Speaker;
-use super::{Office, house_rules};
 use crate::failure::Failure;
 use call::{Call, Refusal, WORDS_MAX};
 
@@ -178,7 +178,12 @@ impl Caller<'_> {
             Call::SpentSince { time } => value(store.spent_since(time).await?),
             Call::Pause { pause } => value(self.pause(pause).await?),
             Call::Pauses {} => value(store.pauses().await?),
-            Call::Messages { to, most } => value(self.messages(&to, most).await?),
+            Call::Statements {
+                ticket,
+                lease,
+                most,
+            } => value(self.statements((&ticket, lease), most).await?),
+            Call::Rules { repository, most } => value(self.rules(&repository, most).await?),
             Call::Beat { agent } => value(self.beat(agent).await?),
             Call::Issue(pass) => value(self.issue(*pass).await?),
             Call::Me { hash } => value(self.me(&hash).await?),
@@ -223,18 +228,28 @@ impl Caller<'_> {
         Ok(self.office.desk.store.pause(pause).await?)
     }
 
-    /// The rules of a house, and what a builder of this worker's has disputed; no other messages.
-    async fn messages(&self, to: &str, most: u32) -> Result<Vec<store::Message>, No> {
-        if !is_plain(to) {
-            return Err(No::barred("that is nobody's address"));
-        }
-        match guest::disputes_at(to) {
-            Some((ticket, lease)) => drop(self.held(&ticket, lease).await?),
-            None if house_rules::are_at(to) => {}
-            None => return Err(No::barred("those messages are for others")),
+    /// What an agent of this worker's has said under a claim.
+    async fn statements(
+        &self,
+        (ticket, lease): (&TicketId, Lease),
+        most: u32,
+    ) -> Result<Vec<store::ClaimStatement>, No> {
+        self.held(ticket, lease).await?;
+        let most = most.min(MESSAGES_MAX);
+        Ok(self
+            .office
+            .desk
+            .store
+            .statements(ticket, lease, most)
+            .await?)
+    }
+
+    async fn rules(&self, repository: &str, most: u32) -> Result<Vec<store::ProjectRule>, No> {
+        if !is_plain(repository) {
+            return Err(No::barred("that is no repository's name"));
         }
         let most = most.min(MESSAGES_MAX);
-        Ok(self.office.desk.store.messages(to, most).await?)
+        Ok(self.office.desk.store.rules(repository, most).await?)
     }
 
     /// A sign of life, by our clock. An agent that is no worker gives its own.

@@ -116,7 +116,7 @@ pub async fn look(office: &Office) -> Result<Overview, Failure> {
     }
     Ok(Overview {
         cursor,
-        tally: store.tally().await?,
+        tally: store.count_tickets().await?,
         leases: leases(office, leased).await?,
         ready: queues,
         more: more_leased || more_ready,
@@ -184,7 +184,7 @@ pub async fn page(
 
 /// The place in the log up to which everything has happened.
 pub async fn newest(office: &Office) -> Result<Cursor, Failure> {
-    let newest = office.desk.store.latest(None, 1).await?;
+    let newest = office.desk.store.newest_events(None, 1).await?;
     Ok(newest.last().map(|event| event.cursor).unwrap_or_default())
 }
 

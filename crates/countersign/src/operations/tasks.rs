@@ -402,7 +402,7 @@ pub async fn beat(
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
     let (holder, queues) = (speaker.guest().holder(), queues(speaker));
-    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    let held = office.desk.store.held_jobs(&holder, &queues).await?;
     Ok(held.into_iter().next())
 }
 

@@ -13,7 +13,7 @@ use flow::event::Lease;
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use store::{Artefact, Error, Store};
+use store::{Artefact, Error, Events};
 
 use super::{Server, Unreached, luggage};
 use crate::failure::Failure;
@@ -90,7 +90,7 @@ impl Ledger {
             server,
             data_dir: surroundings.data_dir.clone(),
         };
-        ledger.now().await.map_err(not_let_in)?;
+        ledger.database().await.map_err(not_let_in)?;
         Ok(Office {
             remark,
             ..Office::with(surroundings, Arc::new(ledger))

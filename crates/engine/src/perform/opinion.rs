@@ -67,6 +67,7 @@ impl From<Trouble> for Error {
             | Failure::Permanent
             | Failure::NoJudge
             | Failure::Budget
+            | Failure::Deferred { .. }
             | Failure::Quota { .. } => Self::Failed(trouble.message),
         }
     }

@@ -221,7 +221,7 @@ impl Draft<'_> {
         }
         match failure {
             Failure::Transient => self.try_again(lease, message),
-            Failure::Quota { until } => {
+            Failure::Quota { until } | Failure::Deferred { until } => {
                 let until = until.max(self.event.at);
                 self.give_back(lease, until);
                 Ok(())

@@ -275,7 +275,7 @@ impl Postgres {
     }
 
     /// Each state by its own index.
-    pub(super) async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>, Error> {
+    pub(super) async fn count_live_jobs(&self) -> Result<Vec<(String, JobState, u64)>, Error> {
         let counts = JobState::COUNTED.map(|state| {
             let word = state.word();
             format!(
@@ -300,13 +300,6 @@ impl Postgres {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");
         let found = self.read(&sql, values![id.0]).await?;
-        found.first().map(job).transpose()
-    }
-
-    pub(super) async fn keyed_job(&self, key: &str) -> Result<Option<Job>, Error> {
-        let columns = rows::JOB_COLUMNS;
-        let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
-        let found = self.read(&sql, values![rows::clean(key)]).await?;
         found.first().map(job).transpose()
     }
 }

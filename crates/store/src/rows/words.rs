@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::job::{ClaimRequest, JobState, Work};
-use crate::record::{EventBody, Scope};
+use crate::record::{EventBody, Scope, StatementKind};
 
 /// What the log says of a job.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -94,6 +94,25 @@ impl Work {
             kind,
             body: decode(body)?,
         })
+    }
+}
+
+impl StatementKind {
+    pub(crate) fn parts(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Dispute { finding } => ("dispute", Some(clean(finding))),
+            Self::Approved => ("approved", None),
+            Self::ChangesRequested => ("changes_requested", None),
+        }
+    }
+
+    pub(crate) fn read(kind: &str, finding: Option<String>) -> Result<Self, Error> {
+        match (kind, finding) {
+            ("dispute", Some(finding)) => Ok(Self::Dispute { finding }),
+            ("approved", _) => Ok(Self::Approved),
+            ("changes_requested", _) => Ok(Self::ChangesRequested),
+            (other, _) => Err(unreadable(&format!("statement {other:?}"))),
+        }
     }
 }
 

@@ -284,7 +284,7 @@ pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
 }
 
 /// Each state by its own index.
-pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Error> {
+pub(super) fn count(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Error> {
     let mut all = Vec::new();
     for state in JobState::COUNTED {
         let word = state.word();
@@ -346,14 +346,6 @@ pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
             OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting')",
     )?;
     Ok(select.query_row([], |row| row.get(0))?)
-}
-
-pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
-    let columns = rows::JOB_COLUMNS;
-    let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");
-    let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query([rows::clean(key)])?;
-    found.next()?.map(job).transpose()
 }
 
 fn job(row: &Row<'_>) -> Result<Job, Error> {

@@ -138,6 +138,7 @@ impl Sums {
             ticket: None,
             after,
             most: EVENTS_AT_ONCE,
+            ..EventQuery::default()
         };
         let events = office.desk.store.events(&query).await?;
         let is_all = events.len() < usize::try_from(EVENTS_AT_ONCE).unwrap_or(usize::MAX);

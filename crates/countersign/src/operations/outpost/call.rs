@@ -79,8 +79,13 @@ pub enum Call {
         pause: Pause,
     },
     Pauses {},
-    Messages {
-        to: String,
+    Statements {
+        ticket: TicketId,
+        lease: Lease,
+        most: u32,
+    },
+    Rules {
+        repository: String,
         most: u32,
     },
     Beat {
@@ -126,7 +131,8 @@ impl Call {
             Self::SpentSince { .. } => "spent_since",
             Self::Pause { .. } => "pause",
             Self::Pauses {} => "pauses",
-            Self::Messages { .. } => "messages",
+            Self::Statements { .. } => "statements",
+            Self::Rules { .. } => "rules",
             Self::Beat { .. } => "beat",
             Self::Issue(_) => "issue",
             Self::Me { .. } => "me",

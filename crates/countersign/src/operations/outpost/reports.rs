@@ -81,7 +81,7 @@ impl Caller<'_> {
 
     /// What it means to other tickets is told at once; whoever makes the rounds tells what is left.
     async fn spread(&self, id: &TicketId) {
-        let waiting = self.office.desk.store.dependants(id).await;
+        let waiting = self.office.desk.store.dependents(id).await;
         if waiting.is_ok_and(|waiting| !waiting.is_empty()) {
             let _ = self.office.bring_news().await;
         }

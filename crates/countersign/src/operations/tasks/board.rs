@@ -112,7 +112,7 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failur
         }
         let (by, why) = (office.person().agent, findings::one_line(why));
         // Where somebody else was faster, it stands otherwise by now.
-        office.desk.store.drop_job(job.id, &by, &why).await?;
+        office.desk.store.cancel(job.id, &by, &why).await?;
     }
     Err(Failure::new(
         Exit::Store,

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use flow::event::Lease;
 use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
 use store::{
-    Agent, Artefact, CallerRecord, Change, ClaimRequest, Committed, Cursor, Ended, Epic, Error,
-    EventQuery, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased, Message, NewMessage,
-    Noted, Page, Paged, Parcel, Pause, Remembered, Removed, Result, Retention, Scope, Store,
-    Stored, StoredEvent, TicketQuery, TicketRow, Token,
+    Agent, Artefact, CallerRecord, Change, ClaimRequest, ClaimStatement, Committed, Cursor,
+    CursorMove, Database, Ended, Epic, Error, EventQuery, Events, Expired, FreeJob, Job, JobId,
+    JobQuery, JobState, Jobs, Leased, Message, NewMessage, Noted, Page, Paged, Parcel,
+    ParcelUpdate, ProjectRule, Records, Remembered, Removed, Restriction, Restrictions, Result,
+    Retention, RuleUpdate, Stored, StoredEvent, TicketQuery, TicketRow, Tickets, Token, TokenQuery,
 };
 
 use super::{Ledger, Lost, luggage};
@@ -27,7 +29,7 @@ fn not_a_workers<T>(verb: &str) -> Result<T> {
 }
 
 #[async_trait]
-impl Store for Ledger {
+impl Tickets for Ledger {
     async fn commit(&self, change: Change) -> Result<Committed> {
         let (Some(was), None) = (change.was, &change.then) else {
             return not_a_workers("making a ticket");
@@ -52,21 +54,45 @@ impl Store for Ledger {
         self.ask(Call::Ticket { id: id.clone() }).await
     }
 
-    async fn ticket_by_number(&self, _: i64) -> Result<Option<Stored>> {
-        not_a_workers("looking for a ticket by its number")
-    }
-
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
         let (query, page) = (query.clone(), page.clone());
         self.ask(Call::Tickets { query, page }).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>> {
         not_a_workers("counting tickets")
     }
 
-    async fn dependants(&self, _: &TicketId) -> Result<Vec<TicketId>> {
-        not_a_workers("bringing news")
+    async fn artefacts(&self, _: &TicketId) -> Result<Vec<Artefact>> {
+        not_a_workers("listing files")
+    }
+
+    async fn policy(&self, _: &str) -> Result<Option<Policy>> {
+        not_a_workers("reading recorded policies")
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        let key = key.to_owned();
+        self.ask(Call::Recall { key }).await
+    }
+
+    async fn add_statement(&self, _: ClaimStatement) -> Result<()> {
+        not_a_workers("speaking for an agent")
+    }
+
+    async fn statements(
+        &self,
+        ticket: &TicketId,
+        lease: Lease,
+        most: u32,
+    ) -> Result<Vec<ClaimStatement>> {
+        let ticket = ticket.clone();
+        let call = Call::Statements {
+            ticket,
+            lease,
+            most,
+        };
+        self.ask(call).await
     }
 
     async fn put_epic(&self, _: Epic) -> Result<()> {
@@ -77,6 +103,13 @@ impl Store for Ledger {
         not_a_workers("reading epics")
     }
 
+    async fn retain(&self, _: &Retention) -> Result<Removed> {
+        not_a_workers("removing what is old")
+    }
+}
+
+#[async_trait]
+impl Jobs for Ledger {
     async fn enqueue(&self, _: Vec<FreeJob>) -> Result<Vec<JobId>> {
         not_a_workers("giving work to others")
     }
@@ -98,7 +131,7 @@ impl Store for Ledger {
         Ok(Vec::new())
     }
 
-    async fn drop_job(&self, _: JobId, _: &str, _: &str) -> Result<bool> {
+    async fn cancel(&self, _: JobId, _: &str, _: &str) -> Result<bool> {
         not_a_workers("cancelling a task")
     }
 
@@ -115,6 +148,15 @@ impl Store for Ledger {
     }
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
+        if query.held.is_some() {
+            return not_a_workers("a look into others' hands");
+        }
+        if let Some(key) = &query.key {
+            let key = key.clone();
+            let found: Option<Job> = self.ask(Call::JobByKey { key }).await?;
+            let items = found.into_iter().collect();
+            return Ok(Paged { items, next: None });
+        }
         if query.queue.as_deref() == Some(NEWS) {
             let items = Vec::new();
             return Ok(Paged { items, next: None });
@@ -123,26 +165,17 @@ impl Store for Ledger {
         self.ask(Call::Jobs { query, page }).await
     }
 
-    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
+    async fn job(&self, job: JobId) -> Result<Option<Job>> {
+        self.ask(Call::Job { id: job }).await
+    }
+
+    async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>> {
         not_a_workers("counting jobs")
     }
 
     async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
         let queues = queues.map(<[String]>::to_vec);
         self.ask(Call::HasOpen { queues }).await
-    }
-
-    async fn in_hand(&self, _: &str, _: &[String]) -> Result<Vec<Job>> {
-        not_a_workers("a look into others' hands")
-    }
-
-    async fn job(&self, job: JobId) -> Result<Option<Job>> {
-        self.ask(Call::Job { id: job }).await
-    }
-
-    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
-        let key = key.to_owned();
-        self.ask(Call::JobByKey { key }).await
     }
 
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
@@ -152,12 +185,11 @@ impl Store for Ledger {
             tokio::time::sleep(most.min(AFTER_TROUBLE)).await;
         }
     }
+}
 
+#[async_trait]
+impl Events for Ledger {
     async fn events(&self, _: &EventQuery) -> Result<Vec<StoredEvent>> {
-        not_a_workers("reading the log")
-    }
-
-    async fn latest(&self, _: Option<&TicketId>, _: u32) -> Result<Vec<StoredEvent>> {
         not_a_workers("reading the log")
     }
 
@@ -179,19 +211,6 @@ impl Store for Ledger {
         self.ask(Call::Refuse(refusal)).await
     }
 
-    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
-        let key = key.to_owned();
-        self.ask(Call::Recall { key }).await
-    }
-
-    async fn policy(&self, _: &str) -> Result<Option<Policy>> {
-        not_a_workers("reading recorded policies")
-    }
-
-    async fn artefacts(&self, _: &TicketId) -> Result<Vec<Artefact>> {
-        not_a_workers("listing files")
-    }
-
     /// Of a task that is in our hands.
     async fn spend(&self, _: &str, noted: Noted, usage: Usage) -> Result<()> {
         let number = |name: &str| noted.body[name].as_u64().unwrap_or_default();
@@ -208,33 +227,22 @@ impl Store for Ledger {
         self.ask(Call::SpentSince { time }).await
     }
 
-    async fn pause(&self, pause: Pause) -> Result<()> {
-        self.ask(Call::Pause { pause }).await
-    }
-
-    async fn resume(&self, _: &Scope) -> Result<bool> {
-        not_a_workers("ending a pause")
-    }
-
-    async fn pauses(&self) -> Result<Vec<Pause>> {
-        self.ask(Call::Pauses {}).await
-    }
-
-    async fn limit_provider(&self, _: &str, _: Option<u32>) -> Result<()> {
-        not_a_workers("limiting a provider")
-    }
-
-    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
-        not_a_workers("reading the limits of providers")
+    async fn lease_cursor(
+        &self,
+        _: &str,
+        _: &str,
+        _: CursorMove,
+        _: Duration,
+    ) -> Result<Option<Cursor>> {
+        not_a_workers("reading the log")
     }
 
     async fn send(&self, _: NewMessage) -> Result<i64> {
         not_a_workers("sending messages")
     }
 
-    async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        let to = to.to_owned();
-        self.ask(Call::Messages { to, most }).await
+    async fn messages(&self, _: &str, _: u32) -> Result<Vec<Message>> {
+        not_a_workers("reading messages")
     }
 
     async fn mark_processed(&self, _: i64, _: Time) -> Result<bool> {
@@ -249,18 +257,32 @@ impl Store for Ledger {
         not_a_workers("listing agents")
     }
 
-    async fn take_bookmark(
-        &self,
-        _: &str,
-        _: &str,
-        _: Cursor,
-        _: Duration,
-    ) -> Result<Option<Cursor>> {
-        not_a_workers("reading the log")
+    async fn database(&self) -> Result<Database> {
+        Ok(Database {
+            now: self.ask(Call::Now {}).await?,
+            description: format!("the server at {}", self.server.place.url),
+        })
+    }
+}
+
+#[async_trait]
+impl Records for Ledger {
+    async fn restrict(&self, restriction: Restriction) -> Result<bool> {
+        match restriction {
+            Restriction::Pause(pause) => {
+                self.ask::<()>(Call::Pause { pause }).await?;
+                Ok(true)
+            }
+            Restriction::Resume(_) => not_a_workers("ending a pause"),
+            Restriction::ProviderLimit { .. } => not_a_workers("limiting a provider"),
+        }
     }
 
-    async fn move_bookmark(&self, _: &str, _: &str, _: Cursor, _: Duration) -> Result<bool> {
-        not_a_workers("reading the log")
+    async fn restrictions(&self) -> Result<Restrictions> {
+        Ok(Restrictions {
+            pauses: self.ask(Call::Pauses {}).await?,
+            provider_limits: Vec::new(),
+        })
     }
 
     /// Those of our own runs, and no others.
@@ -285,13 +307,12 @@ impl Store for Ledger {
         self.ask(Call::Issue(Box::new(pass))).await
     }
 
-    async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        let hash = hash.to_owned();
-        self.ask(Call::Me { hash }).await.map(Some)
-    }
-
-    async fn tokens(&self, _: u32) -> Result<Vec<Token>> {
-        not_a_workers("listing tokens")
+    async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
+        let Some(hash) = query.hash.clone() else {
+            return not_a_workers("listing tokens");
+        };
+        let token: Token = self.ask(Call::Me { hash }).await?;
+        Ok(vec![token])
     }
 
     async fn revoke(&self, token: &str, _: Time) -> Result<bool> {
@@ -307,8 +328,11 @@ impl Store for Ledger {
         not_a_workers("what other callers were given")
     }
 
-    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
-        self.ask(Call::PutParcel(parcel.into())).await
+    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()> {
+        match update {
+            ParcelUpdate::Put(parcel) => self.ask(Call::PutParcel(parcel.into())).await,
+            ParcelUpdate::Want(key) => self.ask(Call::WantParcel { key }).await,
+        }
     }
 
     async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
@@ -317,25 +341,16 @@ impl Store for Ledger {
         Ok(packed.map(Parcel::from))
     }
 
-    async fn want_parcel(&self, key: &str) -> Result<()> {
-        let key = key.to_owned();
-        self.ask(Call::WantParcel { key }).await
-    }
-
     async fn wanted_parcels(&self, _: u32) -> Result<Vec<String>> {
         not_a_workers("packing for others")
     }
 
-    async fn retain(&self, _: &Retention) -> Result<Removed> {
-        not_a_workers("removing what is old")
+    async fn update_rule(&self, _: RuleUpdate) -> Result<bool> {
+        not_a_workers("accepting a rule")
     }
 
-    async fn now(&self) -> Result<Time> {
-        self.ask(Call::Now {}).await
-    }
-
-    async fn describe(&self) -> Result<String> {
-        self.now().await?;
-        Ok(format!("the server at {}", self.server.place.url))
+    async fn rules(&self, repository: &str, most: u32) -> Result<Vec<ProjectRule>> {
+        let repository = repository.to_owned();
+        self.ask(Call::Rules { repository, most }).await
     }
 }

@@ -47,6 +47,10 @@ fn claim(ticket: &str, queue: &str) -> Value {
     json!({"claim": {"request": request(ticket, queue)}})
 }
 
+fn statements(fence: u64) -> Value {
+    json!({"statements": {"ticket": "one", "lease": lease(fence), "most": 9}})
+}
+
 fn by(agent: &str, role: &str) -> Value {
     json!({"agent": agent, "principal": agent, "role": role})
 }
@@ -201,7 +205,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
         commit(was, &by("rita", "reviewer"), &approval(fence)),
         pass("builder"),
         file.clone(),
-        json!({"messages": {"to": format!("dispute:one/1/{fence}"), "most": 9}}),
+        statements(fence),
     ] {
         must_refuse(&world, &server, 409, || west.call(&call));
     }
@@ -263,8 +267,7 @@ fn a_worker_s_report_counts_under_the_lease_that_it_holds_and_no_other() {
                 east.call(&commit(was, &builder, &what))
             });
         }
-        let disputes = json!({"messages": {"to": format!("dispute:one/1/{fence}"), "most": 9}});
-        must_refuse(&world, &server, 409, || east.call(&disputes));
+        must_refuse(&world, &server, 409, || east.call(&statements(fence)));
     }
     // What names no lease cannot be compared with one.
     let submission = json!({"commit": "c", "tree": "t"});
@@ -373,8 +376,7 @@ fn what_is_no_worker_s_business_is_refused() {
         json!({"me": {"hash": "a\u{0}b"}}),
         json!({"has_open": {"queues": ["a\u{0}b"]}}),
         json!({"has_open": {"queues": vec!["q"; 65]}}),
-        json!({"messages": {"to": "house-rules-accepted:\u{0}", "most": 9}}),
-        json!({"messages": {"to": "rita", "most": 9}}),
+        json!({"rules": {"repository": "a\u{0}b", "most": 9}}),
         json!({"parcel": {"key": "/etc/passwd"}}),
         json!({"want_parcel": {"key": "x:y:z"}}),
         parcel(format!("base:main:{repository}"), &oid),

@@ -505,6 +505,7 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
             (Failure::Transient, dollars(2)),
             (Failure::Permanent, usage),
             (Failure::Quota { until: Time(9) }, usage),
+            (Failure::Deferred { until: Time(9) }, usage),
             (Failure::Budget, usage),
         ]
         .map(|(failure, usage)| What::JobFailed {

@@ -433,7 +433,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
     claim_one(&*store, &ask("work")).await;
     let held = async |holder: &str, queue: &str| {
         let queues = [queue.to_owned(), "other".to_owned()];
-        let held = store.in_hand(holder, &queues).await.unwrap();
+        let held = store.held_jobs(holder, &queues).await.unwrap();
         held.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
     };
     assert_eq!(held("guest:qa-1", "work").await, [2]);
@@ -499,15 +499,15 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
 
 pub async fn jobs_are_counted_by_queue_and_state(house: House) {
     let store = house.store;
-    assert_eq!(store.depths().await.unwrap(), []);
+    assert_eq!(store.count_jobs().await.unwrap(), []);
     for n in 0..3 {
         number(&*store, "work", n).await;
     }
     number(&*store, "rest", 0).await;
     let held = claim_one(&*store, &ask("work")).await;
     let dropped = claim_one(&*store, &ask("rest")).await;
-    store.drop_job(dropped.id, "ada", "enough").await.unwrap();
-    let depths = store.depths().await.unwrap();
+    store.cancel(dropped.id, "ada", "enough").await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
     let work = |state, count| ("work".to_owned(), state, count);
     assert_eq!(
         depths,
@@ -522,7 +522,7 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
         outcome: dead,
     };
     store.finish(vec![ended], None).await.unwrap();
-    let depths = store.depths().await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
     assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
 }
 
@@ -537,7 +537,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     };
     store.limit_provider("claude", Some(2)).await.unwrap();
     assert_eq!(
-        store.provider_limits().await.unwrap(),
+        store.restrictions().await.unwrap().provider_limits,
         [("claude".to_owned(), 2)]
     );
     let held = store.claim(&of("claude")).await.unwrap();

@@ -6,7 +6,9 @@ use flow::Time;
 use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
-use store::{Agent, CallerRecord, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
+use store::{
+    Agent, CallerRecord, Cursor, CursorMove, Epic, FreeJob, NewMessage, Parcel, Store, Token,
+};
 
 use crate::support::{House, id};
 
@@ -105,7 +107,7 @@ pub async fn the_last_heartbeat_is_seen(house: House) {
     );
 }
 
-pub async fn one_reader_at_a_time_goes_on_from_a_bookmark(house: House) {
+pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: House) {
     let place = |sequence| Cursor {
         transaction: 0,
         sequence,
@@ -114,19 +116,24 @@ pub async fn one_reader_at_a_time_goes_on_from_a_bookmark(house: House) {
     let long = Duration::from_secs(60);
     let take = async |store: &dyn Store, who| {
         let start = place(if who == "one" { 3 } else { 9 });
-        store.take_bookmark("ops", who, start, long).await.unwrap()
+        let start = CursorMove::StartAt(start);
+        store.lease_cursor("ops", who, start, long).await.unwrap()
     };
     assert_eq!(take(&*one, "one").await, Some(place(3)));
     assert_eq!(take(&*one, "one").await, Some(place(3)));
     assert_eq!(take(&*two, "two").await, None);
-    let moved = two.move_bookmark("ops", "two", place(5), long).await;
-    assert!(!moved.unwrap());
+    let moved = two
+        .lease_cursor("ops", "two", CursorMove::To(place(5)), long)
+        .await;
+    assert_eq!(moved.unwrap(), None);
     // Moved with a lease that is over at once, it is anybody's.
-    let moved = one.move_bookmark("ops", "one", place(7), Duration::ZERO);
-    assert!(moved.await.unwrap());
+    let moved = one.lease_cursor("ops", "one", CursorMove::To(place(7)), Duration::ZERO);
+    assert_eq!(moved.await.unwrap(), Some(place(7)));
     assert_eq!(take(&*two, "two").await, Some(place(7)));
-    let late = one.move_bookmark("ops", "one", place(8), long).await;
-    assert!(!late.unwrap());
+    let late = one
+        .lease_cursor("ops", "one", CursorMove::To(place(8)), long)
+        .await;
+    assert_eq!(late.unwrap(), None);
 }
 
 pub async fn a_job_is_found_by_its_key(house: House) {
@@ -181,6 +188,10 @@ pub fn token(id: &str, at: i64) -> Token {
 
 pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
     let store = house.store;
+    let newest = store::TokenQuery {
+        hash: None,
+        most: 10,
+    };
     for token in [token("a", 1), token("b", 2)] {
         store.put_token(token).await.unwrap();
     }
@@ -203,7 +214,7 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
         ..token("a", 1)
     };
     assert_eq!(
-        store.tokens(10).await.unwrap(),
+        store.tokens(&newest).await.unwrap(),
         [token("b", 2), revoked.clone()]
     );
     assert_eq!(
@@ -225,18 +236,18 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
     assert!(store.revoke("r1", Time(9)).await.unwrap());
     store.put_token(run("r3", 10)).await.unwrap();
     let left = [run("r3", 10), run("r2", 8), token("b", 2), revoked.clone()];
-    assert_eq!(store.tokens(10).await.unwrap(), left);
+    assert_eq!(store.tokens(&newest).await.unwrap(), left);
     let late = Token {
         expires_at: Some(Time(200)),
         ..run("r4", 90)
     };
     store.put_token(late.clone()).await.unwrap();
     let left = [late, token("b", 2), revoked];
-    assert_eq!(store.tokens(10).await.unwrap(), left);
+    assert_eq!(store.tokens(&newest).await.unwrap(), left);
 }
 
 pub async fn the_store_says_what_it_is(house: House) {
-    let what = house.store.describe().await.unwrap();
+    let what = house.store.database().await.unwrap().description;
     assert!(what.contains(" at "), "{what}");
     assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
 }

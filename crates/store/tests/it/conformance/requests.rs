@@ -245,14 +245,14 @@ pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House
         not_before: Some(Time(now.0 + ms)),
         ..free("work", json!(ms))
     };
-    let due = enqueue(&*store, later(30)).await;
-    enqueue(&*store, later(3_600_000)).await;
     let lapsed = number(&*store, "work", 1).await;
     let at_once = ClaimRequest {
         lease: Duration::ZERO,
         ..ask("work")
     };
     assert_eq!(claimed(&*store, &at_once).await, [lapsed]);
+    enqueue(&*store, later(3_600_000)).await;
+    let due = enqueue(&*store, later(30)).await;
     let ready = number(&*store, "work", 2).await;
     let query = JobQuery {
         queue: Some("work".to_owned()),
@@ -268,7 +268,7 @@ pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House
         listed = page.items.into_iter().map(|job| job.id).collect();
         tokio::task::yield_now().await;
     }
-    assert_eq!(listed, [due, lapsed, ready]);
+    assert_eq!(listed, [lapsed, due, ready]);
     let chosen = ClaimRequest {
         only: Some(ClaimTarget::Job(due)),
         ..ask("work")
