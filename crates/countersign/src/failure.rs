@@ -182,9 +182,11 @@ impl From<engine::desk::Error> for Failure {
                 Self::from(error).on_record()
             }
             engine::desk::Error::ForSomebodyElse {
-                task, ref agent, ..
+                ref task,
+                ref agent,
+                ..
             } => {
-                let role = if task == "build" {
+                let role = if *task == flow::Queue::Build {
                     "builder"
                 } else {
                     "reviewer"

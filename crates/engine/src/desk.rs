@@ -9,7 +9,7 @@ use flow::event::Lease;
 use flow::narrate::{Sentence, narrate};
 use flow::standing::Barred;
 use flow::ticket::Spec;
-use flow::{Actor, Event, Policy, Refused, Step, Ticket, TicketId, Time, What};
+use flow::{Actor, Event, Policy, Queue, Refused, Step, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::{Artefact, Change, Committed, Noted, Remembered, Store, Stored};
 
@@ -38,7 +38,7 @@ pub enum Error {
     #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
     ForSomebodyElse {
         ticket: TicketId,
-        task: &'static str,
+        task: Queue,
         agent: String,
     },
     /// What was put forward cannot be taken as it is; whoever did can mend it.

@@ -10,7 +10,7 @@ use flow::attempt::{Attempt, HeldClaim};
 use flow::event::{Answer, FindingReport, Lease, ReportedOutcome};
 use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
-use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
+use flow::{Actor, Event, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage, What};
 use store::{
     ClaimRequest, ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, StatementKind, Stored,
     Work,
@@ -36,7 +36,7 @@ pub struct Guest {
     pub ticket: Option<TicketId>,
     pub standing: Standing,
     /// The queues of its tasks, which count as claims too: it has one claim at a time.
-    pub task_queues: Vec<String>,
+    pub task_queues: Vec<Queue>,
 }
 
 /// A job in a guest's hands.
@@ -51,11 +51,11 @@ pub struct Errand {
 }
 
 /// The queues that a role works from.
-pub fn queues(role: Role) -> &'static [&'static str] {
+pub fn queues(role: Role) -> &'static [Queue] {
     match role {
-        Role::Builder => &["build"],
-        Role::Reviewer => &["review", "verify"],
-        Role::Verifier => &["verify"],
+        Role::Builder => &[Queue::Build],
+        Role::Reviewer => &[Queue::Review, Queue::Verify],
+        Role::Verifier => &[Queue::Verify],
         Role::Human | Role::Service | Role::Admin => &[],
     }
 }
@@ -74,13 +74,12 @@ impl Guest {
         format!("guest:{}", self.actor.agent)
     }
 
-    fn queues(&self) -> Vec<String> {
-        let queues = queues(self.actor.role).iter();
-        queues.map(ToString::to_string).collect()
+    fn queues(&self) -> Vec<Queue> {
+        queues(self.actor.role).to_vec()
     }
 
     /// The queues of which it may have one job at a time, all together.
-    pub fn alone_in(&self) -> Vec<String> {
+    pub fn alone_in(&self) -> Vec<Queue> {
         let mut queues = self.queues();
         queues.extend(self.task_queues.iter().cloned());
         queues
@@ -240,7 +239,7 @@ async fn has_a_task(desk: &Desk, guest: &Guest) -> Result<bool, Error> {
 }
 
 /// What the guest may take, the most urgent of each queue first.
-async fn offers(desk: &Desk, guest: &Guest, queues: &[String]) -> Result<Vec<Errand>, Error> {
+async fn offers(desk: &Desk, guest: &Guest, queues: &[Queue]) -> Result<Vec<Errand>, Error> {
     let mut offers = Vec::new();
     for most in [LOOK_FIRST, LOOK_MOST] {
         let mut is_all = true;
@@ -257,9 +256,9 @@ async fn offers(desk: &Desk, guest: &Guest, queues: &[String]) -> Result<Vec<Err
 }
 
 /// What is there for the guest or for anybody, the most urgent first.
-async fn ready(desk: &Desk, guest: &Guest, queue: &str, most: u32) -> Result<Vec<Job>, Error> {
+async fn ready(desk: &Desk, guest: &Guest, queue: &Queue, most: u32) -> Result<Vec<Job>, Error> {
     let query = JobQuery {
-        queue: Some(queue.to_owned()),
+        queue: Some(queue.clone()),
         claimable: true,
         ticket: guest.ticket.clone(),
         agent: Some(guest.actor.agent.clone()),
@@ -451,7 +450,7 @@ pub async fn judge(
     let Task::Review { commit, .. } = &errand.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a review",
-            errand.task.queue()
+            errand.task.word()
         )));
     };
     let what = What::Reviewed {
@@ -476,7 +475,7 @@ pub async fn verify(
     let Task::Verify { commit, .. } = &errand.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a verification",
-            errand.task.queue()
+            errand.task.word()
         )));
     };
     let what = What::Verified {

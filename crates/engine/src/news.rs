@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use flow::job::News;
-use flow::{Actor, Refused, Task, TicketId, What};
+use flow::{Actor, Queue, Refused, Task, TicketId, What};
 use store::{ClaimRequest, Ended, JobQuery, JobState, Leased, Outcome, Page, Work};
 
 use crate::desk::{Desk, Error, Report};
 use crate::post::{let_go, worker_is_dead};
 
-const QUEUE: &str = "tell";
 /// Telling takes milliseconds; news in dead hands is free again soon.
 const LEASE: Duration = Duration::from_secs(10);
 const AT_ONCE: u32 = 32;
@@ -23,7 +22,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
     let elsewhere = in_other_hands(desk).await?;
     let request = ClaimRequest {
         limit: AT_ONCE,
-        ..ClaimRequest::new(worker, &Actor::house().agent, [QUEUE], LEASE)
+        ..ClaimRequest::new(worker, &Actor::house().agent, [Queue::Tell], LEASE)
     };
     for _ in 0..PASSES_MAX {
         let jobs = desk.store.claim(&request).await?;
@@ -41,7 +40,7 @@ pub async fn bring(desk: &Desk, worker: &str) -> Result<bool, Error> {
 async fn in_other_hands(desk: &Desk) -> Result<bool, Error> {
     let query = JobQuery {
         state: Some(JobState::Leased),
-        queue: Some(QUEUE.to_owned()),
+        queue: Some(Queue::Tell),
         ..JobQuery::default()
     };
     let page = Page {

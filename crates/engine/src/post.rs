@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::Task;
+use flow::Queue;
 use store::Job;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -20,7 +20,7 @@ pub struct Post {
     /// Our name on leases.
     pub worker: String,
     /// Those of the loop's own queues that are worked from here.
-    pub queues: Vec<&'static str>,
+    pub queues: Vec<Queue>,
     /// Jobs of one ticket that run side by side.
     pub jobs_max: u32,
     pub shares: Shares,
@@ -31,14 +31,14 @@ impl Post {
     pub fn for_everything() -> Self {
         Self {
             worker: worker_name(),
-            queues: Task::QUEUES.to_vec(),
+            queues: Queue::OF_LOOP.to_vec(),
             jobs_max: JOBS_AT_ONCE,
             shares: Shares::default(),
         }
     }
 
     /// One of several workers of this program, who does one thing at a time.
-    pub fn of_replica(name: &str, queues: Vec<&'static str>, shares: Shares) -> Self {
+    pub fn of_replica(name: &str, queues: Vec<Queue>, shares: Shares) -> Self {
         Self {
             worker: replica_name(name),
             queues,

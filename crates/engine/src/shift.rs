@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Task, Ticket, TicketId};
+use flow::{Queue, Ticket, TicketId};
 use store::{ClaimRequest, JobQuery, Page, Scope};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -55,9 +55,9 @@ pub trait Shops: Send + Sync + fmt::Debug {
 pub struct Hand {
     /// As people call it, and pause it: `qa-1`.
     pub name: String,
-    pub queues: Vec<&'static str>,
+    pub queues: Vec<Queue>,
     /// Queues of free tasks, as people name them.
-    pub tasks: Vec<String>,
+    pub tasks: Vec<Queue>,
     /// Only tickets that need no others are taken up.
     pub labels: BTreeSet<String>,
 }
@@ -135,8 +135,7 @@ async fn listen(desk: &Desk, request: &ClaimRequest) {
 
 /// The request for whatever is in our queues.
 fn claim_request(hand: &Hand) -> ClaimRequest {
-    let queues = hand.queues.iter().map(|name| (*name).to_owned());
-    let queues = queues.chain(hand.tasks.iter().cloned());
+    let queues = hand.queues.iter().chain(&hand.tasks);
     ClaimRequest::new(worker_name(), &hand.name, queues, Duration::ZERO)
 }
 
@@ -236,7 +235,7 @@ async fn ready(desk: &Desk, hand: &Hand, most: u32) -> Result<(Vec<TicketId>, bo
     let mut more = false;
     for queue in &hand.queues {
         let query = JobQuery {
-            queue: Some((*queue).to_owned()),
+            queue: Some(queue.clone()),
             claimable: true,
             urgent_first: true,
             ..JobQuery::default()
@@ -270,7 +269,7 @@ async fn take<S: Shops>(
     let Some(shop) = shops.of(&ticket).await else {
         return Ok(Found::NotForUs);
     };
-    let lands = shop.post.queues.contains(&"merge");
+    let lands = shop.post.queues.contains(&Queue::Merge);
     if lands && shop.lands_in_turn() && flow::queue::waits(&ticket) {
         return Ok(Found::Turn(shop, id.clone()));
     }
@@ -282,8 +281,8 @@ async fn take<S: Shops>(
 }
 
 /// The queues of the house itself: nobody is paid for what is in them.
-pub fn of_the_house() -> Vec<&'static str> {
-    let mut queues = Task::QUEUES.to_vec();
-    queues.retain(|queue| ["check", "merge"].contains(queue));
+pub fn of_the_house() -> Vec<Queue> {
+    let mut queues = Queue::OF_LOOP.to_vec();
+    queues.retain(Queue::is_of_system);
     queues
 }

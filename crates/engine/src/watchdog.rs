@@ -71,7 +71,7 @@ mod tests {
             refusals: std::sync::Arc::default(),
         };
         let task = FreeJob {
-            queue: "qa".to_owned(),
+            queue: "qa".into(),
             kind: "review".to_owned(),
             body: json!({"id": "t-1"}),
             priority: 50,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flow::event::Lease;
 use flow::usage::Caps;
-use flow::{Task, Ticket, TicketId, What};
+use flow::{Queue, Task, Ticket, TicketId, What};
 use store::{ClaimRequest, ClaimTarget, JobQuery, JobState, Page, Work};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -182,20 +182,20 @@ async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<perform::Claimed>, 
 }
 
 /// Those of the loop that are worked from here. A queue of landings has its own way to take them up.
-fn queues(shop: &Workshop) -> Vec<&'static str> {
+fn queues(shop: &Workshop) -> Vec<Queue> {
     let mut queues = shop.post.queues.clone();
     if shop.lands_in_turn() {
-        queues.retain(|queue| *queue != "merge");
+        queues.retain(|queue| *queue != Queue::Merge);
     }
     queues
 }
 
-fn claim_request(shop: &Workshop, id: &TicketId, agent: &str, queues: &[&str]) -> ClaimRequest {
+fn claim_request(shop: &Workshop, id: &TicketId, agent: &str, queues: &[Queue]) -> ClaimRequest {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     ClaimRequest {
         only: Some(ClaimTarget::Ticket(id.clone())),
         limit: shop.post.jobs_max,
-        ..ClaimRequest::new(&shop.post.worker, agent, queues.iter().copied(), lease)
+        ..ClaimRequest::new(&shop.post.worker, agent, queues, lease)
     }
 }
 

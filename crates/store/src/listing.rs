@@ -70,7 +70,8 @@ impl Listing {
     ) -> Self {
         let mut list = Builder::new(page, mark);
         let mut filter = list.below("id");
-        list.narrow(&mut filter, "queue", query.queue.as_ref());
+        let queue = query.queue.as_ref().map(ToString::to_string);
+        list.narrow(&mut filter, "queue", queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
         list.narrow(&mut filter, "key", query.key.as_ref());

@@ -26,7 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use flow::event::Lease;
-use flow::{Policy, Stage, TicketId, Time, Usage};
+use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -239,11 +239,11 @@ impl Jobs for Postgres {
         self.one_job(job).await
     }
 
-    async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>> {
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>> {
         self.count_live_jobs().await
     }
 
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
         match queues {
             None => self.any_open_at_all().await,
             Some([]) => Ok(false),

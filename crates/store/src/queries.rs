@@ -1,6 +1,6 @@
 //! Questions that many callers ask, each put through one verb.
 
-use flow::{TicketId, Time};
+use flow::{Queue, TicketId, Time};
 
 use crate::Result;
 use crate::job::{Held, Job, JobQuery};
@@ -39,7 +39,7 @@ impl dyn Store + '_ {
     }
 
     /// Lists the jobs of these queues that this worker holds, the oldest first.
-    pub async fn held_jobs(&self, worker: &str, queues: &[String]) -> Result<Vec<Job>> {
+    pub async fn held_jobs(&self, worker: &str, queues: &[Queue]) -> Result<Vec<Job>> {
         let query = JobQuery {
             held: Some(Held {
                 worker: worker.to_owned(),

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flow::event::Lease;
-use flow::{Policy, Stage, TicketId, Time, Usage};
+use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
 use crate::Result;
@@ -279,11 +279,11 @@ impl Jobs for Sqlite {
         self.quick.run(move |db| jobs::one(db, job)).await
     }
 
-    async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>> {
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>> {
         self.readers.run(jobs::count).await
     }
 
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
         match queues {
             None => self.quick.run(jobs::any_open_at_all).await,
             Some([]) => Ok(false),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flow::event::Lease;
-use flow::{Policy, Stage, TicketId, Time, Usage};
+use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 
 use crate::Result;
 use crate::caller::CallerRecord;
@@ -77,10 +77,10 @@ pub trait Jobs: Send + Sync {
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>>;
     async fn job(&self, job: JobId) -> Result<Option<Job>>;
     /// Counts the jobs that are neither done nor dropped, by queue and state.
-    async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>>;
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>>;
     /// Whether any of these queues, or any at all, has a job that has not ended: ready, leased, or
     /// waiting for its time. It is cheaper than a claim, for those who ask often.
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool>;
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool>;
     /// Returns when there may be a job for this request, or after `most`. It looks once more before
     /// it waits, so that a job which came after an empty claim is not missed. It ignores provider
     /// limits: after an empty claim, back off before the next one.

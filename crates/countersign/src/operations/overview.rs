@@ -112,7 +112,7 @@ pub async fn look(office: &Office) -> Result<Overview, Failure> {
     let (ready, more_ready) = jobs(office, JobState::Ready).await?;
     let mut queues: BTreeMap<String, u64> = BTreeMap::new();
     for job in ready {
-        *queues.entry(job.queue).or_default() += 1;
+        *queues.entry(job.queue.into()).or_default() += 1;
     }
     Ok(Overview {
         cursor,
@@ -149,7 +149,7 @@ async fn leases(office: &Office, jobs: Vec<Job>) -> Result<Vec<Lease>, Failure> 
         };
         leases.push(Lease {
             kind: match job.work {
-                Work::Task(task) => task.queue().to_owned(),
+                Work::Task(task) => task.word().to_owned(),
                 Work::Free { kind, .. } => kind,
             },
             ticket: job.ticket,

@@ -15,7 +15,7 @@ use engine::workshop::{Crew, Project, Workshop};
 use flow::brief::House;
 use flow::policy::Land;
 use flow::ticket::Spec;
-use flow::{Policy, Role, Ticket};
+use flow::{Policy, Queue, Role, Ticket};
 
 use super::house_rules::{self, HouseRule};
 use super::{Office, config, confinement, crew, service};
@@ -119,10 +119,10 @@ pub async fn furnish_for(
 }
 
 /// A copy of the repository lands nothing unless it is told to: whoever has the repository itself does.
-fn queues(mut queues: Vec<&'static str>, carrier: Option<&Carrier>) -> Vec<&'static str> {
+fn queues(mut queues: Vec<Queue>, carrier: Option<&Carrier>) -> Vec<Queue> {
     let elsewhere = |carrier: &Carrier| carrier.is_copy && !carrier.lands;
     if carrier.is_some_and(elsewhere) {
-        queues.retain(|queue| *queue != "merge");
+        queues.retain(|queue| *queue != Queue::Merge);
     }
     queues
 }

@@ -9,7 +9,7 @@ use engine::post::{Post, Shares};
 use engine::process::{Stop, adopt_orphans, sweep};
 use engine::shift::{self, Hand, Told};
 use flow::policy::Land;
-use flow::{Role, Task};
+use flow::{Queue, Role};
 use serde_json::json;
 use store::Agent;
 use tokio::sync::mpsc::Sender;
@@ -42,15 +42,16 @@ pub struct Wanted {
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
     /// Of the loop: build, check, review, verify, merge.
-    pub of_loop: Vec<&'static str>,
+    pub of_loop: Vec<Queue>,
     /// Of free tasks, by the name of the agent that they are for.
-    pub of_tasks: Vec<String>,
+    pub of_tasks: Vec<Queue>,
 }
 
 impl Queues {
     /// All that these words name; the whole loop where there are no words.
     pub fn named(words: &[String]) -> Result<Self, Failure> {
-        let known = Task::QUEUES.into_iter().filter(|queue| *queue != "tell");
+        let known = Queue::OF_LOOP.into_iter();
+        let known = known.filter(|queue| *queue != Queue::Tell);
         if words.is_empty() {
             let of_loop = known.collect();
             return Ok(Self {
@@ -58,24 +59,26 @@ impl Queues {
                 ..Self::default()
             });
         }
-        let known: Vec<&'static str> = known.collect();
+        let known: Vec<Queue> = known.collect();
         let mut queues = Self::default();
         for word in words {
-            match known.iter().find(|queue| *queue == word) {
-                Some(queue) => queues.of_loop.push(queue),
-                None => queues.of_tasks.push(queue_name(word)?),
+            let queue = Queue::from(word);
+            if known.contains(&queue) {
+                queues.of_loop.push(queue);
+            } else {
+                queues.of_tasks.push(queue_name(word)?.into());
             }
         }
         Ok(queues)
     }
 
     pub fn names(&self) -> Vec<&str> {
-        let of_tasks = self.of_tasks.iter().map(String::as_str);
-        self.of_loop.iter().copied().chain(of_tasks).collect()
+        let queues = self.of_loop.iter().chain(&self.of_tasks);
+        queues.map(Queue::name).collect()
     }
 
     /// Of tasks, for one replica: `engineer-1` has what is for `engineer`, and what is for itself.
-    fn of_replica(&self, name: &str) -> Vec<String> {
+    fn of_replica(&self, name: &str) -> Vec<Queue> {
         let own = queues_of(name);
         let mut queues = self.of_tasks.clone();
         if own.iter().any(|queue| queues.contains(queue)) {
@@ -135,9 +138,9 @@ pub async fn work(
 /// Whom of the crew these queues need.
 fn roles(hand: &Hand) -> Vec<Role> {
     let roles = [
-        ("build", Role::Builder),
-        ("review", Role::Reviewer),
-        ("verify", Role::Verifier),
+        (Queue::Build, Role::Builder),
+        (Queue::Review, Role::Reviewer),
+        (Queue::Verify, Role::Verifier),
     ];
     let served = roles
         .into_iter()

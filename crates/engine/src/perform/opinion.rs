@@ -218,7 +218,7 @@ impl Table<'_> {
 fn seat_of(task: &Task) -> String {
     match task {
         Task::Review { seat, .. } => seat.clone(),
-        other => other.queue().to_owned(),
+        other => other.word().to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Stage, Task, Ticket, TicketId, Usage, What};
+use flow::{Queue, Stage, Task, Ticket, TicketId, Usage, What};
 use store::{ClaimRequest, ClaimTarget, JobId, Page, TicketQuery, Work};
 
 use super::merge::{combine, conflicted, landed, overtaken};
@@ -120,7 +120,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     let request = ClaimRequest {
         only: Some(ClaimTarget::Ticket(id.clone())),
-        ..ClaimRequest::new(&shop.post.worker, "countersign", ["merge"], lease)
+        ..ClaimRequest::new(&shop.post.worker, "countersign", [Queue::Merge], lease)
     };
     let Some(job) = shop.desk.store.claim(&request).await?.into_iter().next() else {
         return Ok(None);

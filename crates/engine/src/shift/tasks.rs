@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Ticket, free};
+use flow::{Queue, Ticket, free};
 use store::{ClaimRequest, ClaimTarget, Job, JobId, JobQuery, Page, ServedQueue, Work};
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ pub async fn next<S: Shops>(
 }
 
 /// What is ready in these queues, the most urgent first. A queue of tasks is short.
-pub async fn ready(desk: &Desk, queues: &[String]) -> Result<Vec<Job>, Error> {
+pub async fn ready(desk: &Desk, queues: &[Queue]) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for queue in queues {
         let query = JobQuery {

@@ -1,7 +1,7 @@
 //! Who of the crew takes what: each asks for its own jobs in its own name, and whoever cannot
 //! (its provider is paused) hands over to whom the policy names.
 
-use flow::{Role, Ticket, TicketId, What, stand_in};
+use flow::{Queue, Role, Ticket, TicketId, What, stand_in};
 use store::{ClaimRequest, Scope};
 
 use super::{claim_request, queues};
@@ -9,26 +9,26 @@ use crate::desk::{Error, Report};
 use crate::perform::Claimed;
 use crate::workshop::{Member, Workshop};
 
-const QUEUES: [(Role, &str); 3] = [
-    (Role::Builder, "build"),
-    (Role::Reviewer, "review"),
-    (Role::Verifier, "verify"),
+const QUEUES: [(Role, Queue); 3] = [
+    (Role::Builder, Queue::Build),
+    (Role::Reviewer, Queue::Review),
+    (Role::Verifier, Queue::Verify),
 ];
 
 /// Asks for whatever of this ticket is ready; a job for a named agent is asked for in its name.
 pub async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Claimed>, Error> {
     let mut claimed = Vec::new();
-    let served = |(_, queue): &(Role, &str)| shop.post.queues.contains(queue);
+    let served = |(_, queue): &(Role, Queue)| shop.post.queues.contains(queue);
     for (role, queue) in QUEUES.into_iter().filter(served) {
         let Some(usual) = shop.crew.who(role, None) else {
             continue;
         };
         for name in [&usual.name, &usual.written] {
-            let asked = of_member(shop, id, name, queue, usual);
+            let asked = of_member(shop, id, name, &queue, usual);
             take(shop, &asked, None, &mut claimed).await?;
         }
         for (_, member) in shop.crew.others.iter().filter(|(at, _)| *at == role) {
-            let mut asked = of_member(shop, id, &member.written, queue, member);
+            let mut asked = of_member(shop, id, &member.written, &queue, member);
             for served in &mut asked.queues {
                 served.assigned_only = true;
             }
@@ -36,7 +36,7 @@ pub async fn claim(shop: &Workshop, id: &TicketId) -> Result<Vec<Claimed>, Error
         }
     }
     let mut house = queues(shop);
-    house.retain(|queue| ["check", "merge"].contains(queue));
+    house.retain(Queue::is_of_system);
     let asked = claim_request(shop, id, "countersign", &house);
     take(shop, &asked, None, &mut claimed).await?;
     Ok(claimed)
@@ -46,10 +46,10 @@ fn of_member(
     shop: &Workshop,
     id: &TicketId,
     name: &str,
-    queue: &str,
+    queue: &Queue,
     member: &Member,
 ) -> ClaimRequest {
-    claim_request(shop, id, name, &[queue]).with_provider(member.adapter.name())
+    claim_request(shop, id, name, std::slice::from_ref(queue)).with_provider(member.adapter.name())
 }
 
 /// As many as there are hands for, and shares in the provider.

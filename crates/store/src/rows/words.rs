@@ -151,7 +151,7 @@ impl ClaimRequest {
     pub(crate) fn lines(&self) -> Vec<ClaimLine> {
         let mut lines: Vec<ClaimLine> = Vec::new();
         for served in &self.queues {
-            let (queue, agent) = (clean(&served.queue), clean(&served.agent));
+            let (queue, agent) = (clean(served.queue.name()), clean(&served.agent));
             let unassigned = (!served.assigned_only).then(String::new);
             let own = Some(agent.clone()).filter(|agent| !agent.is_empty());
             for assigned_to in [unassigned, own].into_iter().flatten() {

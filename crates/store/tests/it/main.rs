@@ -5,3 +5,4 @@ mod conformance;
 mod postgres;
 mod sqlite;
 mod support;
+mod upgrade;

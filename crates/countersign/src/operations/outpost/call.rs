@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flow::event::Lease;
-use flow::{Actor, TicketId, Time, Usage, What};
+use flow::{Actor, Queue, TicketId, Time, Usage, What};
 use serde::{Deserialize, Serialize};
 use store::{
     Agent, Artefact, ClaimRequest, ClaimTarget, Ended, JobId, JobQuery, Page, Parcel, Pause,
@@ -47,7 +47,7 @@ pub enum Call {
     },
     /// Whether anything is open in these queues, or in any.
     HasOpen {
-        queues: Option<Vec<String>>,
+        queues: Option<Vec<Queue>>,
     },
     Claim {
         request: ClaimRequest,

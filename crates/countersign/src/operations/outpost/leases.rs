@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::perform::task::spending_key;
-use flow::TicketId;
 use flow::event::Lease;
 use flow::outpost::price;
+use flow::{Queue, TicketId};
 use serde_json::json;
 use store::{
     ClaimRequest, ClaimTarget, Ended, Job, JobId, JobQuery, JobState, Leased, Noted, Page, Paged,
@@ -48,14 +48,15 @@ impl Caller<'_> {
     /// The request as it is put to the store.
     pub fn sound(&self, mut request: ClaimRequest) -> Result<ClaimRequest, No> {
         let served = request.queues.iter();
-        let served =
-            served.flat_map(|one| [&one.queue, &one.agent].into_iter().chain(&one.provider));
-        let lists = [&request.paused_as, &request.exclusive]
-            .into_iter()
-            .flatten();
-        let labels = request.labels.iter().flatten();
-        let names = served.chain(lists).chain(labels).chain([&request.worker]);
-        let are_names = { names }.all(|name| is_plain(name));
+        let served = served.flat_map(|one| {
+            let names = [one.queue.name(), one.agent.as_str()];
+            names.into_iter().chain(one.provider.as_deref())
+        });
+        let own = request.paused_as.iter().chain([&request.worker]);
+        let own = own.chain(request.labels.iter().flatten());
+        let names = own.map(String::as_str).chain(served);
+        let exclusive = request.exclusive.iter().map(Queue::name);
+        let are_names = { names.chain(exclusive) }.all(is_plain);
         let counts = [
             request.queues.len(),
             request.paused_as.len(),
@@ -72,7 +73,11 @@ impl Caller<'_> {
                 "more than {EXCEPT_MAX} jobs passed over"
             )));
         }
-        if request.queues.iter().any(|served| served.queue == "tell") {
+        if request
+            .queues
+            .iter()
+            .any(|served| served.queue == Queue::Tell)
+        {
             return Err(No::barred("the server itself brings the news"));
         }
         request.worker = format!("{}{}", self.mark(), request.worker);
@@ -162,9 +167,9 @@ impl Caller<'_> {
         job
     }
 
-    pub async fn has_open(&self, queues: Option<&[String]>) -> Result<bool, No> {
+    pub async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool, No> {
         let names = queues.unwrap_or_default();
-        if names.len() > QUEUES_MAX || !names.iter().all(|name| is_plain(name)) {
+        if names.len() > QUEUES_MAX || !names.iter().all(|queue| is_plain(queue.name())) {
             return Err(No::barred("these are no names of queues"));
         }
         Ok(self.office.desk.store.has_open(queues).await?)

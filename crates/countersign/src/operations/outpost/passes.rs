@@ -35,7 +35,7 @@ impl Caller<'_> {
         let by = voice(&pass.by).map_err(No::barred)?;
         let job = self.held(&pass.ticket, pass.lease).await?;
         let role = pass.by.role;
-        if role == Role::Service || !guest::queues(role).contains(&job.queue.as_str()) {
+        if role == Role::Service || !guest::queues(role).contains(&job.queue) {
             let why = format!("a {} job needs no token of a {}", job.queue, role.word());
             return Err(No::barred(why));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flow::event::Lease;
-use flow::{Actor, Policy, Stage, TicketId, Time, Usage};
+use flow::{Actor, Policy, Queue, Stage, TicketId, Time, Usage};
 use store::{
     Agent, Artefact, CallerRecord, Change, ClaimRequest, ClaimStatement, Committed, Cursor,
     CursorMove, Database, Ended, Epic, Error, EventQuery, Events, Expired, FreeJob, Job, JobId,
@@ -19,8 +19,6 @@ use crate::operations::outpost::call::{Call, Decided, Packed, Pass, Refusal, Spe
 
 /// Who cannot wait there waits here, so that nobody asks without a pause.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-/// The queue of what the server itself does.
-const NEWS: &str = "tell";
 
 /// What only whoever keeps the store does.
 fn not_a_workers<T>(verb: &str) -> Result<T> {
@@ -116,7 +114,11 @@ impl Jobs for Ledger {
 
     /// News is brought by the server: there is never any for us.
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
-        if request.queues.iter().all(|served| served.queue == NEWS) {
+        if request
+            .queues
+            .iter()
+            .all(|served| served.queue == Queue::Tell)
+        {
             return Ok(Vec::new());
         }
         let request = request.clone();
@@ -157,7 +159,7 @@ impl Jobs for Ledger {
             let items = found.into_iter().collect();
             return Ok(Paged { items, next: None });
         }
-        if query.queue.as_deref() == Some(NEWS) {
+        if query.queue == Some(Queue::Tell) {
             let items = Vec::new();
             return Ok(Paged { items, next: None });
         }
@@ -169,12 +171,12 @@ impl Jobs for Ledger {
         self.ask(Call::Job { id: job }).await
     }
 
-    async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>> {
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>> {
         not_a_workers("counting jobs")
     }
 
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
-        let queues = queues.map(<[String]>::to_vec);
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
+        let queues = queues.map(<[Queue]>::to_vec);
         self.ask(Call::HasOpen { queues }).await
     }
 

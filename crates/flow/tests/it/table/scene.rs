@@ -251,7 +251,7 @@ fn help(story: &Story) -> Vec<(Story, Actor, What)> {
     let why = "which greeting?".to_owned();
     let mut at_work = story.clone();
     let by = if story.stage() == Stage::Reviewing {
-        let queue = story.ticket.jobs[0].task.queue();
+        let queue = story.ticket.jobs[0].task.word();
         at_work.start(queue, &worker(queue));
         worker(queue)
     } else {

@@ -1,7 +1,7 @@
 //! Which job goes to whom, and when.
 
 use flow::event::Failure;
-use flow::{Effect, Time, Usage, What};
+use flow::{Effect, Queue, Time, Usage, What};
 use serde_json::json;
 use store::{
     Change, ClaimRequest, ClaimTarget, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page,
@@ -375,7 +375,7 @@ pub async fn jobs_are_paged(house: House) {
         number(&*store, if n == 2 { "other" } else { "work" }, n).await;
     }
     let query = JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         ..JobQuery::default()
     };
     let page = |after| Page { after, most: 3 };
@@ -416,7 +416,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
         }
     };
     let could = |agent: &str| JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         state: Some(JobState::Ready),
         agent: Some(agent.to_owned()),
         urgent_first: true,
@@ -432,7 +432,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
     claim_one(&*store, &of_qa).await;
     claim_one(&*store, &ask("work")).await;
     let held = async |holder: &str, queue: &str| {
-        let queues = [queue.to_owned(), "other".to_owned()];
+        let queues = [queue.into(), "other".into()];
         let held = store.held_jobs(holder, &queues).await.unwrap();
         held.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
     };
@@ -508,7 +508,7 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
     let dropped = claim_one(&*store, &ask("rest")).await;
     store.cancel(dropped.id, "ada", "enough").await.unwrap();
     let depths = store.count_jobs().await.unwrap();
-    let work = |state, count| ("work".to_owned(), state, count);
+    let work = |state, count| (Queue::from("work"), state, count);
     assert_eq!(
         depths,
         [work(JobState::Ready, 2), work(JobState::Leased, 1)]
@@ -563,7 +563,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
 
 pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
     let store = house.store;
-    let queues = ["other", "work"].map(str::to_owned);
+    let queues = ["other", "work"].map(Queue::from);
     let open = || async { store.has_open(Some(&queues)).await.unwrap() };
     assert!(!store.has_open(Some(&[])).await.unwrap());
     assert!(!store.has_open(None).await.unwrap());

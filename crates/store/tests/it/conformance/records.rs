@@ -7,10 +7,11 @@ use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
 use store::{
-    Agent, CallerRecord, Cursor, CursorMove, Epic, FreeJob, NewMessage, Parcel, Store, Token,
+    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, FreeJob, NewMessage, Parcel,
+    RuleUpdate, StatementKind, Store, Token,
 };
 
-use crate::support::{House, id};
+use crate::support::{House, blank, creation, id};
 
 pub async fn a_message_is_processed_once(house: House) {
     let message = |content: &str| NewMessage {
@@ -139,7 +140,7 @@ pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: House) {
 pub async fn a_job_is_found_by_its_key(house: House) {
     let store = house.store;
     let job = FreeJob {
-        queue: "qa".to_owned(),
+        queue: "qa".into(),
         kind: "review".to_owned(),
         body: json!({"id": "t"}),
         priority: 50,
@@ -152,7 +153,7 @@ pub async fn a_job_is_found_by_its_key(house: House) {
     };
     let id = store.enqueue(vec![job]).await.unwrap()[0];
     let found = store.job_by_key("task/t").await.unwrap().unwrap();
-    assert_eq!((found.id, found.queue.as_str()), (id, "qa"));
+    assert_eq!((found.id, found.queue.name()), (id, "qa"));
     assert_eq!(store.job_by_key("task/u").await.unwrap(), None);
 }
 
@@ -280,4 +281,66 @@ pub async fn a_parcel_is_wanted_put_and_taken(house: House) {
         "the old one serves until the new one is there"
     );
     assert_eq!(store.parcel("other").await.unwrap(), None);
+}
+
+pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: House) {
+    let store = house.store;
+    store.commit(creation(blank("T-1"))).await.unwrap();
+    let lease = |serial, fence| Lease { serial, fence };
+    let say = async |lease, kind: StatementKind, text: &str| {
+        let statement = ClaimStatement {
+            ticket: id("T-1"),
+            lease,
+            kind,
+            at: Time(5),
+            by: "bea".to_owned(),
+            text: text.to_owned(),
+        };
+        store.add_statement(statement.clone()).await.unwrap();
+        statement
+    };
+    let dispute = StatementKind::Dispute {
+        finding: "F1".to_owned(),
+    };
+    let first = say(lease(1, 2), dispute, "no").await;
+    let second = say(lease(1, 2), StatementKind::ChangesRequested, "b").await;
+    say(lease(1, 3), StatementKind::Approved, "c").await;
+    let said = store.statements(&id("T-1"), lease(1, 2), 9).await.unwrap();
+    assert_eq!(said, [first.clone(), second]);
+    let said = store.statements(&id("T-1"), lease(1, 2), 1).await.unwrap();
+    assert_eq!(said, [first]);
+    let none = store.statements(&id("T-2"), lease(1, 2), 9).await.unwrap();
+    assert!(none.is_empty());
+}
+
+pub async fn a_rule_is_in_force_until_it_is_withdrawn(house: House) {
+    let store = house.store;
+    let answer = |repository: &str, accepted, text: &str| RuleUpdate::Answer {
+        repository: repository.to_owned(),
+        accepted,
+        text: text.to_owned(),
+        by: "ada".to_owned(),
+        at: Time(5),
+    };
+    for rule in [
+        answer("/a", true, "one"),
+        answer("/a", false, "two"),
+        answer("/b", true, "three"),
+    ] {
+        assert!(store.update_rule(rule).await.unwrap());
+    }
+    let texts = async |repository: &str| {
+        let rules = store.rules(repository, 9).await.unwrap().into_iter();
+        rules
+            .map(|rule| (rule.accepted, rule.text))
+            .collect::<Vec<_>>()
+    };
+    let (one, two) = ((true, "one".to_owned()), (false, "two".to_owned()));
+    assert_eq!(texts("/a").await, [one, two.clone()]);
+    let id = store.rules("/a", 1).await.unwrap()[0].id;
+    let withdraw = RuleUpdate::Withdraw { id, at: Time(6) };
+    assert!(store.update_rule(withdraw.clone()).await.unwrap());
+    assert!(!store.update_rule(withdraw).await.unwrap());
+    assert_eq!(texts("/a").await, [two]);
+    assert_eq!(texts("/b").await.len(), 1);
 }

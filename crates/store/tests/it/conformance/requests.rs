@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow::Time;
+use flow::{Queue, Time};
 use serde_json::json;
 use store::{
     ClaimRequest, ClaimTarget, FreeJob, JobId, JobQuery, JobState, Leased, Page, Pause, Scope,
@@ -228,7 +228,7 @@ pub async fn leases_that_ran_out_are_given_back_or_left_to_their_tickets(house: 
         let expired = store.expire(10).await.unwrap();
         assert_eq!(expired.requeued, requeued);
         assert_eq!(expired.of_tickets.len(), 1);
-        assert_eq!(expired.of_tickets[0].queue, "build");
+        assert_eq!(expired.of_tickets[0].queue, Queue::Build);
     }
     let ready = JobQuery {
         state: Some(JobState::Ready),
@@ -255,7 +255,7 @@ pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House
     let due = enqueue(&*store, later(30)).await;
     let ready = number(&*store, "work", 2).await;
     let query = JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         agent: Some("worker".to_owned()),
         claimable: true,
         urgent_first: true,
