@@ -183,9 +183,11 @@ impl From<coordinator::Error> for Failure {
                 Self::from(error).on_record()
             }
             coordinator::Error::ForSomebodyElse {
-                task, ref agent, ..
+                ref task,
+                ref agent,
+                ..
             } => {
-                let role = if task == "build" {
+                let role = if *task == flow::Queue::Build {
                     "builder"
                 } else {
                     "reviewer"

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flow::event::Lease;
-use flow::{Policy, Task, Ticket, TicketId, Time, Usage};
+use flow::{Policy, Queue, Ticket, TicketId, Time, Usage};
 use serde::{Deserialize, Serialize};
 use store::{Agent, JobId, Leased, Noted, Outcome, Parcel, Pause, Token};
 
@@ -79,10 +79,10 @@ pub struct JobRequest {
     /// The name on leases. It identifies the process, so that others see whether it is alive.
     pub worker: String,
     /// Queues of the loop that the worker serves.
-    pub queues: Vec<String>,
+    pub queues: Vec<Queue>,
     /// Queues of tasks that belong to no ticket.
     #[serde(default)]
-    pub tasks: Vec<String>,
+    pub tasks: Vec<Queue>,
     /// WorkItem tickets and tasks that need no other labels; any where it is not said.
     #[serde(default)]
     pub labels: Option<BTreeSet<String>>,
@@ -102,7 +102,7 @@ pub struct JobRequest {
     pub spare_leases: bool,
     /// Nothing is given while the worker holds a job of these queues: one claim at a time.
     #[serde(default)]
-    pub alone_in: Vec<String>,
+    pub alone_in: Vec<Queue>,
     /// The policy of the project, where the worker has read it.
     #[serde(default)]
     pub policy: Option<Box<Policy>>,
@@ -115,7 +115,7 @@ pub struct JobRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentClaim {
-    pub queue: String,
+    pub queue: Queue,
     pub name: String,
     /// How jobs may name it.
     pub names: Vec<String>,
@@ -187,16 +187,12 @@ pub enum RunToken {
     },
 }
 
-/// The queue of a loop job that Countersign itself does, without an agent.
-pub fn is_system_queue(queue: &str) -> bool {
-    ["check", "merge"].contains(&queue)
-}
-
-/// The queues that Countersign itself serves: nobody is paid for what is in them.
-pub fn system_queues() -> Vec<&'static str> {
-    let mut queues = Task::QUEUES.to_vec();
-    queues.retain(|queue| is_system_queue(queue));
-    queues
+/// The queues that Countersign itself serves: no agent is paid for what is in them.
+pub fn system_queues() -> Vec<Queue> {
+    Queue::OF_LOOP
+        .into_iter()
+        .filter(Queue::is_of_system)
+        .collect()
 }
 
 #[cfg(test)]

@@ -260,7 +260,7 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
         serial,
         fence: job.fence,
     };
-    let span = trace::span(id, task.queue(), lease, &job.holder);
+    let span = trace::span(id, task.word(), lease, &job.holder);
     let (id, task) = (id.clone(), task.clone());
     let performed = perform_leased(shop, job, (id, task, lease), stop);
     Box::pin(performed).instrument(span).await

@@ -11,7 +11,7 @@ use flow::event::{Answer, FindingReport, Lease};
 use flow::job::OpenJob;
 use flow::standing::{Deed, Standing};
 use flow::ticket::Submission;
-use flow::{Actor, Event, Policy, Role, Task, Ticket, TicketId, Time, Usage, What};
+use flow::{Actor, Event, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage, What};
 use store::{Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
 
 use crate::coordinator::{
@@ -32,7 +32,7 @@ pub struct AgentSession {
     pub ticket: Option<TicketId>,
     pub standing: Standing,
     /// The queues of its tasks, which count as claims too: it has one claim at a time.
-    pub task_queues: Vec<String>,
+    pub task_queues: Vec<Queue>,
 }
 
 /// A job that a session has claimed.
@@ -47,11 +47,11 @@ pub struct SessionClaim {
 }
 
 /// The queues that a role works from.
-pub fn queues_of(role: Role) -> &'static [&'static str] {
+pub fn queues_of(role: Role) -> &'static [Queue] {
     match role {
-        Role::Builder => &["build"],
-        Role::Reviewer => &["review", "verify"],
-        Role::Verifier => &["verify"],
+        Role::Builder => &[Queue::Build],
+        Role::Reviewer => &[Queue::Review, Queue::Verify],
+        Role::Verifier => &[Queue::Verify],
         Role::Human | Role::Service | Role::Admin => &[],
     }
 }
@@ -70,13 +70,12 @@ impl AgentSession {
         format!("guest:{}", self.actor.agent)
     }
 
-    fn queues(&self) -> Vec<String> {
-        let queues = queues_of(self.actor.role).iter();
-        queues.map(ToString::to_string).collect()
+    fn queues(&self) -> Vec<Queue> {
+        queues_of(self.actor.role).to_vec()
     }
 
     /// The queues of which it may have one job at a time, all together.
-    pub fn alone_in(&self) -> Vec<String> {
+    pub fn alone_in(&self) -> Vec<Queue> {
         let mut queues = self.queues();
         queues.extend(self.task_queues.iter().cloned());
         queues
@@ -119,7 +118,7 @@ impl AgentSession {
             name: self.actor.agent.clone(),
             worker: self.holder(),
             queues: self.queues(),
-            agents: vec![self.agent("")],
+            agents: vec![self.agent(Queue::Build)],
             only: self.ticket.clone().map(WorkItem::Ticket),
             alone_in: self.alone_in(),
             most: TRIES_MAX,
@@ -127,10 +126,10 @@ impl AgentSession {
         }
     }
 
-    fn agent(&self, queue: &str) -> AgentClaim {
+    fn agent(&self, queue: Queue) -> AgentClaim {
         let name = self.actor.agent.clone();
         AgentClaim {
-            queue: queue.to_owned(),
+            queue,
             names: vec![name.clone()],
             name,
             named_only: false,
@@ -151,36 +150,10 @@ impl SessionClaim {
         HeldClaim::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
-    /// Holds disputes until the builder submits.
-    pub fn dispute_box(&self) -> String {
-        dispute_box(&self.stored.ticket.id, self.lease)
-    }
-
     /// The agent has said that it is at work.
     pub fn is_started(&self) -> bool {
         let mut jobs = self.stored.ticket.jobs.iter();
         jobs.any(|job| job.serial == self.lease.serial && job.fence == self.lease.fence)
-    }
-}
-
-pub fn dispute_box(ticket: &TicketId, lease: Lease) -> String {
-    let claim = Attempt::Job {
-        ticket: ticket.clone(),
-        lease,
-        commit: None,
-    };
-    format!("dispute:{claim}")
-}
-
-/// The claim whose disputes are kept under this address.
-pub fn disputes_at(address: &str) -> Option<(TicketId, Lease)> {
-    match address.strip_prefix("dispute:")?.parse() {
-        Ok(Attempt::Job {
-            ticket,
-            lease,
-            commit: None,
-        }) => Some((ticket, lease)),
-        _ => None,
     }
 }
 
@@ -203,7 +176,7 @@ async fn in_hand(desk: &LocalCoordinator, session: &AgentSession) -> Result<Vec<
     match session.standing {
         Standing::Guest => Ok(desk
             .store
-            .in_hand(&session.holder(), &session.queues())
+            .held_jobs(&session.holder(), &session.queues())
             .await?),
         // The lease is its worker's, and its ticket has few jobs.
         Standing::Hired(_) => {
@@ -260,7 +233,7 @@ async fn has_a_task(desk: &LocalCoordinator, session: &AgentSession) -> Result<b
         return Ok(false);
     }
     let holder = session.holder();
-    let held = desk.store.in_hand(&holder, &session.task_queues).await?;
+    let held = desk.store.held_jobs(&holder, &session.task_queues).await?;
     Ok(!held.is_empty())
 }
 
@@ -276,18 +249,18 @@ async fn claim(
     let stored = desk.ticket(id).await?;
     let policy = desk.policy_of(&stored).await?;
     let at = (desk.clock)();
-    let mut queues: Vec<String> = Vec::new();
+    let mut queues: Vec<Queue> = Vec::new();
     for job in &stored.ticket.jobs {
         let queue = job.task.queue();
         let served = queues_of(session.actor.role).contains(&queue);
         if served && may_start(session, (&stored.ticket, job), &policy, at) {
-            queues.push(queue.to_owned());
+            queues.push(queue);
         }
     }
     for queue in queues {
         let request = session.request();
         let request = JobRequest {
-            agents: vec![session.agent(&queue)],
+            agents: vec![session.agent(queue.clone())],
             queues: vec![queue],
             only: Some(offer.of.clone()),
             lease: Duration::from_secs(policy.limits.heartbeat_secs),
@@ -487,7 +460,7 @@ pub async fn judge(
     let Task::Review { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a review",
-            claim.task.queue()
+            claim.task.word()
         )));
     };
     let what = What::Reviewed {
@@ -512,7 +485,7 @@ pub async fn verify(
     let Task::Verify { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
             "what you have in hand is a {}, not a verification",
-            claim.task.queue()
+            claim.task.word()
         )));
     };
     let what = What::Verified {

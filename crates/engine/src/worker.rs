@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flow::event::Lease;
-use flow::{Role, Task, Ticket, TicketId};
+use flow::{Queue, Role, Ticket, TicketId};
 use store::Leased;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -63,9 +63,9 @@ pub struct WorkerConfig {
     pub name: String,
     /// The name on leases.
     pub holder: String,
-    pub queues: Vec<&'static str>,
+    pub queues: Vec<Queue>,
     /// Queues of tasks that belong to no ticket.
-    pub tasks: Vec<String>,
+    pub tasks: Vec<Queue>,
     /// WorkItem tickets and tasks that need no other labels; any where it is not said.
     pub labels: Option<BTreeSet<String>>,
     /// Jobs that run side by side.
@@ -85,9 +85,9 @@ impl WorkerConfig {
         Self {
             name: String::new(),
             holder: name::process_name(),
-            queues: Task::QUEUES
+            queues: Queue::OF_LOOP
                 .into_iter()
-                .filter(|queue| *queue != "tell")
+                .filter(|queue| *queue != Queue::Tell)
                 .collect(),
             tasks: Vec::new(),
             labels: None,
@@ -100,7 +100,7 @@ impl WorkerConfig {
     }
 
     /// One of several workers of this process, which does one thing at a time for any ticket.
-    pub fn replica(name: &str, queues: Vec<&'static str>) -> Self {
+    pub fn replica(name: &str, queues: Vec<Queue>) -> Self {
         Self {
             name: name.to_owned(),
             holder: name::replica_name(name),
@@ -287,7 +287,7 @@ impl<'a> WorkerState<'a> {
             return Ok(false);
         };
         let ticket = *offer.ticket;
-        let lands = self.config.queues.contains(&"merge") && shop.lands_here();
+        let lands = self.config.queues.contains(&Queue::Merge) && shop.lands_here();
         if lands && shop.lands_in_turn() && flow::queue::waits(&ticket) && !self.is_landing() {
             self.start_landing(&shop, &ticket.id);
             return Ok(true);
@@ -418,9 +418,9 @@ impl<'a> WorkerState<'a> {
 
     fn request(&mut self) -> JobRequest {
         self.skipped.retain(|_, since| since.elapsed() < SKIP_FOR);
-        let mut queues: Vec<String> = self.config.queues.iter().map(ToString::to_string).collect();
+        let mut queues = self.config.queues.clone();
         if self.is_landing() {
-            queues.retain(|queue| queue != "merge");
+            queues.retain(|queue| *queue != Queue::Merge);
         }
         JobRequest {
             name: self.config.name.clone(),
@@ -452,15 +452,17 @@ impl<'a> WorkerState<'a> {
         let mut agents = agents(shop, &of);
         for agent in &mut agents {
             let provider = agent.provider.clone().unwrap_or_default();
-            if let Some(found) = self.config.permits.acquire(&provider, most) {
-                let all = permits.entry(provider).or_default();
+            // Agents of one provider share its permits.
+            if let Some(known) = permits.get(&provider) {
+                agent.most = u32::try_from(known.len()).ok();
+            } else if let Some(found) = self.config.permits.acquire(&provider, most) {
                 agent.most = u32::try_from(found.len()).ok();
-                all.extend(found);
+                permits.insert(provider, found);
             }
         }
         let mut request = self.request();
         if !shop.lands_here() || shop.lands_in_turn() {
-            request.queues.retain(|queue| queue != "merge");
+            request.queues.retain(|queue| *queue != Queue::Merge);
         }
         let request = JobRequest {
             agents,
@@ -477,8 +479,8 @@ impl<'a> WorkerState<'a> {
 /// The agents of a project as jobs may name them: the usual one of each role, and those that seats
 /// and fallbacks name.
 fn agents(shop: &Workshop, of: &WorkItem) -> Vec<AgentClaim> {
-    let claim = |queue: &str, member: &Member, named_only: bool| AgentClaim {
-        queue: queue.to_owned(),
+    let claim = |queue: &Queue, member: &Member, named_only: bool| AgentClaim {
+        queue: queue.clone(),
         name: member.name.clone(),
         names: if named_only || member.name == member.written {
             vec![member.written.clone()]
@@ -492,23 +494,23 @@ fn agents(shop: &Workshop, of: &WorkItem) -> Vec<AgentClaim> {
     if let WorkItem::Task(_) = of {
         let builder = shop.crew.builder.as_ref();
         return builder
-            .map(|member| claim("build", member, false))
+            .map(|member| claim(&Queue::Build, member, false))
             .into_iter()
             .collect();
     }
     let roles = [
-        (Role::Builder, "build"),
-        (Role::Reviewer, "review"),
-        (Role::Verifier, "verify"),
+        (Role::Builder, Queue::Build),
+        (Role::Reviewer, Queue::Review),
+        (Role::Verifier, Queue::Verify),
     ];
     let mut agents = Vec::new();
     for (role, queue) in roles {
         let Some(usual) = shop.crew.who(role, None) else {
             continue;
         };
-        agents.push(claim(queue, usual, false));
+        agents.push(claim(&queue, usual, false));
         let others = shop.crew.others.iter().filter(|(at, _)| *at == role);
-        agents.extend(others.map(|(_, member)| claim(queue, member, true)));
+        agents.extend(others.map(|(_, member)| claim(&queue, member, true)));
     }
     agents
 }

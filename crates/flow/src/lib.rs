@@ -35,7 +35,7 @@ pub mod verdict;
 
 pub use advance::{Refused, Step, advance, choices, left, open, over_day, replay, stand_in};
 pub use event::{Actor, Event, Role, What};
-pub use job::{Effect, NewJob, Task};
+pub use job::{Effect, NewJob, Queue, Task};
 pub use policy::Policy;
 pub use ticket::{Stage, Ticket, TicketId, Time};
 pub use usage::Usage;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow::{Task, TicketId, Time};
+use flow::{Queue, Task, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub enum JobState {
 /// A job that belongs to no ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeJob {
-    pub queue: String,
+    pub queue: Queue,
     pub kind: String,
     pub body: Value,
     pub priority: i32,
@@ -64,7 +64,7 @@ pub struct ClaimRequest {
     pub except: Vec<JobId>,
     /// Claims nothing while the worker holds a job of one of these queues: one claim at a time.
     #[serde(default)]
-    pub exclusive: Vec<String>,
+    pub exclusive: Vec<Queue>,
     pub lease: Duration,
     pub limit: u32,
 }
@@ -74,7 +74,7 @@ pub struct ClaimRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServedQueue {
-    pub queue: String,
+    pub queue: Queue,
     /// Jobs assigned to an agent are given to that agent alone.
     pub agent: String,
     /// Excludes jobs that are assigned to no agent.
@@ -94,7 +94,7 @@ pub enum ClaimTarget {
 }
 
 impl ServedQueue {
-    pub fn new(queue: impl Into<String>, agent: impl Into<String>) -> Self {
+    pub fn new(queue: impl Into<Queue>, agent: impl Into<String>) -> Self {
         Self {
             queue: queue.into(),
             agent: agent.into(),
@@ -106,7 +106,7 @@ impl ServedQueue {
 
 impl ClaimRequest {
     /// A request of one agent for one job of these queues.
-    pub fn new<Q: Into<String>>(
+    pub fn new<Q: Into<Queue>>(
         worker: impl Into<String>,
         agent: &str,
         queues: impl IntoIterator<Item = Q>,
@@ -135,8 +135,8 @@ impl ClaimRequest {
 
     /// The names of the queues, each once.
     pub fn queue_names(&self) -> Vec<String> {
-        let names: BTreeSet<&String> = self.queues.iter().map(|served| &served.queue).collect();
-        names.into_iter().cloned().collect()
+        let names: BTreeSet<&str> = self.queues.iter().map(|one| one.queue.name()).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -144,7 +144,7 @@ impl ClaimRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leased {
     pub id: JobId,
-    pub queue: String,
+    pub queue: Queue,
     pub ticket: Option<TicketId>,
     pub serial: Option<u32>,
     pub work: Work,
@@ -204,10 +204,10 @@ pub enum Outcome {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobQuery {
-    pub queue: Option<String>,
+    pub queue: Option<Queue>,
     /// Any of these queues; every queue where there are none.
     #[serde(default)]
-    pub queues: Vec<String>,
+    pub queues: Vec<Queue>,
     pub state: Option<JobState>,
     pub ticket: Option<TicketId>,
     /// What this agent could claim: nobody's in particular, or its own.
@@ -219,15 +219,28 @@ pub struct JobQuery {
     /// Only jobs whose lease has run out.
     #[serde(default)]
     pub lapsed: bool,
+    /// Only the job that was added under this key.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// Only what one worker holds, the oldest first; nothing else is looked at then.
+    #[serde(default)]
+    pub held: Option<Held>,
     /// In the order of claims, by priority and then age, instead of newest first; the first page only.
     pub urgent_first: bool,
+}
+
+/// The leases of one worker on jobs of some queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub worker: String,
+    pub queues: Vec<Queue>,
 }
 
 /// A job, for people to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,
-    pub queue: String,
+    pub queue: Queue,
     pub state: JobState,
     pub ticket: Option<TicketId>,
     pub serial: Option<u32>,

@@ -29,6 +29,17 @@ impl Listing {
         let mut filter = list.below("number");
         list.narrow(&mut filter, "epic", query.epic.as_ref());
         list.narrow(&mut filter, "repository", query.repository.as_ref());
+        if let Some(dependency) = &query.depends_on {
+            list.binds.push(Bind::Text(dependency.to_string()));
+            let of = format!(
+                "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
+                list.binds.len()
+            );
+            filter.push_str(&match mark {
+                '$' => format!(" AND id = ANY (ARRAY({of}))"),
+                _ => format!(" AND id IN ({of})"),
+            });
+        }
         let from = format!("SELECT {columns} FROM tickets WHERE");
         if query.stages.is_empty() {
             return list.done(format!(
@@ -59,9 +70,11 @@ impl Listing {
     ) -> Self {
         let mut list = Builder::new(page, mark);
         let mut filter = list.below("id");
-        list.narrow(&mut filter, "queue", query.queue.as_ref());
+        let queue = query.queue.as_ref().map(ToString::to_string);
+        list.narrow(&mut filter, "queue", queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
+        list.narrow(&mut filter, "key", query.key.as_ref());
         if query.lapsed {
             filter.push_str(&format!(" AND state = 'leased' AND lease_until <= {clock}"));
         }
@@ -95,7 +108,8 @@ impl Listing {
         };
         let mut queues = Vec::new();
         for queue in &query.queues {
-            list.binds.push(Bind::Text(crate::rows::clean(queue)));
+            list.binds
+                .push(Bind::Text(crate::rows::clean(queue.name())));
             queues.push(format!(" AND queue = {mark}{}", list.binds.len()));
         }
         if queues.is_empty() {

@@ -171,7 +171,7 @@ pub async fn submit(
     let errand = claims::reporting(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
     if !matches!(errand.task, Task::Build { .. }) {
-        let kind = errand.task.queue();
+        let kind = errand.task.word();
         return Err(Failure::new(
             Exit::Refused,
             format!("what you have in hand is a {kind}, not a build"),
@@ -285,7 +285,7 @@ async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, 
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
         branch_name: branch_of(ticket),
         ticket: ticket.id.to_string(),
-        kind: errand.task.queue().to_owned(),
+        kind: errand.task.word().to_owned(),
         title: ticket.spec.title.clone(),
         attempt: errand.attempt().to_string(),
         lease_until: errand.until.iso(),

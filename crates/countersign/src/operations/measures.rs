@@ -6,7 +6,7 @@ pub use running::Running;
 
 use std::collections::BTreeMap;
 
-use flow::Task;
+use flow::Queue;
 use flow::quality::{Quality, ROUNDS_MS, Spread, Verdicts, WAITS_MS};
 use store::{JobQuery, JobState, Page, Store};
 
@@ -191,7 +191,7 @@ fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
 }
 
 async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
-    let depths = office.desk.store.depths().await?;
+    let depths = office.desk.store.count_jobs().await?;
     let mut found = Vec::new();
     for (state, name, means) in [
         (
@@ -210,10 +210,11 @@ async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
             "Jobs that failed for good, by queue.",
         ),
     ] {
+        const OF_LOOP: [Queue; 6] = Queue::OF_LOOP;
         let mut counts: BTreeMap<&str, u64> =
-            Task::QUEUES.iter().map(|queue| (*queue, 0)).collect();
+            OF_LOOP.iter().map(|queue| (queue.name(), 0)).collect();
         let of_state = depths.iter().filter(|(_, known, _)| *known == state);
-        counts.extend(of_state.map(|(queue, _, count)| (queue.as_str(), *count)));
+        counts.extend(of_state.map(|(queue, _, count)| (queue.name(), *count)));
         let counts = counts.into_iter();
         found.extend(
             counts.map(|(queue, value)| Measure::one(name, means, value).of("queue", queue)),

@@ -9,7 +9,7 @@ use engine::coordinator::Once;
 use engine::git::without_secret;
 use engine::session;
 use flow::attempt::{Attempt, HeldClaim};
-use flow::{Refused, Role, Task, TicketId};
+use flow::{Queue, Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use store::{Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
@@ -196,7 +196,7 @@ pub async fn put(
     let needs = ticket.map(|ticket| ticket.spec.context.needs);
     let depends_on = flow::free::depends_on(&body);
     let job = FreeJob {
-        queue: queue.to_owned(),
+        queue: queue.into(),
         kind: findings::one_line(kind),
         priority,
         not_before: None,
@@ -219,7 +219,7 @@ fn key_of(id: &str) -> String {
 pub fn queue_name(agent: &str) -> Result<String, Failure> {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(sound);
-    if !fits || Task::QUEUES.contains(&agent) {
+    if !fits || Queue::from(agent).is_of_loop() {
         return Err(Failure::new(
             Exit::Refused,
             format!("{agent:?} cannot name a queue"),
@@ -396,7 +396,7 @@ pub async fn beat(
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
     let (holder, queues) = (speaker.agent_session().holder(), queues(speaker));
-    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    let held = office.desk.store.held_jobs(&holder, &queues).await?;
     Ok(held.into_iter().next())
 }
 
@@ -409,7 +409,7 @@ fn body(work: Work) -> Value {
 
 /// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
 /// no other work.
-pub fn queues(speaker: &Speaker) -> Vec<String> {
+pub fn queues(speaker: &Speaker) -> Vec<Queue> {
     if speaker.ticket.is_some() {
         return Vec::new();
     }
@@ -417,14 +417,14 @@ pub fn queues(speaker: &Speaker) -> Vec<String> {
 }
 
 /// What an agent or a worker of this name takes tasks from.
-pub fn queues_of(name: &str) -> Vec<String> {
-    let mut queues = vec![name.to_owned()];
+pub fn queues_of(name: &str) -> Vec<Queue> {
+    let mut queues = vec![Queue::from(name)];
     if let Some((kind, number)) = name.rsplit_once('-')
         && !number.is_empty()
         && number.chars().all(|c| c.is_ascii_digit())
     {
-        queues.push(kind.to_owned());
+        queues.push(kind.into());
     }
-    queues.retain(|queue| !Task::QUEUES.contains(&queue.as_str()));
+    queues.retain(|queue| !queue.is_of_loop());
     queues
 }

@@ -131,7 +131,7 @@ pub async fn pauses(office: &Office) -> Result<Vec<Pause>, Failure> {
 
 /// How many tickets stand where.
 pub async fn tally(office: &Office) -> Result<Vec<(Stage, u64)>, Failure> {
-    Ok(office.desk.store.tally().await?)
+    Ok(office.desk.store.count_tickets().await?)
 }
 
 #[derive(

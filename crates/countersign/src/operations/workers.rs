@@ -12,7 +12,7 @@ use engine::worker::name::replica_name;
 use engine::worker::permits::ProviderPermits;
 use engine::worker::{self, Shutdown, WorkerConfig};
 use flow::policy::Land;
-use flow::{Role, Task};
+use flow::{Queue, Role};
 use serde_json::json;
 use store::Agent;
 use tokio::sync::mpsc::Sender;
@@ -45,15 +45,16 @@ pub struct Wanted {
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
     /// Queues of the loop: build, check, review, verify, merge.
-    pub of_loop: Vec<&'static str>,
+    pub of_loop: Vec<Queue>,
     /// Queues of tasks, by the name of the agent that they are for.
-    pub of_tasks: Vec<String>,
+    pub of_tasks: Vec<Queue>,
 }
 
 impl Queues {
     /// All that these words name; the whole loop where there are no words.
     pub fn named(words: &[String]) -> Result<Self, Failure> {
-        let known = Task::QUEUES.into_iter().filter(|queue| *queue != "tell");
+        let known = Queue::OF_LOOP.into_iter();
+        let known = known.filter(|queue| *queue != Queue::Tell);
         if words.is_empty() {
             let of_loop = known.collect();
             return Ok(Self {
@@ -61,24 +62,26 @@ impl Queues {
                 ..Self::default()
             });
         }
-        let known: Vec<&'static str> = known.collect();
+        let known: Vec<Queue> = known.collect();
         let mut queues = Self::default();
         for word in words {
-            match known.iter().find(|queue| *queue == word) {
-                Some(queue) => queues.of_loop.push(queue),
-                None => queues.of_tasks.push(queue_name(word)?),
+            let queue = Queue::from(word);
+            if known.contains(&queue) {
+                queues.of_loop.push(queue);
+            } else {
+                queues.of_tasks.push(queue_name(word)?.into());
             }
         }
         Ok(queues)
     }
 
     pub fn names(&self) -> Vec<&str> {
-        let of_tasks = self.of_tasks.iter().map(String::as_str);
-        self.of_loop.iter().copied().chain(of_tasks).collect()
+        let queues = self.of_loop.iter().chain(&self.of_tasks);
+        queues.map(Queue::name).collect()
     }
 
     /// The task queues of one replica: `engineer-1` has what is for `engineer`, and what is for itself.
-    fn of_replica(&self, name: &str) -> Vec<String> {
+    fn of_replica(&self, name: &str) -> Vec<Queue> {
         let own = queues_of(name);
         let mut queues = self.of_tasks.clone();
         if own.iter().any(|queue| queues.contains(queue)) {
@@ -155,9 +158,9 @@ pub async fn work(
 /// The roles of the agents that these queues need.
 fn roles(config: &WorkerConfig) -> Vec<Role> {
     let roles = [
-        ("build", Role::Builder),
-        ("review", Role::Reviewer),
-        ("verify", Role::Verifier),
+        (Queue::Build, Role::Builder),
+        (Queue::Review, Role::Reviewer),
+        (Queue::Verify, Role::Verifier),
     ];
     let served = roles
         .into_iter()

@@ -1,33 +1,30 @@
 //! The only place that claims. What keeps a job from a worker is looked at here: lost leases, the
 //! budget of the day, paused providers and their stand-ins, limits, labels, dependencies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flow::event::Lease;
 use flow::free;
 use flow::usage::Caps;
-use flow::{Actor, Policy, Task, Ticket, TicketId, What, stand_in};
+use flow::{Actor, Policy, Queue, Task, Ticket, TicketId, What, stand_in};
 use store::{
     ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, Pause, Scope, ServedQueue, Stored,
     Work,
 };
 
-use super::{
-    AgentClaim, Error, JobRequest, LocalCoordinator, Offer, POLL, Report, WorkItem, is_system_queue,
-};
+use super::{AgentClaim, Error, JobRequest, LocalCoordinator, Offer, POLL, Report, WorkItem};
 use crate::worker::name::{is_dead, process_name};
 
 /// Ready jobs looked through for one that the worker can do.
 const LOOK_MOST: u32 = 1000;
 /// Leases of one ticket that are looked through, and lapsed ones taken back at a time.
 const LEASES_MAX: u32 = 100;
-/// Rules that people accepted for one repository.
-const RULES_MAX: u32 = 50;
+/// Rules that people answered for one repository.
+const RULES_MAX: u32 = 1000;
 /// Telling dependents takes milliseconds, so news of a dead process is free again soon.
 const NEWS_LEASE: Duration = Duration::from_secs(10);
 const NEWS_MAX: u32 = 32;
-pub(super) const NEWS_QUEUE: &str = "tell";
 
 impl LocalCoordinator {
     /// Lists what the worker could claim, or waits until there may be something. Idle workers are
@@ -183,11 +180,9 @@ impl LocalCoordinator {
 
     /// Rules that people accepted for a repository, by the name that tickets have for it.
     async fn accepted_rules(&self, repository: &str) -> Result<Vec<String>, Error> {
-        let address = format!("house-rules-accepted:{repository}");
-        let rules = self.store.messages(&address, RULES_MAX).await?.into_iter();
-        Ok(rules
-            .map(|rule| findings::one_line(&rule.message.content))
-            .collect())
+        let rules = self.store.rules(repository, RULES_MAX).await?.into_iter();
+        let rules = rules.filter(|rule| rule.accepted);
+        Ok(rules.map(|rule| findings::one_line(&rule.text)).collect())
     }
 
     /// Whether all these tasks have been completed. The claim itself looks again.
@@ -473,7 +468,7 @@ impl LocalCoordinator {
         let agent = Actor::house().agent;
         let claim = store::ClaimRequest {
             limit: NEWS_MAX,
-            ..store::ClaimRequest::new(process_name(), &agent, [NEWS_QUEUE], NEWS_LEASE)
+            ..store::ClaimRequest::new(process_name(), &agent, [Queue::Tell], NEWS_LEASE)
         };
         Ok(self.store.claim(&claim).await?)
     }
@@ -510,12 +505,12 @@ impl JobRequest {
 
     /// The queues with the agents that serve them, and how many jobs each group may get.
     fn served_queues(&self) -> Vec<(Vec<ServedQueue>, u32)> {
-        let system = self.queues.iter().filter(|queue| is_system_queue(queue));
+        let system = self.queues.iter().filter(|queue| queue.is_of_system());
         let agent = Actor::house().agent;
         let mut together: Vec<ServedQueue> = system
             .map(|queue| ServedQueue::new(queue, &agent))
             .collect();
-        let mut groups = Vec::new();
+        let mut limited: BTreeMap<&Option<String>, (Vec<ServedQueue>, u32)> = BTreeMap::new();
         for agent in &self.agents {
             if !self.queues.contains(&agent.queue) {
                 continue;
@@ -526,10 +521,16 @@ impl JobRequest {
                 ..ServedQueue::new(&agent.queue, name)
             });
             match agent.most {
-                Some(most) => groups.push((served.collect(), most)),
+                // Agents of one provider share its limit.
+                Some(most) => {
+                    let group = limited.entry(&agent.provider).or_default();
+                    group.0.extend(served);
+                    group.1 = most;
+                }
                 None => together.extend(served),
             }
         }
+        let mut groups: Vec<(Vec<ServedQueue>, u32)> = limited.into_values().collect();
         groups.push((together, u32::MAX));
         groups
     }

@@ -2,10 +2,10 @@
 //! news lies there: the process whose decision it was may have died before it could.
 
 use flow::job::News;
-use flow::{Actor, Refused, Task, TicketId, What};
+use flow::{Actor, Queue, Refused, Task, TicketId, What};
 use store::{Ended, JobQuery, JobState, Leased, Outcome, Work};
 
-use super::claim::{NEWS_QUEUE, page};
+use super::claim::page;
 use super::{Error, LocalCoordinator, Report};
 use crate::worker::name::is_dead;
 
@@ -34,7 +34,7 @@ impl LocalCoordinator {
     async fn is_brought_elsewhere(&self) -> Result<bool, Error> {
         let query = JobQuery {
             state: Some(JobState::Leased),
-            queue: Some(NEWS_QUEUE.to_owned()),
+            queue: Some(Queue::Tell),
             ..JobQuery::default()
         };
         let mut alive = false;
@@ -71,7 +71,7 @@ impl LocalCoordinator {
     async fn tell_dependents(&self, id: &TicketId, news: &News) -> Result<(), Error> {
         let source = self.ticket(id).await?;
         let outcome = source.ticket.as_dependency(&self.policy_of(&source).await?);
-        for dependent in self.store.dependants(id).await? {
+        for dependent in self.store.dependents(id).await? {
             let ticket = id.clone();
             let what = match (&outcome, news) {
                 (Some(Ok(())), _) => What::DependencyMet { ticket },

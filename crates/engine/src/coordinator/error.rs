@@ -1,7 +1,7 @@
 //! Why a coordinator did not do what was asked.
 
 use flow::standing::Barred;
-use flow::{Refused, TicketId};
+use flow::{Queue, Refused, TicketId};
 
 use super::local::ATTEMPTS_MAX;
 
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
     ForSomebodyElse {
         ticket: TicketId,
-        task: &'static str,
+        task: Queue,
         agent: String,
     },
     /// The submission cannot be taken as it is; its author can mend it.

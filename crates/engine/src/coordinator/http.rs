@@ -152,6 +152,8 @@ impl HttpCoordinator {
                 .map_err(Error::from)
             {
                 Ok(()) | Err(Error::Denied { .. } | Error::Store(store::Error::Other(_))) => {}
+                // The report may have been taken before, and its lease ended with it.
+                Err(error) if error.is_stale() => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

@@ -12,8 +12,8 @@ use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Refused, Step, Task, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::{
-    Agent, Change, Committed, Ended, JobId, JobState, Leased, Noted, Outcome, Parcel, Pause, Store,
-    Stored, Token, Work,
+    Agent, Change, Committed, Ended, JobId, JobState, Leased, Noted, Outcome, Parcel, Pause,
+    StatementKind, Store, Stored, Token, Work,
 };
 
 use super::{
@@ -23,12 +23,11 @@ use super::{
 use crate::git::without_secret;
 use crate::log::LogErr;
 use crate::rate::Rates;
-use crate::session;
 
 /// How often a decision is made again because somebody else was faster.
 pub(super) const ATTEMPTS_MAX: u32 = 32;
-/// Disputes of one claim.
-const DISPUTES_MAX: u32 = 50;
+/// Statements under one claim that are read.
+const STATEMENTS_MAX: u32 = 50;
 
 #[derive(Clone, Debug)]
 pub struct LocalCoordinator {
@@ -257,14 +256,36 @@ impl LocalCoordinator {
         ticket: &TicketId,
         lease: Lease,
     ) -> Result<Vec<(String, String)>, Error> {
-        let waiting = session::dispute_box(ticket, lease);
-        let letters = self.store.messages(&waiting, DISPUTES_MAX).await?;
-        let split = |letter: store::Message| {
-            let content = letter.message.content;
-            let (finding, note) = content.split_once('\n').unwrap_or((&content, ""));
-            (finding.to_owned(), note.to_owned())
-        };
-        Ok(letters.into_iter().map(split).collect())
+        let said = self.store.statements(ticket, lease, STATEMENTS_MAX);
+        let said = said.await?.into_iter();
+        let disputes = said.filter_map(|said| match said.kind {
+            StatementKind::Dispute { finding } => Some((finding, said.text)),
+            StatementKind::Approved | StatementKind::ChangesRequested => None,
+        });
+        Ok(disputes.collect())
+    }
+
+    /// The ticket, where this very report was taken before. A worker whose answer was lost sends it
+    /// again, when its lease has ended with the first.
+    pub async fn ticket_if_taken(
+        &self,
+        id: &TicketId,
+        report: Report,
+    ) -> Result<Option<Ticket>, Error> {
+        let report = self.prepared(id, report).await?;
+        if !self.was_taken(id, &report).await? {
+            return Ok(None);
+        }
+        Ok(Some(self.ticket(id).await?.ticket))
+    }
+
+    /// The report as it is decided on and remembered.
+    async fn prepared(&self, id: &TicketId, report: Report) -> Result<Report, Error> {
+        Ok(Report {
+            what: self.with_disputes(id, report.what.cleaned()).await?,
+            by: report.by.cleaned(),
+            ..report
+        })
     }
 
     async fn was_taken(&self, id: &TicketId, report: &Report) -> Result<bool, Error> {
@@ -320,10 +341,9 @@ impl Coordinator for LocalCoordinator {
         &self,
         ticket: &TicketId,
         policy: &Policy,
-        mut report: Report,
+        report: Report,
     ) -> Result<Ticket, Error> {
-        report.what = self.with_disputes(ticket, report.what.cleaned()).await?;
-        report.by = report.by.cleaned();
+        let report = self.prepared(ticket, report).await?;
         let decided = Box::pin(self.decide_until_written(ticket, policy, report.clone())).await;
         let (ticket, has_news) = match decided {
             // The same report again, because its answer was lost, gets the first answer.
@@ -343,10 +363,11 @@ impl Coordinator for LocalCoordinator {
 
     async fn finish(&self, report: TaskReport) -> Result<(), Error> {
         let found = self.store.job(report.job).await?;
-        let (task, queue) = found.map_or_else(Default::default, |job| match job.work {
-            Work::Free { body, .. } => (body["id"].clone(), job.queue),
-            Work::Task(_) => (Value::Null, job.queue),
-        });
+        let (task, queue) = match found.map(|job| (job.work, job.queue)) {
+            Some((Work::Free { body, .. }, queue)) => (body["id"].clone(), Some(queue)),
+            Some((Work::Task(_), queue)) => (Value::Null, Some(queue)),
+            None => (Value::Null, None),
+        };
         let TaskReport {
             job, fence, run, ..
         } = report;

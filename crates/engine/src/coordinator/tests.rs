@@ -17,7 +17,7 @@ async fn coordinator() -> (tempfile::TempDir, LocalCoordinator) {
 
 fn task(id: &str, depends_on: &[&str]) -> FreeJob {
     FreeJob {
-        queue: "qa".to_owned(),
+        queue: "qa".into(),
         kind: "review".to_owned(),
         body: json!({"id": id, "title": id, "depends_on": depends_on}),
         priority: 50,
@@ -34,7 +34,7 @@ fn request() -> JobRequest {
     JobRequest {
         name: "qa-1".to_owned(),
         worker: "guest:qa-1".to_owned(),
-        tasks: vec!["qa".to_owned()],
+        tasks: vec!["qa".into()],
         most: 8,
         ..JobRequest::default()
     }
@@ -61,7 +61,7 @@ async fn a_task_whose_agent_fell_silent_goes_back_and_the_log_says_whose_it_was(
         .await
         .unwrap();
     assert_eq!(jobs.items.len(), 1);
-    let events = coordinator.store.latest(None, 10).await.unwrap();
+    let events = coordinator.store.newest_events(None, 10).await.unwrap();
     let lost = events.iter().find(|event| event.name == "job_lease_lost");
     assert_eq!(lost.unwrap().by, "guest:qa-1");
 }
@@ -105,7 +105,7 @@ async fn a_lease_is_looked_at_and_prolonged_by_its_holder_alone() {
         let late = coordinator.renew(job, fence + 1, extend).await;
         assert!(late.is_err_and(|error| error.is_stale()));
     }
-    assert!(coordinator.store.drop_job(job, "ada", "no").await.unwrap());
+    assert!(coordinator.store.cancel(job, "ada", "no").await.unwrap());
     let dropped = coordinator.renew(job, fence, None).await;
     assert!(dropped.is_err_and(|error| error.is_stale()));
 }

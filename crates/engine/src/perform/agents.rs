@@ -21,7 +21,7 @@ use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
-use crate::log::{LogErr, removed};
+use crate::log::removed;
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;

@@ -109,7 +109,7 @@ async fn land(held: &Held<'_>, branch: &str, new: &Oid, old: &Oid) -> Result<Lan
 fn later(held: &Held<'_>, below: &flow::TicketId) -> Trouble {
     let until = (held.shop.clock)().plus_ms(STACKED_WAIT_MS);
     Trouble {
-        failure: flow::event::Failure::Quota { until },
+        failure: flow::event::Failure::Deferred { until },
         ..Trouble::transient(format!("{below} lands first"))
     }
 }

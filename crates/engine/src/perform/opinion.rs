@@ -68,6 +68,7 @@ impl From<Trouble> for Error {
             | Failure::Permanent
             | Failure::NoJudge
             | Failure::Budget
+            | Failure::Deferred { .. }
             | Failure::Quota { .. } => Self::Failed(trouble.message),
         }
     }
@@ -218,7 +219,7 @@ impl Table<'_> {
 fn seat_of(task: &Task) -> String {
     match task {
         Task::Review { seat, .. } => seat.clone(),
-        other => other.queue().to_owned(),
+        other => other.word().to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Task, Ticket, TicketId, Usage, What};
+use flow::{Queue, Task, Ticket, TicketId, Usage, What};
 use store::{JobId, Work};
 use tracing::Instrument;
 
@@ -79,7 +79,7 @@ pub async fn take_turn(
 async fn board(shop: &Workshop, worker: &str) -> Result<Vec<Car>, Error> {
     let request = JobRequest {
         worker: worker.to_owned(),
-        queues: vec!["merge".to_owned()],
+        queues: vec![Queue::Merge],
         lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
         most: LINE_MAX,
         ..JobRequest::default()

@@ -17,7 +17,7 @@ pub fn ask(limit: u32) -> ClaimRequest {
 
 pub fn job() -> FreeJob {
     FreeJob {
-        queue: "work".to_owned(),
+        queue: "work".into(),
         kind: "noop".to_owned(),
         body: json!({ "n": 1 }),
         priority: 50,

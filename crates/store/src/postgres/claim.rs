@@ -221,7 +221,11 @@ pub(super) fn take(steps: &mut Pipeline, request: &ClaimRequest) -> Place {
     let first = if request.exclusive.is_empty() {
         ""
     } else {
-        let queues: Vec<String> = request.exclusive.iter().map(|queue| clean(queue)).collect();
+        let queues: Vec<String> = request
+            .exclusive
+            .iter()
+            .map(|queue| clean(queue.name()))
+            .collect();
         values.push(Box::new(queues));
         HAS_NONE
     };
@@ -323,7 +327,7 @@ fn leased(row: &Row) -> Result<Leased, Error> {
     let serial: Option<i64> = row.get(3);
     Ok(Leased {
         id: JobId(row.get(0)),
-        queue: row.get(1),
+        queue: row.get::<_, &str>(1).into(),
         work: Work::read(ticket.is_some(), row.get(4), row.get(5))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),

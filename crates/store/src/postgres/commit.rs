@@ -197,7 +197,7 @@ fn made_ready(change: &Encoded) -> Vec<String> {
         .any(|turn| matches!(turn, Turn::Retry { .. }))
     {
         // A ticket's jobs come back to one of the loop's own queues.
-        queues.extend(flow::Task::QUEUES.map(str::to_owned));
+        queues.extend(flow::Queue::OF_LOOP.map(String::from));
     }
     queues.push(LOG.to_owned());
     queues.sort_unstable();

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
+use flow::Queue;
+
 use crate::error::Error;
 use crate::gather::Question;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
@@ -275,7 +277,7 @@ impl Postgres {
     }
 
     /// Each state by its own index.
-    pub(super) async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>, Error> {
+    pub(super) async fn count_live_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>, Error> {
         let counts = JobState::COUNTED.map(|state| {
             let word = state.word();
             format!(
@@ -283,7 +285,13 @@ impl Postgres {
             )
         });
         let found = self.read(&counts.join(" UNION ALL "), values![]).await?;
-        let one = |row: &Row| Ok((row.get(0), JobState::read(row.get(1))?, nat(row.get(2))));
+        let one = |row: &Row| {
+            Ok((
+                row.get::<_, &str>(0).into(),
+                JobState::read(row.get(1))?,
+                nat(row.get(2)),
+            ))
+        };
         found.iter().map(one).collect()
     }
 
@@ -300,13 +308,6 @@ impl Postgres {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");
         let found = self.read(&sql, values![id.0]).await?;
-        found.first().map(job).transpose()
-    }
-
-    pub(super) async fn keyed_job(&self, key: &str) -> Result<Option<Job>, Error> {
-        let columns = rows::JOB_COLUMNS;
-        let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
-        let found = self.read(&sql, values![rows::clean(key)]).await?;
         found.first().map(job).transpose()
     }
 }
@@ -383,7 +384,7 @@ fn job(row: &Row) -> Result<Job, Error> {
     let result: Option<&str> = row.get(15);
     Ok(Job {
         id: JobId(row.get(0)),
-        queue: row.get(1),
+        queue: row.get::<_, &str>(1).into(),
         state: JobState::read(row.get(2))?,
         work: Work::read(ticket.is_some(), row.get(5), row.get(6))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,

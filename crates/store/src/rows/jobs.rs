@@ -52,13 +52,13 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), E
     for effect in &change.effects {
         match effect {
             Effect::Enqueue(job) => new_jobs.push(JobColumns {
-                queue: job.task.queue().to_owned(),
+                queue: job.task.word().to_owned(),
                 agent: job.agent.as_deref().map(clean).unwrap_or_default(),
                 priority: job.priority,
                 ticket: Some(change.ticket.id.to_string()),
                 serial: Some(i64::from(job.serial)),
                 tracked: !matches!(job.task, Task::Tell { .. }),
-                kind: job.task.queue().to_owned(),
+                kind: job.task.word().to_owned(),
                 not_before: job.not_before.0,
                 key: None,
                 body: serde_json::to_string(&job.task)?,
@@ -108,7 +108,7 @@ fn cleaned<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
 impl JobColumns {
     pub(crate) fn free(job: &FreeJob) -> Result<Self, Error> {
         Ok(Self {
-            queue: clean(&job.queue),
+            queue: clean(job.queue.name()),
             agent: job.agent.as_deref().map(clean).unwrap_or_default(),
             priority: job.priority,
             ticket: None,

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::job::{ClaimRequest, JobState, Work};
-use crate::record::{EventBody, Scope};
+use crate::record::{EventBody, Scope, StatementKind};
 
 /// What the log says of a job.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -97,6 +97,25 @@ impl Work {
     }
 }
 
+impl StatementKind {
+    pub(crate) fn parts(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Dispute { finding } => ("dispute", Some(clean(finding))),
+            Self::Approved => ("approved", None),
+            Self::ChangesRequested => ("changes_requested", None),
+        }
+    }
+
+    pub(crate) fn read(kind: &str, finding: Option<String>) -> Result<Self, Error> {
+        match (kind, finding) {
+            ("dispute", Some(finding)) => Ok(Self::Dispute { finding }),
+            ("approved", _) => Ok(Self::Approved),
+            ("changes_requested", _) => Ok(Self::ChangesRequested),
+            (other, _) => Err(unreadable(&format!("statement {other:?}"))),
+        }
+    }
+}
+
 impl Scope {
     pub(crate) fn parts(&self) -> (&'static str, String) {
         match self {
@@ -132,7 +151,7 @@ impl ClaimRequest {
     pub(crate) fn lines(&self) -> Vec<ClaimLine> {
         let mut lines: Vec<ClaimLine> = Vec::new();
         for served in &self.queues {
-            let (queue, agent) = (clean(&served.queue), clean(&served.agent));
+            let (queue, agent) = (clean(served.queue.name()), clean(&served.agent));
             let unassigned = (!served.assigned_only).then(String::new);
             let own = Some(agent.clone()).filter(|agent| !agent.is_empty());
             for assigned_to in [unassigned, own].into_iter().flatten() {

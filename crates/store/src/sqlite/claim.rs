@@ -109,7 +109,7 @@ impl Tx<'_> {
             "SELECT 1 FROM jobs WHERE state = 'leased' AND holder = ?1 AND queue = ?2 LIMIT 1",
         )?;
         for queue in &request.exclusive {
-            if select.exists(params![holder, rows::clean(queue)])? {
+            if select.exists(params![holder, rows::clean(queue.name())])? {
                 return Ok(true);
             }
         }
@@ -271,7 +271,7 @@ impl Tx<'_> {
             ])?;
         if !chosen.tracked {
             let ticket = job.ticket.as_ref().map(TicketId::as_str);
-            let story = JobStory::new(job.id.0, &job.queue, &chosen.kind);
+            let story = JobStory::new(job.id.0, job.queue.name(), &chosen.kind);
             self.tell("job_claimed", &job.holder, ticket, &story)?;
         }
         Ok(job)
@@ -430,7 +430,7 @@ fn of_lines(mut found: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<Candidate>, 
         let assigned_to = one.job.agent.as_deref().unwrap_or_default();
         let mut of_this = lines
             .iter()
-            .filter(|line| line.queue == one.job.queue && line.assigned_to == assigned_to);
+            .filter(|line| line.queue == one.job.queue.name() && line.assigned_to == assigned_to);
         if let Some(line) = of_this.next() {
             one.job.provider.clone_from(&line.provider);
             all.push(one);

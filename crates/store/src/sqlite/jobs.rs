@@ -3,6 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use flow::Queue;
+
 use crate::error::Error;
 use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
@@ -251,7 +253,7 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     let body: String = row.get(5)?;
     Ok(Leased {
         id: JobId(row.get(0)?),
-        queue: row.get(1)?,
+        queue: row.get::<_, String>(1)?.into(),
         work: Work::read(ticket.is_some(), row.get(4)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
@@ -284,7 +286,7 @@ pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
 }
 
 /// Each state by its own index.
-pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Error> {
+pub(super) fn count(db: &Connection) -> Result<Vec<(Queue, JobState, u64)>, Error> {
     let mut all = Vec::new();
     for state in JobState::COUNTED {
         let word = state.word();
@@ -292,7 +294,7 @@ pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Er
         let mut select = db.prepare_cached(&sql)?;
         let mut found = select.query([])?;
         while let Some(row) = found.next()? {
-            all.push((row.get(0)?, state, nat(row.get(1)?)));
+            all.push((row.get::<_, String>(0)?.into(), state, nat(row.get(1)?)));
         }
     }
     Ok(all)
@@ -348,14 +350,6 @@ pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
     Ok(select.query_row([], |row| row.get(0))?)
 }
 
-pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
-    let columns = rows::JOB_COLUMNS;
-    let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");
-    let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query([rows::clean(key)])?;
-    found.next()?.map(job).transpose()
-}
-
 fn job(row: &Row<'_>) -> Result<Job, Error> {
     let ticket: Option<String> = row.get(3)?;
     let serial: Option<i64> = row.get(4)?;
@@ -363,7 +357,7 @@ fn job(row: &Row<'_>) -> Result<Job, Error> {
     let result: Option<String> = row.get(15)?;
     Ok(Job {
         id: JobId(row.get(0)?),
-        queue: row.get(1)?,
+        queue: row.get::<_, String>(1)?.into(),
         state: JobState::read(&row.get::<_, String>(2)?)?,
         work: Work::read(ticket.is_some(), row.get(5)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,

@@ -121,7 +121,9 @@ facts! {
         the_newest_sessions_of_a_token_are_kept,
         a_parcel_is_wanted_put_and_taken,
         epics_are_put_and_listed,
-        one_reader_at_a_time_goes_on_from_a_bookmark,
+        what_is_said_under_a_claim_is_kept_for_that_claim,
+        a_rule_is_in_force_until_it_is_withdrawn,
+        one_reader_at_a_time_goes_on_from_a_cursor,
         a_job_is_found_by_its_key,
         a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
         the_store_says_what_it_is;

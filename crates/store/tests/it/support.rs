@@ -39,14 +39,7 @@ impl House {
 
     /// A schema of its own on the server that the environment names, or a word on why not.
     pub async fn postgres() -> Option<Self> {
-        let Some(server) = server() else {
-            skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
-            return None;
-        };
-        let schema = unique_name();
-        on_server(&server, &format!("CREATE SCHEMA {schema}")).await;
-        let joint = if server.contains('?') { '&' } else { '?' };
-        let place = format!("{server}{joint}options=-csearch_path%3D{schema}");
+        let place = empty_schema().await?;
         Some(Self {
             store: open(&place).await,
             place,
@@ -56,7 +49,11 @@ impl House {
 
     /// What is left to remove when the test has passed.
     pub fn schema(&self) -> Option<String> {
-        let (_, schema) = self.place.split_once("search_path%3D")?;
+        Self::schema_of(&self.place)
+    }
+
+    pub fn schema_of(place: &str) -> Option<String> {
+        let (_, schema) = place.split_once("search_path%3D")?;
         Some(schema.to_owned())
     }
 
@@ -64,6 +61,18 @@ impl House {
     pub async fn another(&self) -> Arc<dyn Store> {
         open(&self.place).await
     }
+}
+
+/// A new schema on the server that the environment names.
+pub async fn empty_schema() -> Option<String> {
+    let Some(server) = server() else {
+        skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
+        return None;
+    };
+    let schema = unique_name();
+    on_server(&server, &format!("CREATE SCHEMA {schema}")).await;
+    let joint = if server.contains('?') { '&' } else { '?' };
+    Some(format!("{server}{joint}options=-csearch_path%3D{schema}"))
 }
 
 #[expect(
@@ -240,7 +249,7 @@ pub fn lease_of(job: &Leased) -> Lease {
 
 pub fn free(queue: &str, body: Value) -> FreeJob {
     FreeJob {
-        queue: queue.to_owned(),
+        queue: queue.into(),
         kind: "task".to_owned(),
         body,
         priority: 50,

@@ -113,7 +113,7 @@ impl Caller<'_> {
 
     async fn builds_in(&self, repository: &str) -> Result<bool, No> {
         let query = JobQuery {
-            queue: Some("build".to_owned()),
+            queue: Some(flow::Queue::Build),
             state: Some(JobState::Leased),
             ..JobQuery::default()
         };

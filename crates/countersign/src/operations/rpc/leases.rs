@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use engine::coordinator::{Coordinator, JobRequest, TaskReport, WorkItem};
-use flow::TicketId;
 use flow::event::Lease;
 use flow::remote_access::price;
+use flow::{Queue, TicketId};
 use store::{Job, JobId, JobQuery, JobState, Leased, Page};
 
 use super::{Caller, No, cleaned, is_plain};
@@ -51,7 +51,7 @@ impl Caller<'_> {
             .queues
             .iter()
             .chain(&request.tasks)
-            .any(|queue| queue == "tell")
+            .any(|queue| *queue == Queue::Tell)
         {
             return Err(No::barred("the server itself tells dependent tickets"));
         }
@@ -182,13 +182,15 @@ fn is_bounded(request: &JobRequest) -> bool {
 fn are_names(request: &JobRequest) -> bool {
     let mut agents = request.agents.iter();
     let queues = request.queues.iter().chain(&request.tasks);
+    let queues = queues.map(Queue::name);
     let named = [&request.name, &request.worker].into_iter();
     let labels = request.labels.iter().flatten();
-    queues.chain(named).chain(labels).all(|name| is_plain(name))
+    let named = named.chain(labels).map(String::as_str);
+    queues.chain(named).all(is_plain)
         && agents.all(|agent| {
-            let own = [&agent.queue, &agent.name].into_iter();
-            let mut names = own.chain(&agent.names).chain(&agent.provider);
-            names.all(|name| is_plain(name))
+            let own = std::iter::once(&agent.name).chain(&agent.names);
+            let mut names = own.chain(&agent.provider);
+            is_plain(agent.queue.name()) && names.all(|name| is_plain(name))
         })
 }
 

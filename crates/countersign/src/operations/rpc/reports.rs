@@ -36,12 +36,21 @@ impl Caller<'_> {
         let stored = self.stored(&id).await?;
         let policy = self.policy_of(&stored).await?;
         let lease = lease_of(&what).map_err(No::barred)?;
-        self.held(&id, lease).await?;
-        let what = weighed(what, &policy);
+        let held = self.held(&id, lease).await;
+        let is_end = !matches!(what, What::Started { .. });
+        let report = Report::new(by, weighed(what, &policy));
+        if let Err(not_held) = held {
+            // The answer to the report that ended the lease may have been lost.
+            let taken = match is_end {
+                true => self.office.desk.ticket_if_taken(&id, report).await?,
+                false => None,
+            };
+            return taken.ok_or(not_held);
+        }
         let artefacts = files::sound(&id, Some(lease), artefacts)?;
         let report = Report {
             artefacts,
-            ..Report::new(by, what)
+            ..report
         };
         let ticket = self.office.desk.report(&id, &policy, report).await?;
         write_round_document(&Files::of(&self.office.surroundings.data_dir, &id), &ticket);

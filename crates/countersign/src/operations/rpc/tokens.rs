@@ -7,7 +7,7 @@ use engine::log::LogErr;
 use engine::session;
 use flow::Role;
 use flow::remote_access::voice;
-use store::Token;
+use store::{Token, TokenQuery};
 
 use super::{Caller, No};
 
@@ -17,6 +17,13 @@ const LASTS_MS_MAX: u64 = 24 * 3_600_000;
 const OF_LEASE_MAX: usize = 20;
 /// How many tokens are looked through for one.
 const TOKENS_MAX: u32 = 1000;
+
+fn all_tokens() -> TokenQuery {
+    TokenQuery {
+        hash: None,
+        most: TOKENS_MAX,
+    }
+}
 
 impl Caller<'_> {
     /// In whose name the tokens of this worker's runs are made.
@@ -29,14 +36,18 @@ impl Caller<'_> {
         let by = voice(&pass.by).map_err(No::barred)?;
         let job = self.held(&pass.ticket, pass.lease).await?;
         let role = pass.by.role;
-        if role == Role::Service || !session::queues_of(role).contains(&job.queue.as_str()) {
-            let why = format!("a {} job needs no token of a {}", job.queue, role.word());
+        if role == Role::Service || !session::queues_of(role).contains(&job.queue) {
+            let why = format!(
+                "a {} job needs no token of a {}",
+                job.queue.name(),
+                role.word()
+            );
             return Err(No::barred(why));
         }
         if !is_hash(&pass.hash) || !pass.hash.starts_with(&pass.id) || pass.id.len() < 8 {
             return Err(No::barred("that is no hash of a secret"));
         }
-        let mut made = self.office.desk.store.tokens(TOKENS_MAX).await?;
+        let mut made = self.office.desk.store.tokens(&all_tokens()).await?;
         made.retain(|token| token.lease == Some(pass.lease));
         made.retain(|token| token.ticket.as_ref() == Some(&pass.ticket));
         if made.len() >= OF_LEASE_MAX {
@@ -65,7 +76,7 @@ impl Caller<'_> {
     /// True where it was good until now. One that has ended may be forgotten.
     pub async fn revoke_token(&self, id: &str) -> Result<bool, No> {
         let store = &self.office.desk.store;
-        let mut tokens = store.tokens(TOKENS_MAX).await?.into_iter();
+        let mut tokens = store.tokens(&all_tokens()).await?.into_iter();
         let Some(token) = tokens.find(|token| token.id == id) else {
             return Ok(false);
         };

@@ -1,7 +1,7 @@
 //! Which job goes to whom, and when.
 
 use flow::event::Failure;
-use flow::{Effect, Time, Usage, What};
+use flow::{Effect, Queue, Time, Usage, What};
 use serde_json::json;
 use store::{
     Change, ClaimRequest, ClaimTarget, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page,
@@ -375,7 +375,7 @@ pub async fn jobs_are_paged(house: House) {
         number(&*store, if n == 2 { "other" } else { "work" }, n).await;
     }
     let query = JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         ..JobQuery::default()
     };
     let page = |after| Page { after, most: 3 };
@@ -416,7 +416,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
         }
     };
     let could = |agent: &str| JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         state: Some(JobState::Ready),
         agent: Some(agent.to_owned()),
         urgent_first: true,
@@ -432,8 +432,8 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
     claim_one(&*store, &of_qa).await;
     claim_one(&*store, &ask("work")).await;
     let held = async |holder: &str, queue: &str| {
-        let queues = [queue.to_owned(), "other".to_owned()];
-        let held = store.in_hand(holder, &queues).await.unwrap();
+        let queues = [queue.into(), "other".into()];
+        let held = store.held_jobs(holder, &queues).await.unwrap();
         held.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
     };
     assert_eq!(held("guest:qa-1", "work").await, [2]);
@@ -499,16 +499,16 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
 
 pub async fn jobs_are_counted_by_queue_and_state(house: House) {
     let store = house.store;
-    assert_eq!(store.depths().await.unwrap(), []);
+    assert_eq!(store.count_jobs().await.unwrap(), []);
     for n in 0..3 {
         number(&*store, "work", n).await;
     }
     number(&*store, "rest", 0).await;
     let held = claim_one(&*store, &ask("work")).await;
     let dropped = claim_one(&*store, &ask("rest")).await;
-    store.drop_job(dropped.id, "ada", "enough").await.unwrap();
-    let depths = store.depths().await.unwrap();
-    let work = |state, count| ("work".to_owned(), state, count);
+    store.cancel(dropped.id, "ada", "enough").await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
+    let work = |state, count| (Queue::from("work"), state, count);
     assert_eq!(
         depths,
         [work(JobState::Ready, 2), work(JobState::Leased, 1)]
@@ -522,7 +522,7 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
         outcome: dead,
     };
     store.finish(vec![ended], None).await.unwrap();
-    let depths = store.depths().await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
     assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
 }
 
@@ -537,7 +537,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     };
     store.limit_provider("claude", Some(2)).await.unwrap();
     assert_eq!(
-        store.provider_limits().await.unwrap(),
+        store.restrictions().await.unwrap().provider_limits,
         [("claude".to_owned(), 2)]
     );
     let held = store.claim(&of("claude")).await.unwrap();
@@ -563,7 +563,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
 
 pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
     let store = house.store;
-    let queues = ["other", "work"].map(str::to_owned);
+    let queues = ["other", "work"].map(Queue::from);
     let open = || async { store.has_open(Some(&queues)).await.unwrap() };
     assert!(!store.has_open(Some(&[])).await.unwrap());
     assert!(!store.has_open(None).await.unwrap());

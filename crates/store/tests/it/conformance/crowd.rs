@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flow::Time;
+use flow::{Queue, Time};
 use serde_json::json;
 use store::{ClaimRequest, JobId, JobQuery, JobState, NewMessage, Page, Store};
 
@@ -120,7 +120,7 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
 pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
     put_in(Arc::clone(&house.store), 20).await;
     let alone = || ClaimRequest {
-        exclusive: ["work", "other"].map(str::to_owned).to_vec(),
+        exclusive: ["work", "other"].map(Queue::from).to_vec(),
         limit: 1,
         ..ask("work")
     };
@@ -162,9 +162,9 @@ pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: House) {
 async fn asks(store: &dyn Store, name: &str) {
     assert_eq!(store.token(&format!("hash of {name}")).await.unwrap(), None);
     store.put_token(token(name, 1)).await.unwrap();
-    let queues = [name.to_owned(), format!("{name} too")];
+    let queues = [Queue::from(name), Queue::from(format!("{name} too"))];
     assert!(!store.has_open(Some(&queues)).await.unwrap());
-    enqueue(store, free(&queues[1], json!(1))).await;
+    enqueue(store, free(queues[1].name(), json!(1))).await;
     assert!(store.has_open(Some(&queues)).await.unwrap());
     let mut sent = Vec::new();
     for content in ["first", "second", "third"] {

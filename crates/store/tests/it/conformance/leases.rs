@@ -267,23 +267,23 @@ pub async fn a_free_job_that_is_dropped_takes_no_result(house: House) {
         number(&*store, "work", n).await;
     }
     let held = claim_one(&*store, &ask("work")).await;
-    assert!(store.drop_job(held.id, "ada", "enough").await.unwrap());
+    assert!(store.cancel(held.id, "ada", "enough").await.unwrap());
     is_stale(&store.finish(vec![done(&held)], None).await);
     is_stale(&store.renew(held.id, held.fence, LONG).await);
     let found = store.job(held.id).await.unwrap().unwrap();
     assert_eq!(found.state, JobState::Dropped);
     assert_eq!(found.last_error.as_deref(), Some("enough"));
     // What has ended stays as it ended; what waits is dropped as well; a ticket's is its ticket's.
-    assert!(!store.drop_job(held.id, "ada", "again").await.unwrap());
+    assert!(!store.cancel(held.id, "ada", "again").await.unwrap());
     let ready = claim_one(&*store, &at_once("work")).await;
-    assert!(store.drop_job(ready.id, "ada", "enough").await.unwrap());
+    assert!(store.cancel(ready.id, "ada", "enough").await.unwrap());
     let last = claim_one(&*store, &ask("work")).await;
     assert_ne!(last.id, ready.id);
     store.finish(vec![done(&last)], None).await.unwrap();
-    assert!(!store.drop_job(last.id, "ada", "late").await.unwrap());
+    assert!(!store.cancel(last.id, "ada", "late").await.unwrap());
     with_build(&*store, "T-1").await;
     let build = claim_one(&*store, &ask("build")).await;
-    assert!(!store.drop_job(build.id, "ada", "no").await.unwrap());
+    assert!(!store.cancel(build.id, "ada", "no").await.unwrap());
     let query = store::EventQuery {
         most: 100,
         ..store::EventQuery::default()

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow::Time;
+use flow::{Queue, Time};
 use serde_json::json;
 use store::{
     ClaimRequest, ClaimTarget, FreeJob, JobId, JobQuery, JobState, Leased, Page, Pause, Scope,
@@ -228,7 +228,7 @@ pub async fn leases_that_ran_out_are_given_back_or_left_to_their_tickets(house: 
         let expired = store.expire(10).await.unwrap();
         assert_eq!(expired.requeued, requeued);
         assert_eq!(expired.of_tickets.len(), 1);
-        assert_eq!(expired.of_tickets[0].queue, "build");
+        assert_eq!(expired.of_tickets[0].queue, Queue::Build);
     }
     let ready = JobQuery {
         state: Some(JobState::Ready),
@@ -245,17 +245,17 @@ pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House
         not_before: Some(Time(now.0 + ms)),
         ..free("work", json!(ms))
     };
-    let due = enqueue(&*store, later(30)).await;
-    enqueue(&*store, later(3_600_000)).await;
     let lapsed = number(&*store, "work", 1).await;
     let at_once = ClaimRequest {
         lease: Duration::ZERO,
         ..ask("work")
     };
     assert_eq!(claimed(&*store, &at_once).await, [lapsed]);
+    enqueue(&*store, later(3_600_000)).await;
+    let due = enqueue(&*store, later(30)).await;
     let ready = number(&*store, "work", 2).await;
     let query = JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         agent: Some("worker".to_owned()),
         claimable: true,
         urgent_first: true,
@@ -268,7 +268,7 @@ pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House
         listed = page.items.into_iter().map(|job| job.id).collect();
         tokio::task::yield_now().await;
     }
-    assert_eq!(listed, [due, lapsed, ready]);
+    assert_eq!(listed, [lapsed, due, ready]);
     let chosen = ClaimRequest {
         only: Some(ClaimTarget::Job(due)),
         ..ask("work")
