@@ -1,7 +1,9 @@
 //! Short questions that nearly every call asks, and an index answers at once. Either database is asked
 //! them for many callers together ([`crate::gather`]).
 
-use crate::job::Job;
+use flow::Queue;
+
+use crate::job::{Held, Job};
 use crate::rows::clean;
 
 /// The hash by which somebody would be recognised.
@@ -19,7 +21,7 @@ impl Secret {
 pub(crate) struct OpenIn(pub(crate) Vec<String>);
 
 impl OpenIn {
-    pub(crate) fn new(queues: &[String]) -> Self {
+    pub(crate) fn new(queues: &[Queue]) -> Self {
         Self(cleaned(queues))
     }
 }
@@ -32,15 +34,16 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    pub(crate) fn new(holder: &str, queues: &[String]) -> Self {
+    pub(crate) fn new(held: &Held) -> Self {
         Self {
-            holder: clean(holder),
-            queues: cleaned(queues),
+            holder: clean(&held.worker),
+            queues: cleaned(&held.queues),
         }
     }
 
     pub(crate) fn has(&self, job: &Job) -> bool {
-        job.holder.as_ref() == Some(&self.holder) && self.queues.contains(&job.queue)
+        job.holder.as_ref() == Some(&self.holder)
+            && self.queues.iter().any(|queue| queue == job.queue.name())
     }
 }
 
@@ -60,6 +63,6 @@ impl Letterbox {
     }
 }
 
-fn cleaned(queues: &[String]) -> Vec<String> {
-    queues.iter().map(|queue| clean(queue)).collect()
+fn cleaned(queues: &[Queue]) -> Vec<String> {
+    queues.iter().map(|queue| clean(queue.name())).collect()
 }

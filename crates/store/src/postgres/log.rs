@@ -143,7 +143,7 @@ impl Postgres {
     }
 
     /// As far as cursors may go: nothing of a transaction that others still wait for.
-    pub(super) async fn list_latest(
+    pub(super) async fn list_newest(
         &self,
         ticket: Option<&TicketId>,
         most: u32,

@@ -26,6 +26,10 @@ pub(super) const OLD_JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM 
 pub(super) const OLD_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT id FROM messages
     WHERE processed_at < $1 LIMIT $2) RETURNING 1";
 
+/// Claims as old as this have long been reported or lost.
+pub(super) const OLD_STATEMENTS: &str = "DELETE FROM claim_statements WHERE id IN
+    (SELECT id FROM claim_statements WHERE at < $1 LIMIT $2) RETURNING 1";
+
 pub(super) const OLD_ANSWERS: &str = "DELETE FROM answers WHERE key IN (SELECT key FROM answers
     WHERE at < $1 LIMIT $2) RETURNING 1";
 
@@ -89,7 +93,7 @@ impl Postgres {
         &self,
         provider: &str,
         most: Option<u32>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let provider = clean(provider);
         let (sql, values) = match most {
             Some(most) => (
@@ -102,8 +106,7 @@ impl Postgres {
                 values![provider],
             ),
         };
-        self.change(sql, values).await?;
-        Ok(())
+        Ok(!self.change(sql, values).await?.is_empty())
     }
 
     pub(super) async fn list_provider_limits(&self) -> Result<Vec<(String, u32)>, Error> {

@@ -12,9 +12,9 @@ use crate::rows::{self, clean, time};
 use super::writer::{Tx, now};
 
 impl Tx<'_> {
-    pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<(), Error> {
+    pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<bool, Error> {
         let provider = clean(provider);
-        match most {
+        let changed = match most {
             Some(most) => self
                 .db
                 .prepare_cached(
@@ -27,7 +27,7 @@ impl Tx<'_> {
                 .prepare_cached("DELETE FROM provider_limits WHERE provider = ?1")?
                 .execute([provider])?,
         };
-        Ok(())
+        Ok(changed > 0)
     }
 
     pub(super) fn put_epic(&self, epic: &Epic) -> Result<(), Error> {

@@ -355,7 +355,10 @@ impl Desk {
 }
 
 /// The database's clock, in milliseconds.
+/// The database's clock in milliseconds.
+pub(super) const CLOCK: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
+
 pub(super) fn now(db: &Connection) -> rusqlite::Result<i64> {
-    db.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?
+    db.prepare_cached(&format!("SELECT {CLOCK}"))?
         .query_row([], |row| row.get(0))
 }
