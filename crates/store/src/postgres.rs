@@ -2,7 +2,7 @@
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
 mod bell;
-mod bookmarks;
+mod cursors;
 mod callers;
 mod claim;
 mod commit;
@@ -336,9 +336,9 @@ impl Events for Postgres {
         lease: Duration,
     ) -> Result<Option<Cursor>> {
         match to {
-            CursorMove::StartAt(start) => self.hold_bookmark(name, holder, start, lease).await,
+            CursorMove::StartAt(start) => self.hold_cursor(name, holder, start, lease).await,
             CursorMove::To(to) => {
-                let moved = self.shift_bookmark(name, holder, to, lease).await?;
+                let moved = self.shift_cursor(name, holder, to, lease).await?;
                 Ok(moved.then_some(to))
             }
         }

@@ -2,7 +2,7 @@
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
-mod bookmarks;
+mod cursors;
 mod callers;
 mod claim;
 mod errors;
@@ -365,9 +365,9 @@ impl Events for Sqlite {
         let (name, holder) = (name.to_owned(), holder.to_owned());
         self.writer
             .run(move |tx| match to {
-                CursorMove::StartAt(start) => tx.take_bookmark(&name, &holder, start, lease),
+                CursorMove::StartAt(start) => tx.take_cursor(&name, &holder, start, lease),
                 CursorMove::To(to) => {
-                    let moved = tx.move_bookmark(&name, &holder, to, lease)?;
+                    let moved = tx.move_cursor(&name, &holder, to, lease)?;
                     Ok(moved.then_some(to))
                 }
             })
