@@ -21,7 +21,7 @@ mod settings;
 mod sqlite;
 mod token;
 mod verbs;
-mod wakes;
+mod notifier;
 
 pub use caller::CallerRecord;
 pub use change::{Artefact, Change, Committed, Remembered};

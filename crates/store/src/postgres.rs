@@ -1,7 +1,7 @@
 //! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
-mod bell;
+mod channel_notifier;
 mod cursors;
 mod callers;
 mod claim;
@@ -47,9 +47,9 @@ use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::wakes::{LOG, Wakes};
+use crate::notifier::{LOG, Notifier};
 
-use bell::Bell;
+use channel_notifier::ChannelNotifier;
 use claim::{Look, Promoted};
 use pipeline::{Session, Value, values};
 use upkeep::Upkeep;
@@ -69,8 +69,8 @@ pub(crate) struct Postgres {
     name: String,
     settings: Settings,
     pool: Pool,
-    wakes: Arc<Wakes>,
-    bell: Bell,
+    notifier: Arc<Notifier>,
+    channel: ChannelNotifier,
     promoted: Promoted,
     upkeep: Upkeep,
     secrets: Gather<Pool, Secret>,
@@ -87,10 +87,10 @@ impl Postgres {
         let pool = connect::pool(&config, &settings, settings.connections_max)?;
         let schema = connect::migrate(&pool).await?;
         let quick = connect::pool(&config, &settings, QUICK)?;
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         Ok(Self {
             name: connect::name(&config),
-            bell: Bell::new(config, &schema, Arc::clone(&wakes)),
+            channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
             secrets: Gather::new(quick.clone()),
@@ -101,7 +101,7 @@ impl Postgres {
             seen: Gather::new(pool.clone()),
             settings,
             pool,
-            wakes,
+            notifier,
         })
     }
 
@@ -117,8 +117,8 @@ impl Postgres {
     async fn end_pause(&self, scope: &Scope) -> Result<bool> {
         let was_paused = self.delete_pause(scope).await?;
         let mut session = Session::new(&self.pool).await?;
-        session.run(self.bell.fire_all()).await?.all_well(false)?;
-        self.wakes.nudge();
+        session.run(self.channel.fire_all()).await?.all_well(false)?;
+        self.notifier.nudge();
         Ok(was_paused)
     }
 
@@ -254,8 +254,8 @@ impl Jobs for Postgres {
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&request.queue_names());
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&request.queue_names());
+        let listening = self.channel.listen().await.is_ok();
         loop {
             let nap = match self.look(request).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
@@ -288,8 +288,8 @@ impl Events for Postgres {
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
+        let listening = self.channel.listen().await.is_ok();
         let mut soon = None;
         loop {
             match self.look_for_events(after).await {

@@ -20,7 +20,7 @@ mod space;
 mod statements;
 mod tickets;
 mod tokens;
-mod wakefile;
+mod file_notifier;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -49,13 +49,13 @@ use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::wakes::{LOG, Wakes};
+use crate::notifier::{LOG, Notifier};
 
 use claim::Look;
 use identity::Identity;
 use readers::Readers;
 use retain::Sort;
-use wakefile::Watch;
+use file_notifier::Watch;
 use writer::{Tx, Writer};
 
 #[derive(Debug)]
@@ -71,13 +71,13 @@ pub(crate) struct Sqlite {
     open: Gather<Readers, OpenIn>,
     hands: Gather<Readers, InHand>,
     boxes: Gather<Readers, Letterbox>,
-    wakes: Arc<Wakes>,
+    notifier: Arc<Notifier>,
     _watch: Watch,
 }
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         let (owned, set) = (path.to_owned(), settings.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let db = open::writer(&owned, &set)?;
@@ -99,7 +99,7 @@ impl Sqlite {
                 path.to_owned(),
                 (db, identity),
                 settings.clone(),
-                Arc::clone(&wakes),
+                Arc::clone(&notifier),
             )?,
             readers,
             secrets: Gather::new(quick.clone()),
@@ -107,8 +107,8 @@ impl Sqlite {
             hands: Gather::new(quick.clone()),
             boxes: Gather::new(quick.clone()),
             quick,
-            _watch: Watch::new(path, Arc::clone(&wakes)),
-            wakes,
+            _watch: Watch::new(path, Arc::clone(&notifier)),
+            notifier,
             settings,
         })
     }
@@ -294,7 +294,7 @@ impl Jobs for Sqlite {
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&request.queue_names());
+        let waiter = self.notifier.enter(&request.queue_names());
         loop {
             let asked = request.clone();
             let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
@@ -326,7 +326,7 @@ impl Events for Sqlite {
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
         loop {
             match self.readers.run(move |db| log::has_after(db, after)).await {
                 Ok(false) => {}

@@ -213,7 +213,7 @@ impl Postgres {
         } else {
             self.add_unguarded(&jobs, &ready).await?
         };
-        self.wakes.wake(&ready);
+        self.notifier.wake(&ready);
         Ok(ids)
     }
 
@@ -226,7 +226,7 @@ impl Postgres {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let added = add_plain(&mut steps, jobs);
-        let answers = session.run_and_send(steps, self.bell.fire(ready)).await?;
+        let answers = session.run_and_send(steps, self.channel.fire(ready)).await?;
         answers.all_well(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())
@@ -255,7 +255,7 @@ impl Postgres {
         let answers = session.begin(steps).await?;
         match added(jobs, &rooms, &places, &answers) {
             Ok(ids) => {
-                session.commit(self.bell.fire(ready)).await?;
+                session.commit(self.channel.fire(ready)).await?;
                 Ok(ids)
             }
             Err(error) => {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::listing::{Bind, Listing};
 use crate::record::{Page, Paged, Stored, TicketQuery, TicketRow};
 use crate::rows::{self, Encoded, TicketColumns, int, nat, nat32, time};
-use crate::wakes::LOG;
+use crate::notifier::LOG;
 
 use super::writer::Tx;
 
