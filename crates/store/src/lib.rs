@@ -8,7 +8,7 @@
 mod caller;
 mod change;
 mod error;
-mod gather;
+mod batcher;
 mod job;
 mod listing;
 mod parcel;

@@ -34,7 +34,7 @@ use crate::Result;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
+use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::quick::{InHand, Letterbox, OpenIn, Secret};
@@ -73,12 +73,12 @@ pub(crate) struct Postgres {
     channel: ChannelNotifier,
     promoted: Promoted,
     upkeep: Upkeep,
-    secrets: Gather<Pool, Secret>,
-    open: Gather<Pool, OpenIn>,
-    hands: Gather<Pool, InHand>,
-    boxes: Gather<Pool, Letterbox>,
-    posted: Gather<Pool, messages::Posted>,
-    seen: Gather<Pool, records::Seen>,
+    secrets: Batcher<Pool, Secret>,
+    open: Batcher<Pool, OpenIn>,
+    hands: Batcher<Pool, InHand>,
+    boxes: Batcher<Pool, Letterbox>,
+    posted: Batcher<Pool, messages::Posted>,
+    seen: Batcher<Pool, records::Seen>,
 }
 
 impl Postgres {
@@ -93,12 +93,12 @@ impl Postgres {
             channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick),
-            posted: Gather::new(pool.clone()),
-            seen: Gather::new(pool.clone()),
+            secrets: Batcher::new(quick.clone()),
+            open: Batcher::new(quick.clone()),
+            hands: Batcher::new(quick.clone()),
+            boxes: Batcher::new(quick),
+            posted: Batcher::new(pool.clone()),
+            seen: Batcher::new(pool.clone()),
             settings,
             pool,
             notifier,

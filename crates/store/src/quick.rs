@@ -1,5 +1,5 @@
 //! Short questions that nearly every call asks, and an index answers at once. Either database is asked
-//! them for many callers together ([`crate::gather`]).
+//! them for many callers together ([`crate::batcher`]).
 
 use flow::Queue;
 

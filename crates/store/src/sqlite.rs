@@ -36,7 +36,7 @@ use crate::Result;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
+use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::quick::{InHand, Letterbox, OpenIn, Secret};
@@ -67,10 +67,10 @@ pub(crate) struct Sqlite {
     /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
     /// is quicker than several who are woken for it, and waits behind no list.
     quick: Readers,
-    secrets: Gather<Readers, Secret>,
-    open: Gather<Readers, OpenIn>,
-    hands: Gather<Readers, InHand>,
-    boxes: Gather<Readers, Letterbox>,
+    secrets: Batcher<Readers, Secret>,
+    open: Batcher<Readers, OpenIn>,
+    hands: Batcher<Readers, InHand>,
+    boxes: Batcher<Readers, Letterbox>,
     notifier: Arc<Notifier>,
     _watch: Watch,
 }
@@ -102,10 +102,10 @@ impl Sqlite {
                 Arc::clone(&notifier),
             )?,
             readers,
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick.clone()),
+            secrets: Batcher::new(quick.clone()),
+            open: Batcher::new(quick.clone()),
+            hands: Batcher::new(quick.clone()),
+            boxes: Batcher::new(quick.clone()),
             quick,
             _watch: Watch::new(path, Arc::clone(&notifier)),
             notifier,

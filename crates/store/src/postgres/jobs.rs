@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use flow::Queue;
 
 use crate::error::Error;
-use crate::gather::Question;
+use crate::batcher::BatchRequest;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
 use crate::quick::{InHand, OpenIn};
@@ -312,7 +312,7 @@ impl Postgres {
     }
 }
 
-impl Question<Pool> for OpenIn {
+impl BatchRequest<Pool> for OpenIn {
     type Answer = bool;
 
     /// Each queue that is asked for is looked at once, each state by its own index.
@@ -329,7 +329,7 @@ impl Question<Pool> for OpenIn {
     }
 }
 
-impl Question<Pool> for InHand {
+impl BatchRequest<Pool> for InHand {
     type Answer = Vec<Job>;
 
     /// Once over what is leased in those queues, whoever asks.

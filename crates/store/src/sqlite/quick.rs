@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::error::Error;
-use crate::gather::Question;
+use crate::batcher::BatchRequest;
 use crate::job::Job;
 use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::Message;
@@ -14,7 +14,7 @@ use crate::token::Token;
 use super::readers::Readers;
 use super::{jobs, records, tokens};
 
-impl Question<Readers> for Secret {
+impl BatchRequest<Readers> for Secret {
     type Answer = Option<Token>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
@@ -22,7 +22,7 @@ impl Question<Readers> for Secret {
     }
 }
 
-impl Question<Readers> for OpenIn {
+impl BatchRequest<Readers> for OpenIn {
     type Answer = bool;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
@@ -30,7 +30,7 @@ impl Question<Readers> for OpenIn {
     }
 }
 
-impl Question<Readers> for InHand {
+impl BatchRequest<Readers> for InHand {
     type Answer = Vec<Job>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
@@ -38,7 +38,7 @@ impl Question<Readers> for InHand {
     }
 }
 
-impl Question<Readers> for Letterbox {
+impl BatchRequest<Readers> for Letterbox {
     type Answer = Vec<Message>;
     /// Full ones are large.
     const MOST: usize = 64;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 
 /// A kind of question that `S` can be asked for many at once.
-pub(crate) trait Question<S>: Clone + Send + Sync + 'static {
+pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
     type Answer: Send + 'static;
 
     /// How many travel together.
@@ -32,46 +32,46 @@ pub(crate) trait Question<S>: Clone + Send + Sync + 'static {
 pub(crate) trait Source: Clone + Send + Sync + 'static {}
 impl<S: Clone + Send + Sync + 'static> Source for S {}
 
-/// Where askers of one kind come together.
-pub(crate) struct Gather<S: Source, Q: Question<S>> {
+/// Where pending of one kind come together.
+pub(crate) struct Batcher<S: Source, Q: BatchRequest<S>> {
     source: S,
-    line: Arc<Line<S, Q>>,
+    queue: Arc<RequestQueue<S, Q>>,
 }
 
-struct Line<S, Q: Question<S>>(Mutex<Standing<S, Q>>);
+struct RequestQueue<S, Q: BatchRequest<S>>(Mutex<QueueState<S, Q>>);
 
-struct Standing<S, Q: Question<S>> {
-    askers: VecDeque<Asker<S, Q>>,
+struct QueueState<S, Q: BatchRequest<S>> {
+    pending: VecDeque<PendingRequest<S, Q>>,
     /// Somebody is carrying questions, and takes those who come now along next time.
-    carried: bool,
+    running: bool,
 }
 
-struct Asker<S, Q: Question<S>> {
+struct PendingRequest<S, Q: BatchRequest<S>> {
     question: Q,
     answer: oneshot::Sender<Result<Q::Answer, Error>>,
 }
 
-impl<S: Source, Q: Question<S>> Gather<S, Q> {
+impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
     pub(crate) fn new(source: S) -> Self {
-        let standing = Standing {
-            askers: VecDeque::new(),
-            carried: false,
+        let state = QueueState {
+            pending: VecDeque::new(),
+            running: false,
         };
         Self {
             source,
-            line: Arc::new(Line(Mutex::new(standing))),
+            queue: Arc::new(RequestQueue(Mutex::new(state))),
         }
     }
 
     pub(crate) async fn ask(&self, question: Q) -> Result<Q::Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        if self.line.join(Asker { question, answer }) {
-            let carrier = Carrier {
-                line: Arc::clone(&self.line),
+        if self.queue.join(PendingRequest { question, answer }) {
+            let runner = BatchRunner {
+                queue: Arc::clone(&self.queue),
                 is_done: false,
             };
-            // Not within the asker's own call, which may be given up: others wait for it too.
-            tokio::spawn(carrier.carry(self.source.clone()));
+            // Not within the request's own call, which may be given up: others wait for it too.
+            tokio::spawn(runner.run(self.source.clone()));
         }
         answered.await.unwrap_or_else(|_| {
             let why = "the question was broken off".to_owned();
@@ -84,61 +84,61 @@ impl<S: Source, Q: Question<S>> Gather<S, Q> {
     }
 }
 
-impl<S, Q: Question<S>> Line<S, Q> {
-    fn lock(&self) -> MutexGuard<'_, Standing<S, Q>> {
+impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<S, Q>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a carrier is needed.
-    fn join(&self, asker: Asker<S, Q>) -> bool {
-        let mut standing = self.lock();
-        standing.askers.push_back(asker);
-        !std::mem::replace(&mut standing.carried, true)
+    /// Whether a runner is needed.
+    fn join(&self, request: PendingRequest<S, Q>) -> bool {
+        let mut state = self.lock();
+        state.pending.push_back(request);
+        !std::mem::replace(&mut state.running, true)
     }
 
     /// Those who travel next; where there are none, nobody carries any more.
-    fn next(&self) -> Vec<Asker<S, Q>> {
-        let mut standing = self.lock();
-        let most = standing.askers.len().min(Q::MOST);
-        standing.carried = most > 0;
-        standing.askers.drain(..most).collect()
+    fn next(&self) -> Vec<PendingRequest<S, Q>> {
+        let mut state = self.lock();
+        let most = state.pending.len().min(Q::MOST);
+        state.running = most > 0;
+        state.pending.drain(..most).collect()
     }
 }
 
-struct Carrier<S, Q: Question<S>> {
-    line: Arc<Line<S, Q>>,
+struct BatchRunner<S, Q: BatchRequest<S>> {
+    queue: Arc<RequestQueue<S, Q>>,
     is_done: bool,
 }
 
-impl<S: Source, Q: Question<S>> Carrier<S, Q> {
-    async fn carry(mut self, source: S) {
+impl<S: Source, Q: BatchRequest<S>> BatchRunner<S, Q> {
+    async fn run(mut self, source: S) {
         loop {
-            let askers = self.line.next();
-            if askers.is_empty() {
+            let pending = self.queue.next();
+            if pending.is_empty() {
                 self.is_done = true;
                 return;
             }
-            answer(&source, askers).await;
+            answer(&source, pending).await;
         }
     }
 }
 
-impl<S, Q: Question<S>> Drop for Carrier<S, Q> {
-    /// Cut short: whoever stands in the line is told, and whoever comes next is carried again.
+impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
+    /// Cut short: whoever stands in the queue is told, and whoever comes next is running again.
     fn drop(&mut self) {
         if !self.is_done {
-            let mut standing = self.line.lock();
-            standing.carried = false;
-            standing.askers.clear();
+            let mut state = self.queue.lock();
+            state.running = false;
+            state.pending.clear();
         }
     }
 }
 
 /// What one of them is refused is not the others' fault: then each is put alone.
-async fn answer<S: Source, Q: Question<S>>(source: &S, askers: Vec<Asker<S, Q>>) {
-    let (questions, waiting): (Vec<Q>, Vec<_>) = askers
+async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingRequest<S, Q>>) {
+    let (questions, waiting): (Vec<Q>, Vec<_>) = pending
         .into_iter()
-        .map(|asker| (asker.question, asker.answer))
+        .map(|request| (request.question, request.answer))
         .unzip();
     let questions: Arc<[Q]> = questions.into();
     let mut answers = together(source, Arc::clone(&questions)).await;
@@ -150,14 +150,14 @@ async fn answer<S: Source, Q: Question<S>>(source: &S, askers: Vec<Asker<S, Q>>)
             answers.extend(together(source, Arc::new([question.clone()])).await);
         }
     }
-    for (asker, answer) in waiting.into_iter().zip(answers) {
+    for (request, answer) in waiting.into_iter().zip(answers) {
         // Who has stopped waiting needs no answer.
-        let _ = asker.send(answer);
+        let _ = request.send(answer);
     }
 }
 
 /// One for each.
-async fn together<S: Source, Q: Question<S>>(
+async fn together<S: Source, Q: BatchRequest<S>>(
     source: &S,
     questions: Arc<[Q]>,
 ) -> Vec<Result<Q::Answer, Error>> {
@@ -170,10 +170,10 @@ async fn together<S: Source, Q: Question<S>>(
     }
 }
 
-impl<S: Source, Q: Question<S>> fmt::Debug for Gather<S, Q> {
+impl<S: Source, Q: BatchRequest<S>> fmt::Debug for Batcher<S, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.line.lock().askers.len();
-        f.debug_struct("Gather")
+        let waiting = self.queue.lock().pending.len();
+        f.debug_struct("Batcher")
             .field("waiting", &waiting)
             .finish_non_exhaustive()
     }
