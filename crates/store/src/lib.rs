@@ -14,7 +14,7 @@ mod listing;
 mod parcel;
 mod postgres;
 mod queries;
-mod quick;
+mod batched;
 mod record;
 mod rows;
 mod settings;

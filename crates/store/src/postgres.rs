@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
+use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -73,10 +73,10 @@ pub(crate) struct Postgres {
     channel: ChannelNotifier,
     promoted: Promoted,
     upkeep: Upkeep,
-    secrets: Batcher<Pool, Secret>,
-    open: Batcher<Pool, OpenIn>,
-    hands: Batcher<Pool, InHand>,
-    boxes: Batcher<Pool, Letterbox>,
+    tokens_by_hash: Batcher<Pool, TokenByHash>,
+    open_jobs: Batcher<Pool, HasOpenJobs>,
+    held_jobs: Batcher<Pool, HeldJobs>,
+    unread: Batcher<Pool, UnreadMessages>,
     posted: Batcher<Pool, messages::Posted>,
     seen: Batcher<Pool, records::Seen>,
 }
@@ -93,10 +93,10 @@ impl Postgres {
             channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
-            secrets: Batcher::new(quick.clone()),
-            open: Batcher::new(quick.clone()),
-            hands: Batcher::new(quick.clone()),
-            boxes: Batcher::new(quick),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick),
             posted: Batcher::new(pool.clone()),
             seen: Batcher::new(pool.clone()),
             settings,
@@ -228,7 +228,7 @@ impl Jobs for Postgres {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         if let Some(held) = &query.held {
-            let mut items = self.hands.ask(InHand::new(held)).await?;
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
             items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
             return Ok(Paged { items, next: None });
         }
@@ -247,7 +247,7 @@ impl Jobs for Postgres {
         match queues {
             None => self.any_open_at_all().await,
             Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
     }
 
@@ -349,7 +349,7 @@ impl Events for Postgres {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -404,7 +404,7 @@ impl Records for Postgres {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.secrets.ask(Secret::new(hash)).await?;
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(found.into_iter().collect());
         }
         self.list_tokens(query.most).await

@@ -12,7 +12,7 @@ mod jobs;
 mod log;
 mod open;
 mod parcels;
-mod quick;
+mod batched;
 mod readers;
 mod records;
 mod retain;
@@ -39,7 +39,7 @@ use crate::error::Error;
 use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
+use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -67,10 +67,10 @@ pub(crate) struct Sqlite {
     /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
     /// is quicker than several who are woken for it, and waits behind no list.
     quick: Readers,
-    secrets: Batcher<Readers, Secret>,
-    open: Batcher<Readers, OpenIn>,
-    hands: Batcher<Readers, InHand>,
-    boxes: Batcher<Readers, Letterbox>,
+    tokens_by_hash: Batcher<Readers, TokenByHash>,
+    open_jobs: Batcher<Readers, HasOpenJobs>,
+    held_jobs: Batcher<Readers, HeldJobs>,
+    unread: Batcher<Readers, UnreadMessages>,
     notifier: Arc<Notifier>,
     _watch: Watch,
 }
@@ -102,10 +102,10 @@ impl Sqlite {
                 Arc::clone(&notifier),
             )?,
             readers,
-            secrets: Batcher::new(quick.clone()),
-            open: Batcher::new(quick.clone()),
-            hands: Batcher::new(quick.clone()),
-            boxes: Batcher::new(quick.clone()),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick.clone()),
             quick,
             _watch: Watch::new(path, Arc::clone(&notifier)),
             notifier,
@@ -265,7 +265,7 @@ impl Jobs for Sqlite {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         if let Some(held) = &query.held {
-            let mut items = self.hands.ask(InHand::new(held)).await?;
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
             items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
             return Ok(Paged { items, next: None });
         }
@@ -287,7 +287,7 @@ impl Jobs for Sqlite {
         match queues {
             None => self.quick.run(jobs::any_open_at_all).await,
             Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
     }
 
@@ -379,7 +379,7 @@ impl Events for Sqlite {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -434,7 +434,7 @@ impl Records for Sqlite {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.secrets.ask(Secret::new(hash)).await?;
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(found.into_iter().collect());
         }
         let most = query.most;

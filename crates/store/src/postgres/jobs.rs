@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::batcher::BatchRequest;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
-use crate::quick::{InHand, OpenIn};
+use crate::batched::{HeldJobs, HasOpenJobs};
 use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
@@ -312,7 +312,7 @@ impl Postgres {
     }
 }
 
-impl BatchRequest<Pool> for OpenIn {
+impl BatchRequest<Pool> for HasOpenJobs {
     type Answer = bool;
 
     /// Each queue that is asked for is looked at once, each state by its own index.
@@ -329,7 +329,7 @@ impl BatchRequest<Pool> for OpenIn {
     }
 }
 
-impl BatchRequest<Pool> for InHand {
+impl BatchRequest<Pool> for HeldJobs {
     type Answer = Vec<Job>;
 
     /// Once over what is leased in those queues, whoever asks.

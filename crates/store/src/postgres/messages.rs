@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use crate::error::Error;
 use crate::batcher::BatchRequest;
-use crate::quick::Letterbox;
+use crate::batched::UnreadMessages;
 use crate::record::{Message, NewMessage};
 use crate::rows::{self, clean, time};
 
@@ -53,7 +53,7 @@ impl BatchRequest<Pool> for Posted {
     }
 }
 
-impl BatchRequest<Pool> for Letterbox {
+impl BatchRequest<Pool> for UnreadMessages {
     type Answer = Vec<Message>;
     /// Full boxes are large.
     const MOST: usize = 64;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use flow::Time;
 
 use crate::error::Error;
-use crate::quick::Letterbox;
+use crate::batched::UnreadMessages;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
 use crate::rows::{self, clean, time};
 
@@ -164,7 +164,7 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     Ok(pauses)
 }
 
-pub(super) fn messages(db: &Connection, asked: &Letterbox) -> Result<Vec<Message>, Error> {
+pub(super) fn messages(db: &Connection, asked: &UnreadMessages) -> Result<Vec<Message>, Error> {
     let mut select = db.prepare_cached(
         "SELECT id, at, sender, recipient, kind, ticket, content, processed_at FROM messages
         WHERE recipient = ?1 AND processed_at IS NULL ORDER BY id LIMIT ?2",

@@ -8,9 +8,9 @@ use crate::rows::clean;
 
 /// The hash by which somebody would be recognised.
 #[derive(Clone)]
-pub(crate) struct Secret(pub(crate) String);
+pub(crate) struct TokenByHash(pub(crate) String);
 
-impl Secret {
+impl TokenByHash {
     pub(crate) fn new(hash: &str) -> Self {
         Self(clean(hash))
     }
@@ -18,9 +18,9 @@ impl Secret {
 
 /// Queues of which one is enough that has a job which has not ended.
 #[derive(Clone)]
-pub(crate) struct OpenIn(pub(crate) Vec<String>);
+pub(crate) struct HasOpenJobs(pub(crate) Vec<String>);
 
-impl OpenIn {
+impl HasOpenJobs {
     pub(crate) fn new(queues: &[Queue]) -> Self {
         Self(cleaned(queues))
     }
@@ -28,12 +28,12 @@ impl OpenIn {
 
 /// What somebody has in hand of some queues.
 #[derive(Clone)]
-pub(crate) struct InHand {
+pub(crate) struct HeldJobs {
     pub(crate) holder: String,
     pub(crate) queues: Vec<String>,
 }
 
-impl InHand {
+impl HeldJobs {
     pub(crate) fn new(held: &Held) -> Self {
         Self {
             holder: clean(&held.worker),
@@ -49,12 +49,12 @@ impl InHand {
 
 /// An address, and how many of what waits there.
 #[derive(Clone)]
-pub(crate) struct Letterbox {
+pub(crate) struct UnreadMessages {
     pub(crate) to: String,
     pub(crate) most: u32,
 }
 
-impl Letterbox {
+impl UnreadMessages {
     pub(crate) fn new(to: &str, most: u32) -> Self {
         Self {
             to: clean(to),

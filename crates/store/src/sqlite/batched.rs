@@ -7,14 +7,14 @@ use rusqlite::Connection;
 use crate::error::Error;
 use crate::batcher::BatchRequest;
 use crate::job::Job;
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
+use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::Message;
 use crate::token::Token;
 
 use super::readers::Readers;
 use super::{jobs, records, tokens};
 
-impl BatchRequest<Readers> for Secret {
+impl BatchRequest<Readers> for TokenByHash {
     type Answer = Option<Token>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
@@ -22,7 +22,7 @@ impl BatchRequest<Readers> for Secret {
     }
 }
 
-impl BatchRequest<Readers> for OpenIn {
+impl BatchRequest<Readers> for HasOpenJobs {
     type Answer = bool;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
@@ -30,7 +30,7 @@ impl BatchRequest<Readers> for OpenIn {
     }
 }
 
-impl BatchRequest<Readers> for InHand {
+impl BatchRequest<Readers> for HeldJobs {
     type Answer = Vec<Job>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
@@ -38,7 +38,7 @@ impl BatchRequest<Readers> for InHand {
     }
 }
 
-impl BatchRequest<Readers> for Letterbox {
+impl BatchRequest<Readers> for UnreadMessages {
     type Answer = Vec<Message>;
     /// Full ones are large.
     const MOST: usize = 64;
