@@ -1,12 +1,12 @@
-//! Short questions that nearly every call asks, and an index answers at once. Either database is asked
-//! them for many callers together ([`crate::batcher`]).
+//! Short reads that nearly every call makes and an index answers at once. Both databases answer them for
+//! many callers together ([`crate::batcher`]).
 
 use flow::Queue;
 
 use crate::job::{Held, Job};
 use crate::rows::clean;
 
-/// The hash by which somebody would be recognised.
+/// SHA-256 of a bearer token.
 #[derive(Clone)]
 pub(crate) struct TokenByHash(pub(crate) String);
 
@@ -16,7 +16,7 @@ impl TokenByHash {
     }
 }
 
-/// Queues of which one is enough that has a job which has not ended.
+/// Asks whether any of these queues has a job that has not ended.
 #[derive(Clone)]
 pub(crate) struct HasOpenJobs(pub(crate) Vec<String>);
 
@@ -26,7 +26,7 @@ impl HasOpenJobs {
     }
 }
 
-/// What somebody has in hand of some queues.
+/// Asks for the jobs of some queues that one worker holds.
 #[derive(Clone)]
 pub(crate) struct HeldJobs {
     pub(crate) holder: String,
@@ -47,7 +47,7 @@ impl HeldJobs {
     }
 }
 
-/// An address, and how many of what waits there.
+/// Asks for the unread messages of one recipient.
 #[derive(Clone)]
 pub(crate) struct UnreadMessages {
     pub(crate) to: String,

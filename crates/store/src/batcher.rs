@@ -1,6 +1,6 @@
-//! What many callers ask in the same moment travels to the database as one. Whoever asks while one is
-//! on its way goes with the next, which begins after that: so an answer is never older than its
-//! question, and two hundred agents that ask together cost a few trips instead of two hundred.
+//! Batches the requests that many callers make at the same moment into one statement. A request that
+//! comes while a batch is in flight joins the next batch, which starts after it: so no answer is older
+//! than its request, and two hundred agents that ask together cost a few round trips.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,28 +11,28 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// A kind of question that `S` can be asked for many at once.
+/// A kind of request that `S` answers for many callers at once.
 pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
     type Answer: Send + 'static;
 
-    /// How many travel together.
+    /// The most requests of one batch.
     const MOST: usize = 256;
 
-    /// Something is written: who gets no answer does not know whether it was.
+    /// The request writes: without an answer, its outcome is unknown.
     const WRITES: bool = false;
 
-    /// An answer for each, in their order.
+    /// Answers each, in their order.
     fn put(
         source: &S,
         asked: Arc<[Self]>,
     ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
 }
 
-/// Where the answers come from, for as long as anybody asks.
+/// A database handle that answers batches.
 pub(crate) trait Source: Clone + Send + Sync + 'static {}
 impl<S: Clone + Send + Sync + 'static> Source for S {}
 
-/// Where pending of one kind come together.
+/// Collects the requests of one kind.
 pub(crate) struct Batcher<S: Source, Q: BatchRequest<S>> {
     source: S,
     queue: Arc<RequestQueue<S, Q>>,
@@ -42,7 +42,7 @@ struct RequestQueue<S, Q: BatchRequest<S>>(Mutex<QueueState<S, Q>>);
 
 struct QueueState<S, Q: BatchRequest<S>> {
     pending: VecDeque<PendingRequest<S, Q>>,
-    /// Somebody is carrying questions, and takes those who come now along next time.
+    /// A batch is in flight; new requests join the next one.
     running: bool,
 }
 
@@ -70,11 +70,11 @@ impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
                 queue: Arc::clone(&self.queue),
                 is_done: false,
             };
-            // Not within the request's own call, which may be given up: others wait for it too.
+            // In a task of its own: the caller may give up, and others wait for the same batch.
             tokio::spawn(runner.run(self.source.clone()));
         }
         answered.await.unwrap_or_else(|_| {
-            let why = "the question was broken off".to_owned();
+            let why = "the request was cancelled".to_owned();
             Err(if Q::WRITES {
                 Error::OutcomeUnknown(why)
             } else {
@@ -89,14 +89,14 @@ impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a runner is needed.
+    /// Returns true where no runner is active yet.
     fn join(&self, request: PendingRequest<S, Q>) -> bool {
         let mut state = self.lock();
         state.pending.push_back(request);
         !std::mem::replace(&mut state.running, true)
     }
 
-    /// Those who travel next; where there are none, nobody carries any more.
+    /// Takes the next batch; an empty one ends the runner.
     fn next(&self) -> Vec<PendingRequest<S, Q>> {
         let mut state = self.lock();
         let most = state.pending.len().min(Q::MOST);
@@ -124,7 +124,7 @@ impl<S: Source, Q: BatchRequest<S>> BatchRunner<S, Q> {
 }
 
 impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
-    /// Cut short: whoever stands in the queue is told, and whoever comes next is running again.
+    /// If cancelled, fails the queued callers; the next request starts a new runner.
     fn drop(&mut self) {
         if !self.is_done {
             let mut state = self.queue.lock();
@@ -134,7 +134,7 @@ impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
     }
 }
 
-/// What one of them is refused is not the others' fault: then each is put alone.
+/// Sends a batch. Where one request makes it fail, each is sent alone, so that the others succeed.
 async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingRequest<S, Q>>) {
     let (questions, waiting): (Vec<Q>, Vec<_>) = pending
         .into_iter()
@@ -151,12 +151,12 @@ async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingR
         }
     }
     for (request, answer) in waiting.into_iter().zip(answers) {
-        // Who has stopped waiting needs no answer.
+        // The caller may have stopped waiting.
         let _ = request.send(answer);
     }
 }
 
-/// One for each.
+/// Sends requests as one statement, and returns an answer for each.
 async fn together<S: Source, Q: BatchRequest<S>>(
     source: &S,
     questions: Arc<[Q]>,
@@ -165,7 +165,9 @@ async fn together<S: Source, Q: BatchRequest<S>>(
     let failed = |error: Error| (0..count).map(|_| Err(error.clone())).collect();
     match Q::put(source, questions).await {
         Ok(answers) if answers.len() == count => answers.into_iter().map(Ok).collect(),
-        Ok(_) => failed(Error::Other("not every question was answered".to_owned())),
+        Ok(_) => failed(Error::Other(
+            "not every request of a batch was answered".to_owned(),
+        )),
         Err(error) => failed(error),
     }
 }

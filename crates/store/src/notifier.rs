@@ -1,5 +1,5 @@
-//! Who waits for work in this process. Knows queues by name and nothing about jobs; a wake-up is
-//! a hint, never a promise, and whoever is woken looks for itself.
+//! Wakes callers of this process that wait for work. It knows queues by name and nothing about jobs; a
+//! wake-up is a hint, and the caller looks for itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The signal that every decision about a ticket rings, named as if it were a queue.
+/// The name under which every decision about a ticket is announced, as if it were a queue.
 pub(crate) const LOG: &str = "*";
 
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ struct Waiters {
 #[derive(Debug, Default)]
 struct Signal {
     notify: Notify,
-    /// Rung for one of the waiter's own queues, not for anything that may have happened.
+    /// Set where it was for one of the waiter's own queues, not for anything that may have happened.
     sure: AtomicBool,
 }
 
-/// A place among those who wait. It is left by dropping it.
+/// A registered waiter; dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     id: u64,
@@ -52,7 +52,7 @@ impl Notifier {
         }
     }
 
-    /// Notifier everybody who waits for one of these queues.
+    /// Wakes everybody who waits for one of these queues.
     pub(crate) fn wake<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let waiters = self.lock();
         if waiters.by_id.is_empty() {

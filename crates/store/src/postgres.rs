@@ -1,12 +1,12 @@
 //! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
-mod channel_notifier;
-mod cursors;
 mod callers;
+mod channel_notifier;
 mod claim;
 mod commit;
 mod connect;
+mod cursors;
 mod errors;
 mod finish;
 mod jobs;
@@ -31,13 +31,14 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -47,7 +48,6 @@ use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::notifier::{LOG, Notifier};
 
 use channel_notifier::ChannelNotifier;
 use claim::{Look, Promoted};
@@ -117,7 +117,10 @@ impl Postgres {
     async fn end_pause(&self, scope: &Scope) -> Result<bool> {
         let was_paused = self.delete_pause(scope).await?;
         let mut session = Session::new(&self.pool).await?;
-        session.run(self.channel.fire_all()).await?.all_well(false)?;
+        session
+            .run(self.channel.fire_all())
+            .await?
+            .all_well(false)?;
         self.notifier.nudge();
         Ok(was_paused)
     }

@@ -2,17 +2,18 @@
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
-mod cursors;
+mod batched;
 mod callers;
 mod claim;
+mod cursors;
 mod errors;
+mod file_notifier;
 mod finish;
 mod identity;
 mod jobs;
 mod log;
 mod open;
 mod parcels;
-mod batched;
 mod readers;
 mod records;
 mod retain;
@@ -20,7 +21,6 @@ mod space;
 mod statements;
 mod tickets;
 mod tokens;
-mod file_notifier;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -33,13 +33,14 @@ use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
 use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::batcher::Batcher;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -49,13 +50,12 @@ use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::notifier::{LOG, Notifier};
 
 use claim::Look;
+use file_notifier::Watch;
 use identity::Identity;
 use readers::Readers;
 use retain::Sort;
-use file_notifier::Watch;
 use writer::{Tx, Writer};
 
 #[derive(Debug)]

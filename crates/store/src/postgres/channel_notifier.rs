@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Config, NoTls};
 
 use crate::error::Error;
-use crate::rows::clean;
 use crate::notifier::Notifier;
+use crate::rows::clean;
 
 use super::errors::failed;
 use super::pipeline::{Pipeline, values};
@@ -100,7 +100,7 @@ impl ChannelNotifier {
                     if let Some(connection) = listening.take() {
                         connection.ended().await;
                     }
-                    // What rang meanwhile was not heard: everybody looks again.
+                    // Notifications may have been missed meanwhile: everybody looks again.
                     notifier.nudge();
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     listening = connect(&config, &channel, &notifier).await.ok();
@@ -134,7 +134,11 @@ impl Drop for Listening {
     }
 }
 
-async fn connect(config: &Config, channel: &str, notifier: &Arc<Notifier>) -> Result<Listening, Error> {
+async fn connect(
+    config: &Config,
+    channel: &str,
+    notifier: &Arc<Notifier>,
+) -> Result<Listening, Error> {
     let (client, mut connection) = config.connect(NoTls).await.map_err(|e| failed(&e))?;
     let notifier = Arc::clone(notifier);
     let driver = tokio::spawn(async move {

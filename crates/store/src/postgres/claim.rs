@@ -417,7 +417,10 @@ impl Postgres {
         answers.all_well(true)?;
         let requeued = nat(count(answers.rows(back)?.len()));
         if requeued > 0 {
-            session.run(self.channel.fire_all()).await?.all_well(false)?;
+            session
+                .run(self.channel.fire_all())
+                .await?
+                .all_well(false)?;
             self.notifier.nudge();
         }
         Ok(Expired {
@@ -436,7 +439,10 @@ impl Postgres {
         };
         let ready: Vec<String> = vec![row.get(0)];
         let mut session = Session::new(&self.pool).await?;
-        session.run(self.channel.fire(&ready)).await?.all_well(false)?;
+        session
+            .run(self.channel.fire(&ready))
+            .await?
+            .all_well(false)?;
         self.notifier.wake(&ready);
         Ok(())
     }

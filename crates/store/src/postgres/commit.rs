@@ -9,8 +9,8 @@ use flow::TicketId;
 use crate::change::Committed;
 use crate::error::Error;
 use crate::job::Leased;
-use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
 use crate::notifier::LOG;
+use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
 
 use super::Postgres;
 use super::claim;

@@ -9,11 +9,11 @@ use tokio_postgres::Row;
 
 use flow::Queue;
 
-use crate::error::Error;
+use crate::batched::{HasOpenJobs, HeldJobs};
 use crate::batcher::BatchRequest;
+use crate::error::Error;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
-use crate::batched::{HeldJobs, HasOpenJobs};
 use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
@@ -226,7 +226,9 @@ impl Postgres {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let added = add_plain(&mut steps, jobs);
-        let answers = session.run_and_send(steps, self.channel.fire(ready)).await?;
+        let answers = session
+            .run_and_send(steps, self.channel.fire(ready))
+            .await?;
         answers.all_well(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())

@@ -5,9 +5,9 @@ use tokio_postgres::Row;
 
 use crate::change::Remembered;
 use crate::error::Error;
+use crate::notifier::LOG;
 use crate::record::{Cursor, EventQuery, StoredEvent};
 use crate::rows::{self, EventColumns, clean, int, nat, time};
-use crate::notifier::LOG;
 
 use super::Postgres;
 use super::channel_notifier::ChannelNotifier;

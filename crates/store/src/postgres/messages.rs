@@ -6,9 +6,9 @@ use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
-use crate::error::Error;
-use crate::batcher::BatchRequest;
 use crate::batched::UnreadMessages;
+use crate::batcher::BatchRequest;
+use crate::error::Error;
 use crate::record::{Message, NewMessage};
 use crate::rows::{self, clean, time};
 

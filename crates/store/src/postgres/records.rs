@@ -6,8 +6,8 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
-use crate::error::Error;
 use crate::batcher::BatchRequest;
+use crate::error::Error;
 use crate::record::{Agent, Epic, Pause, Retention, Scope};
 use crate::rows::{self, clean, nat, nat32, time};
 

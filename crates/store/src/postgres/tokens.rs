@@ -6,9 +6,9 @@ use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
-use crate::error::Error;
-use crate::batcher::BatchRequest;
 use crate::batched::TokenByHash;
+use crate::batcher::BatchRequest;
+use crate::error::Error;
 use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 

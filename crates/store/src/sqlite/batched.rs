@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::error::Error;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
 use crate::batcher::BatchRequest;
+use crate::error::Error;
 use crate::job::Job;
-use crate::batched::{HeldJobs, UnreadMessages, HasOpenJobs, TokenByHash};
 use crate::record::Message;
 use crate::token::Token;
 

@@ -17,7 +17,7 @@ use crate::notifier::Notifier;
 
 use super::space::beside;
 
-/// Rings the bell for other processes.
+/// Notifies other processes.
 #[derive(Debug)]
 pub(super) struct FileNotifier {
     file: Option<File>,
@@ -40,7 +40,7 @@ impl FileNotifier {
     }
 }
 
-/// Passes other processes' rings on to this one's waiters, until it is dropped.
+/// Passes notifications of other processes on to the waiters of this one, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
@@ -82,7 +82,7 @@ fn watch(path: &Path) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-/// Takes all that is there at once; how often it rang does not matter.
+/// Takes all that is there at once; how many notifications there were does not matter.
 fn pass_on(watch: &OwnedFd, notifier: &Notifier, stop: &AtomicBool) {
     let mut buffer = [0_u8; 4096];
     while rustix::io::retry_on_intr(|| rustix::io::read(watch, &mut buffer)).is_ok() {

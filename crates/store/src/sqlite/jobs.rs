@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use flow::Queue;
 
+use crate::batched::HeldJobs;
 use crate::error::Error;
 use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
-use crate::batched::HeldJobs;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 

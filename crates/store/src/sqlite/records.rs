@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use flow::Time;
 
-use crate::error::Error;
 use crate::batched::UnreadMessages;
+use crate::error::Error;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
 use crate::rows::{self, clean, time};
 

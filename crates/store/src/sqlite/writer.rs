@@ -12,12 +12,12 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
-use crate::settings::Settings;
 use crate::notifier::Notifier;
+use crate::settings::Settings;
 
+use super::file_notifier::FileNotifier;
 use super::identity::Identity;
 use super::space::Space;
-use super::file_notifier::FileNotifier;
 
 /// How often the writer lets others run before it commits a group that is smaller than the last.
 const MOMENTS_MAX: u32 = 20;

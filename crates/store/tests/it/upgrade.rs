@@ -132,8 +132,7 @@ async fn a_file_of_the_first_release_is_brought_up_to_date() {
     old.execute_batch(&rows()).unwrap();
     old.pragma_update(None, "application_id", 0x4353_676e)
         .unwrap();
-    old.pragma_update(None, "user_version", 8)
-        .unwrap();
+    old.pragma_update(None, "user_version", 8).unwrap();
     drop(old);
     let place = path.display().to_string();
     arrives(&*open(&place).await).await;
