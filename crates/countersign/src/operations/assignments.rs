@@ -210,6 +210,14 @@ pub async fn checkpoint(
     summary: &str,
 ) -> Result<(), Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
+    // Nobody weighs a checkpoint, so a refusal in it would be lost.
+    let judges = matches!(errand.task, Task::Review { .. } | Task::Verify { .. });
+    if judges && findings::read(summary).claim == findings::Claim::ChangesRequested {
+        return Err(
+            Failure::new(Exit::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
+                .hint("refuse with submit_review_result (approved: false, with feedback), or send a checkpoint about your progress only"),
+        );
+    }
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: Some(errand.stored.ticket.id),

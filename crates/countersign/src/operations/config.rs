@@ -279,10 +279,15 @@ fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
 
 fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
     let list = PathPatterns::new([&pattern.trim_start_matches('!').to_owned()]);
-    let matched: Vec<&String> = files.iter().filter(|file| list.matches(file)).collect();
-    let lost = files.iter().find(|file| {
-        key == "protected" && !list.matches(file) && pattern::matches_across_slashes(pattern, file)
-    });
+    let protected = key == "protected";
+    let means = |file: &&String| match protected {
+        true => list.protects(file),
+        false => list.matches(file),
+    };
+    let matched: Vec<&String> = files.iter().filter(means).collect();
+    let lost = files
+        .iter()
+        .find(|file| protected && !means(file) && pattern::matches_across_slashes(pattern, file));
     let warning = if matched.is_empty() {
         Some(format!("it matches no file of {base}"))
     } else {

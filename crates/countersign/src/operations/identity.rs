@@ -74,16 +74,18 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     if agent.is_empty() {
         return Err(Failure::usage("a token needs the name of its agent"));
     }
+    let principal = match wanted.principal {
+        Some(principal) => findings::clean_name(&principal),
+        None => agent.clone(),
+    };
+    must_be_distinct(office, &principal).await?;
     let now = (office.desk.clock)();
     let Fresh { secret, hash, id } = engine::secret::fresh()
         .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
     let token = Token {
         id,
         hash,
-        principal: match wanted.principal {
-            Some(principal) => findings::clean_name(&principal),
-            None => agent.clone(),
-        },
+        principal,
         agent,
         role: wanted.role.word().to_owned(),
         family: wanted.family.map(|family| findings::clean_name(&family)),
@@ -97,6 +99,45 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     office.desk.store.put_token(token.clone()).await?;
     note(office, "token_created", &token).await?;
     Ok(Minted { secret, token })
+}
+
+/// Refuses a name that a person would take for another's. Independence is judged by the name, so
+/// `Bea` must not review what `bea` built.
+async fn must_be_distinct(office: &Office, principal: &str) -> Result<(), Failure> {
+    let mut letters = principal.chars().filter(|c| c.is_alphabetic());
+    let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
+    if mixed {
+        return Err(Failure::usage(format!(
+            "the name {principal:?} mixes Latin letters with letters of another alphabet, and can be taken for another name"
+        ))
+        .hint("write the name in one alphabet"));
+    }
+    let folded = principal.to_lowercase();
+    let now = (office.desk.clock)();
+    let tokens = list(office).await?;
+    let valid = |token: &&Token| {
+        token.revoked_at.is_none() && token.expires_at.is_none_or(|expiry| expiry > now)
+    };
+    let mut alike = tokens
+        .iter()
+        .filter(valid)
+        .filter(|token| token.principal != principal && token.principal.to_lowercase() == folded);
+    match alike.next() {
+        Some(other) => Err(Failure::usage(format!(
+            "the name {principal:?} differs from {:?} only in upper and lower case, and {:?} has a token",
+            other.principal, other.principal
+        ))
+        .hint(format!(
+            "for the same agent or person write it as {:?}; for another choose another name",
+            other.principal
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Letters of the Latin blocks, with their accents.
+fn is_latin(c: char) -> bool {
+    c.is_ascii() || ('\u{c0}'..='\u{24f}').contains(&c) || ('\u{1e00}'..='\u{1eff}').contains(&c)
 }
 
 pub async fn list(office: &Office) -> Result<Vec<Token>, Failure> {

@@ -311,7 +311,7 @@ pub async fn complete(
     // From here on it is about this claim, also where the caller named none.
     let named = &Named::of(&errand.attempt());
     if judges(&errand) {
-        let word = gathered(office, &errand).await?;
+        let word = gathered(office, &errand, summary).await?;
         let once = once.map(|once| Once {
             answer: |ticket| json!({"message": verdict::outcome(ticket).message}),
             ..once
@@ -331,8 +331,8 @@ pub async fn complete(
     Ok(Completed::Submitted(Box::new(ticket)))
 }
 
-/// What a judge has said under this claim.
-async fn gathered(office: &Office, errand: &Errand) -> Result<Word, Failure> {
+/// Joins the messages of this claim and the summary to one verdict: a refusal in any of them counts.
+async fn gathered(office: &Office, errand: &Errand, summary: &str) -> Result<Word, Failure> {
     let (store, ticket) = (&office.desk.store, &errand.stored.ticket.id);
     let mut said = store.statements(ticket, errand.lease, INBOX_MAX).await?;
     said.retain(|one| !matches!(one.kind, StatementKind::Dispute { .. }));
@@ -340,10 +340,11 @@ async fn gathered(office: &Office, errand: &Errand) -> Result<Word, Failure> {
         return Err(Failure::new(Exit::Refused, "you have given no verdict yet")
             .hint("send_message with type approved or changes_requested first"));
     }
-    let texts: Vec<&str> = said.iter().map(|one| one.text.as_str()).collect();
+    let texts = said.iter().map(|one| one.text.as_str());
+    let texts: Vec<&str> = texts.chain([summary]).collect();
     Ok(Word {
         approved: Some(said.iter().all(|one| one.kind == StatementKind::Approved)),
-        feedback: texts.join("\n\n"),
+        feedback: texts.join("\n\n").trim().to_owned(),
         ..Word::default()
     })
 }

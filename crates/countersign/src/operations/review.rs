@@ -140,7 +140,10 @@ fn judged(shop: &Workshop, id: TicketId, opinion: Opinion) -> Judged {
 fn failed(error: opinion::Error, id: &TicketId) -> Failure {
     match error {
         opinion::Error::Stopped => Failure::new(Exit::Interrupted, error),
-        opinion::Error::Failed(_) | opinion::Error::Refused(_) => {
+        // Without the reviewer's answer nobody can tell, as where the answer is not understood.
+        opinion::Error::Failed(_) => Failure::new(Exit::Escalated, error)
+            .hint(format!("what was said: countersign log --transcript {id}")),
+        opinion::Error::Refused(_) => {
             Failure::error(error).hint(format!("what was said: countersign log --transcript {id}"))
         }
     }

@@ -149,14 +149,11 @@ impl Table<'_> {
                 Err(trouble)
                     if trouble.failure == Failure::Transient && lease.fence < TRIES_MAX =>
                 {
-                    let again = self
-                        .ticket
-                        .jobs
-                        .iter()
-                        .find(|open| open.serial == job.serial);
-                    if let Some(job) = again.cloned() {
-                        self.begin(&mut runs, job)?;
-                    }
+                    let again = self.give_back(&job, lease, &trouble)?;
+                    let Some(job) = again else {
+                        return Err(trouble.into());
+                    };
+                    self.begin(&mut runs, job)?;
                 }
                 Err(trouble) => return Err(trouble.into()),
             }
@@ -187,6 +184,25 @@ impl Table<'_> {
             (job, lease, brought)
         });
         Ok(())
+    }
+
+    /// Ends a failed try, so that the job is free to be taken again; nothing where no try is left.
+    fn give_back(
+        &mut self,
+        job: &OpenJob,
+        lease: Lease,
+        trouble: &Trouble,
+    ) -> Result<Option<OpenJob>, Error> {
+        let actor = self.shop.actor(&job.task, job.agent.as_deref());
+        let failed = What::JobFailed {
+            lease,
+            failure: trouble.failure,
+            message: trouble.message.clone(),
+            usage: trouble.usage.clone(),
+        };
+        self.tell(actor, failed)?;
+        let mut open = self.ticket.jobs.iter();
+        Ok(open.find(|open| open.serial == job.serial).cloned())
     }
 
     fn report(&mut self, job: &OpenJob, what: What, hear: &impl Fn(&Looked)) -> Result<(), Error> {
