@@ -316,9 +316,11 @@ impl Events for Sqlite {
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
         let query = query.clone();
         self.readers
-            .run(move |db| match query.newest {
-                true => log::newest(db, query.ticket.as_ref(), query.most),
-                false => log::events(db, &query),
+            .run(move |db| {
+                if query.newest {
+                    return log::newest(db, query.ticket.as_ref(), query.most);
+                }
+                log::events(db, &query)
             })
             .await
     }
