@@ -291,8 +291,11 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     submission.summary = short(&said.summary);
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
     let claim = (&held.ticket.id, held.lease);
-    let reports = guest::with_disputes(&held.shop.desk, claim, handled.map(report).collect());
-    let reports = reports.await.map_err(Trouble::transient)?;
+    let handled: Vec<FindingReport> = handled.map(report).collect();
+    // The builder has been paid: a store that is away now must not make it build again.
+    let with_disputes = || guest::with_disputes(&held.shop.desk, claim, handled.clone());
+    let reports = super::patiently(with_disputes).await;
+    let reports = reports.map_err(Trouble::transient)?;
     let what = What::Submitted {
         lease: held.lease,
         submission: Box::new(submission),
