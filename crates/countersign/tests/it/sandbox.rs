@@ -16,6 +16,7 @@ mod shown;
 
 use std::fmt::Write;
 
+use crate::support::skip;
 use engine::process::Exit;
 use engine::sandbox::{Network, Rung};
 use ground::{Ground, Who, bubblewrap_is_here, people};
@@ -32,7 +33,7 @@ fn combinations() -> Vec<(Rung, Who, Network)> {
         if bubblewrap_is_here() {
             all.push((Rung::Bubblewrap, who, Network::On));
         } else {
-            println!("SKIPPED: the rung bubblewrap, because bubblewrap is not installed");
+            skip::lacks("bubblewrap is not installed");
         }
         all.push((Rung::Landlock, who, Network::On));
     }
@@ -95,7 +96,7 @@ fn no_attack_succeeds_on_any_rung() {
 #[test]
 fn unconfined_the_attacks_do_succeed() {
     if !people().contains(&Who::Nobody) {
-        println!("SKIPPED: the control, because only root can run it as somebody without rights");
+        skip::is_for_another_user("only root can run it as somebody without rights");
         return;
     }
     let ground = Ground::new(Rung::Native, Who::Nobody, &Network::On);

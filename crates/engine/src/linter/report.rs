@@ -61,12 +61,16 @@ fn sarif_failed(report: &Value) -> bool {
         .iter()
         .flat_map(|run| list(&run["invocations"]))
         .any(|invocation| {
-            let noted = ["toolExecutionNotifications", "toolConfigurationNotifications"]
-                .iter()
-                .flat_map(|key| list(&invocation[*key]))
-                .any(|note| note["level"] == "error");
+            let noted = [
+                "toolExecutionNotifications",
+                "toolConfigurationNotifications",
+            ]
+            .iter()
+            .flat_map(|key| list(&invocation[*key]))
+            .any(|note| note["level"] == "error");
             let code = invocation["exitCode"].as_i64().unwrap_or(0);
-            let stopped = !invocation["exitSignalName"].is_null() || !invocation["processStartFailureMessage"].is_null();
+            let stopped = !invocation["exitSignalName"].is_null()
+                || !invocation["processStartFailureMessage"].is_null();
             invocation["executionSuccessful"] == false || noted || stopped || code > 1
         })
 }
@@ -90,7 +94,9 @@ fn of_json(value: &Value, tool: Option<&str>) -> Report {
             }
         }
         Value::Object(object) => of_object(object, value),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Report::Unclear(UNKNOWN_SHAPE),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Report::Unclear(UNKNOWN_SHAPE)
+        }
     }
 }
 
@@ -98,7 +104,10 @@ fn of_object(object: &Map<String, Value>, value: &Value) -> Report {
     if object.contains_key("runs") {
         return of_sarif(object, value);
     }
-    if !object.iter().any(|(key, value)| is_empty_list(key, value, object)) {
+    if !object
+        .iter()
+        .any(|(key, value)| is_empty_list(key, value, object))
+    {
         return Report::Unclear(UNKNOWN_SHAPE);
     }
     match trouble(value, "", 0) {
@@ -108,10 +117,15 @@ fn of_object(object: &Map<String, Value>, value: &Value) -> Report {
 }
 
 fn of_sarif(object: &Map<String, Value>, value: &Value) -> Report {
-    let runs = object["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let runs = object["runs"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let stated = !runs.is_empty()
         && object.contains_key("version")
-        && runs.iter().all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
+        && runs
+            .iter()
+            .all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
     if sarif_failed(value) {
         Report::Unclear(FAILED)
     } else if stated {
@@ -123,12 +137,31 @@ fn of_sarif(object: &Map<String, Value>, value: &Value) -> Report {
 
 /// Keys that list results, in lower case without separators.
 const LISTS: [&str; 18] = [
-    "results", "findings", "issues", "diagnostics", "generaldiagnostics", "violations", "warnings", "problems", "vulnerabilities", "comments", "alerts", "matches", "offenses",
-    "messages", "advisories", "files", "leaks", "errors",
+    "results",
+    "findings",
+    "issues",
+    "diagnostics",
+    "generaldiagnostics",
+    "violations",
+    "warnings",
+    "problems",
+    "vulnerabilities",
+    "comments",
+    "alerts",
+    "matches",
+    "offenses",
+    "messages",
+    "advisories",
+    "files",
+    "leaks",
+    "errors",
 ];
 
 fn folded(key: &str) -> String {
-    key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    key.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// A list of results that is there and empty, or holds files without any.
@@ -139,8 +172,12 @@ fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool 
         return false;
     }
     match value {
-        Value::Array(items) => items.is_empty() || (name == "files" && items.iter().all(is_clean_file)),
-        Value::Object(fields) => fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files"),
+        Value::Array(items) => {
+            items.is_empty() || (name == "files" && items.iter().all(is_clean_file))
+        }
+        Value::Object(fields) => {
+            fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
+        }
         // One linter writes no list at all where it has nothing to list.
         Value::Null => key == "Issues" && beside.contains_key("Report"),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
@@ -149,13 +186,27 @@ fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool 
 
 /// A file of a report with an empty list of its own.
 fn is_clean_file(item: &Value) -> bool {
-    let Value::Object(file) = item else { return false };
+    let Value::Object(file) = item else {
+        return false;
+    };
     let named = ["filePath", "source", "path", "file", "filename", "name"]
         .iter()
         .any(|key| file.get(*key).is_some_and(Value::is_string));
-    let empty = ["messages", "warnings", "offenses", "errors", "issues", "violations", "results"]
-        .iter()
-        .any(|key| file.get(*key).and_then(Value::as_array).is_some_and(Vec::is_empty));
+    let empty = [
+        "messages",
+        "warnings",
+        "offenses",
+        "errors",
+        "issues",
+        "violations",
+        "results",
+    ]
+    .iter()
+    .any(|key| {
+        file.get(*key)
+            .and_then(Value::as_array)
+            .is_some_and(Vec::is_empty)
+    });
     named && empty && trouble(item, "", 0).is_none()
 }
 
@@ -171,23 +222,93 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
         Value::Bool(yes) => {
             let good = matches!(
                 name.as_str(),
-                "success" | "successful" | "ok" | "passed" | "pass" | "valid" | "approved" | "clean" | "complete" | "completed" | "executionsuccessful" | "finished"
+                "success"
+                    | "successful"
+                    | "ok"
+                    | "passed"
+                    | "pass"
+                    | "valid"
+                    | "approved"
+                    | "clean"
+                    | "complete"
+                    | "completed"
+                    | "executionsuccessful"
+                    | "finished"
             );
-            let bad = has(&["error", "fail", "truncat", "incomplete", "timedout", "timeout", "fatal", "partial", "abort", "crash", "cancel", "reject", "blocked"]);
+            let bad = has(&[
+                "error",
+                "fail",
+                "truncat",
+                "incomplete",
+                "timedout",
+                "timeout",
+                "fatal",
+                "partial",
+                "abort",
+                "crash",
+                "cancel",
+                "reject",
+                "blocked",
+            ]);
             ((good && !yes) || (bad && *yes)).then_some(FAILED)
         }
         Value::Number(number) => {
-            let counted = has(&["error", "warn", "fail", "critical", "high", "medium", "moderate", "low", "issue", "violation", "problem", "offense", "vulnerab", "fatal", "severity", "finding", "result", "informationcount", "blocker", "leak"])
-                || matches!(name.as_str(), "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info");
-            let of_work = has(&["file", "scanned", "inspected", "analy", "checked", "rules", "time", "duration", "seconds", "line", "loc", "threshold", "max", "allow"])
-                && !has(&["fileerror", "filesfailed", "failedfile"]);
+            let counted = has(&[
+                "error",
+                "warn",
+                "fail",
+                "critical",
+                "high",
+                "medium",
+                "moderate",
+                "low",
+                "issue",
+                "violation",
+                "problem",
+                "offense",
+                "vulnerab",
+                "fatal",
+                "severity",
+                "finding",
+                "result",
+                "informationcount",
+                "blocker",
+                "leak",
+            ]) || matches!(
+                name.as_str(),
+                "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
+            );
+            let of_work = has(&[
+                "file",
+                "scanned",
+                "inspected",
+                "analy",
+                "checked",
+                "rules",
+                "time",
+                "duration",
+                "seconds",
+                "line",
+                "loc",
+                "threshold",
+                "max",
+                "allow",
+            ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
             (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
         }
         Value::String(text) => of_word(&name, text),
         Value::Array(items) => {
             let listed = !items.is_empty()
-                && (matches!(name.as_str(), "errors" | "error" | "exceptions" | "failures" | "parseerrors" | "invalidoptionwarnings" | "notifications")
-                    || (LISTS.contains(&name.as_str()) && name != "files"));
+                && (matches!(
+                    name.as_str(),
+                    "errors"
+                        | "error"
+                        | "exceptions"
+                        | "failures"
+                        | "parseerrors"
+                        | "invalidoptionwarnings"
+                        | "notifications"
+                ) || (LISTS.contains(&name.as_str()) && name != "files"));
             if listed {
                 return Some(COUNTS);
             }
@@ -204,19 +325,51 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
             if !fields.is_empty() && matches!(name.as_str(), "violations" | "files") {
                 return Some(COUNTS);
             }
-            fields.iter().find_map(|(key, value)| trouble(value, key, depth + 1))
+            fields
+                .iter()
+                .find_map(|(key, value)| trouble(value, key, depth + 1))
         }
     }
 }
 
 fn of_word(name: &str, text: &str) -> Option<&'static str> {
     const GOOD: [&str; 14] = [
-        "success", "successful", "succeeded", "ok", "passed", "pass", "clean", "completed", "complete", "finished", "done", "none", "approved", "no",
+        "success",
+        "successful",
+        "succeeded",
+        "ok",
+        "passed",
+        "pass",
+        "clean",
+        "completed",
+        "complete",
+        "finished",
+        "done",
+        "none",
+        "approved",
+        "no",
     ];
     let word = folded(text);
     let states = matches!(
         name,
-        "status" | "state" | "outcome" | "result" | "conclusion" | "verdict" | "decision" | "health" | "error" | "exception" | "message" | "reason" | "failure" | "fatal" | "warning" | "grade" | "detail" | "details"
+        "status"
+            | "state"
+            | "outcome"
+            | "result"
+            | "conclusion"
+            | "verdict"
+            | "decision"
+            | "health"
+            | "error"
+            | "exception"
+            | "message"
+            | "reason"
+            | "failure"
+            | "fatal"
+            | "warning"
+            | "grade"
+            | "detail"
+            | "details"
     );
     (states && !word.is_empty() && !GOOD.contains(&word.as_str())).then_some(FAILED)
 }
@@ -228,11 +381,22 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> Report {
         let known = lines.iter().all(|line| {
             matches!(
                 reason(line).as_deref(),
-                Some("compiler-artifact" | "build-script-executed" | "build-finished" | "compiler-message")
+                Some(
+                    "compiler-artifact"
+                        | "build-script-executed"
+                        | "build-finished"
+                        | "compiler-message"
+                )
             )
         });
-        let ended = lines.last().is_some_and(|last| reason(last).as_deref() == Some("build-finished") && last["success"] == true);
-        return if known && ended { Report::Clean } else { Report::Unclear(UNKNOWN_SHAPE) };
+        let ended = lines.last().is_some_and(|last| {
+            reason(last).as_deref() == Some("build-finished") && last["success"] == true
+        });
+        return if known && ended {
+            Report::Clean
+        } else {
+            Report::Unclear(UNKNOWN_SHAPE)
+        };
     }
     let unclear = lines
         .iter()
@@ -245,8 +409,28 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> Report {
 const XML: [(&str, &[&str]); 8] = [
     ("checkstyle", &["error", "exception"]),
     ("pmd", &["violation", "error", "configerror"]),
-    ("testsuites", &["failure", "error", "rerunfailure", "flakyfailure", "rerunerror", "flakyerror"]),
-    ("testsuite", &["failure", "error", "rerunfailure", "flakyfailure", "rerunerror", "flakyerror"]),
+    (
+        "testsuites",
+        &[
+            "failure",
+            "error",
+            "rerunfailure",
+            "flakyfailure",
+            "rerunerror",
+            "flakyerror",
+        ],
+    ),
+    (
+        "testsuite",
+        &[
+            "failure",
+            "error",
+            "rerunfailure",
+            "flakyfailure",
+            "rerunerror",
+            "flakyerror",
+        ],
+    ),
     ("issues", &["issue"]),
     ("BugCollection", &["buginstance", "error", "missingclass"]),
     ("results", &["error"]),
@@ -254,7 +438,10 @@ const XML: [(&str, &[&str]); 8] = [
 ];
 
 fn of_xml(text: &str) -> Report {
-    let mut elements = text.split('<').skip(1).filter(|part| !part.starts_with(['?', '!', '/']));
+    let mut elements = text
+        .split('<')
+        .skip(1)
+        .filter(|part| !part.starts_with(['?', '!', '/']));
     let name_of = |part: &str| -> String {
         part.split(|c: char| c.is_whitespace() || matches!(c, '>' | '/'))
             .next()
@@ -275,7 +462,9 @@ fn of_xml(text: &str) -> Report {
     for part in std::iter::once(root).chain(elements) {
         let tag = part.split('>').next().unwrap_or_default();
         let found = results.contains(&name_of(part).to_lowercase().as_str());
-        let counted = ["failures", "errors", "failed", "error", "warnings"].iter().any(|name| counts(tag, name));
+        let counted = ["failures", "errors", "failed", "error", "warnings"]
+            .iter()
+            .any(|name| counts(tag, name));
         if found || counted {
             return Report::Unclear(COUNTS);
         }

@@ -276,7 +276,11 @@ const CLEAN: &[&str] = &[
 fn only_a_known_report_that_states_nothing_found_is_clean() {
     for text in UNCLEAR {
         for command in ["my-lint", "eslint .", "ruff check ."] {
-            assert_eq!(count(command, 0, text).unwrap_or(1).min(1), 1, "{command}: {text}");
+            assert_eq!(
+                count(command, 0, text).unwrap_or(1).min(1),
+                1,
+                "{command}: {text}"
+            );
         }
     }
     for text in CLEAN {
@@ -301,7 +305,10 @@ fn one_field_more_takes_a_clean_report_back() {
         r#""exit_code":2"#,
     ];
     let mut tried = 0;
-    for text in CLEAN.iter().filter(|text| text.starts_with('{') && !text.contains("runs") && !text.contains('\n')) {
+    for text in CLEAN
+        .iter()
+        .filter(|text| text.starts_with('{') && !text.contains("runs") && !text.contains('\n'))
+    {
         for field in fields {
             let more = text.replacen('{', &format!("{{{field},"), 1);
             let is_json = serde_json::from_str::<Value>(&more).is_ok();

@@ -248,7 +248,9 @@ impl Form {
         // "CRITICAL …" under the severity `low` says two things.
         let given = text_of("severity").and_then(severity);
         let graver = texts.iter().find(|text| {
-            leading_severity(text).is_some_and(|named| named.is_must_fix() && given.is_none_or(|given| !given.is_must_fix()))
+            leading_severity(text).is_some_and(|named| {
+                named.is_must_fix() && given.is_none_or(|given| !given.is_must_fix())
+            })
         });
         if let Some(text) = graver {
             self.stops("a finding", "names a graver severity than its own", text);
@@ -281,8 +283,9 @@ impl Form {
         for (name, value) in fields {
             match (name.as_str(), value) {
                 // The criterion's own words are the ticket's.
-                ("met", _) | (_, Value::Null | Value::Number(_)) => {}
-                ("criterion" | "id" | "name", Value::String(_)) => {}
+                ("met", _)
+                | (_, Value::Null | Value::Number(_))
+                | ("criterion" | "id" | "name", Value::String(_)) => {}
                 (_, Value::String(text)) => self.texts.push(text.clone()),
                 _ => self.misses(format!(
                     "a criterion has a part that cannot be read: `{}`",
@@ -333,7 +336,11 @@ fn is_empty(value: &Value) -> bool {
 fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
-        Value::Object(fields) => fields.values().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::Object(fields) => fields
+            .values()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Vec::new(),
     }
 }
@@ -342,7 +349,8 @@ fn strings(value: &Value) -> Vec<String> {
 fn leading_severity(text: &str) -> Option<Severity> {
     let first = text.split_whitespace().next()?;
     let word = first.trim_matches(|c: char| !c.is_alphanumeric());
-    let marked = first.ends_with([':', ']', ')']) || (word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase()));
+    let marked = first.ends_with([':', ']', ')'])
+        || (word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase()));
     marked.then(|| severity(word)).flatten()
 }
 

@@ -57,12 +57,23 @@ pub(super) fn of_indent(text: &str) -> Option<&'static str> {
 fn of_tags(text: &str) -> Option<&'static str> {
     const TAG_BYTES_MAX: usize = 300;
     text.split('<').skip(1).find_map(|rest| {
-        let end = rest.bytes().take(TAG_BYTES_MAX).position(|byte| byte == b'>')?;
+        let end = rest
+            .bytes()
+            .take(TAG_BYTES_MAX)
+            .position(|byte| byte == b'>')?;
         let tag = rest.get(..end)?.to_ascii_lowercase();
         let named = tag.starts_with(|c: char| c.is_ascii_alphabetic());
-        let hides = ["hidden", "display", "visibility", "opacity", "font-size", "template", "noscript"]
-            .iter()
-            .any(|sign| tag.contains(sign));
+        let hides = [
+            "hidden",
+            "display",
+            "visibility",
+            "opacity",
+            "font-size",
+            "template",
+            "noscript",
+        ]
+        .iter()
+        .any(|sign| tag.contains(sign));
         (named && hides).then_some("part of the text is not shown")
     })
 }

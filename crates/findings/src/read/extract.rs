@@ -5,6 +5,10 @@ use serde_json::Value;
 use super::{lenient, twice};
 
 /// One JSON value that a text holds.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact about the text"
+)]
 pub(super) struct Found {
     pub value: Value,
     /// Where it stands in the text, fences included.

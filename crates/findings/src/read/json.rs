@@ -182,9 +182,14 @@ pub(super) fn said(value: &Value) -> Said {
         },
         &mut said,
     );
-    let approves = said.claims.iter().any(|(claim, _)| *claim == Claim::Approved);
+    let approves = said
+        .claims
+        .iter()
+        .any(|(claim, _)| *claim == Claim::Approved);
     if approves && !audit::is_harmless(value, said.drafts.len()) {
-        said.doubt(Some("a field of the report is not known or speaks against the approval"));
+        said.doubt(Some(
+            "a field of the report is not known or speaks against the approval",
+        ));
     }
     said
 }

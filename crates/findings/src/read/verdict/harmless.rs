@@ -21,8 +21,9 @@ const NOUN_WORDS: usize = 4;
 
 /// Whether every sentence of a text is understood and takes nothing back.
 pub(super) fn is_harmless(text: &str) -> bool {
-    if text.contains(['?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '*', '¹', '²', '†'])
-        && !is_only_emphasised(text)
+    if text.contains([
+        '?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '*', '¹', '²', '†',
+    ]) && !is_only_emphasised(text)
         || text.contains("...")
         || text.contains("[^")
     {
@@ -50,14 +51,18 @@ pub(super) fn has_curt_stranger(text: &str) -> bool {
     let plain = without_code(text);
     sentence_texts(&plain).into_iter().any(|sentence| {
         let words = Sentence::of(sentence).words;
-        words.len() <= CURT_WORDS && known(&words) * 2 < words.len() && !is_harmless_sentence(sentence)
+        words.len() <= CURT_WORDS
+            && known(&words) * 2 < words.len()
+            && !is_harmless_sentence(sentence)
     })
 }
 
 /// Asterisks in pairs emphasise; a lone one points at a note.
 fn is_only_emphasised(text: &str) -> bool {
-    let others = ['?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '¹', '²', '†'];
-    !text.contains(others) && text.matches('*').count() % 2 == 0
+    let others = [
+        '?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '¹', '²', '†',
+    ];
+    !text.contains(others) && text.matches('*').count().is_multiple_of(2)
 }
 
 /// Puts a mark in the place of code, paths, addresses and numbers: names say nothing.
@@ -85,10 +90,14 @@ fn without_code(text: &str) -> String {
 
 fn is_name(word: &str) -> bool {
     let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
-    let dotted = inner.contains(['_', '.', ':', '\\', '#', '@', '=']) && inner.chars().any(char::is_alphabetic);
-    let numbered = inner.chars().any(|c| c.is_ascii_digit()) && inner.chars().any(char::is_alphabetic);
+    let dotted = inner.contains(['_', '.', ':', '\\', '#', '@', '='])
+        && inner.chars().any(char::is_alphabetic);
+    let numbered =
+        inner.chars().any(|c| c.is_ascii_digit()) && inner.chars().any(char::is_alphabetic);
     let shouted = inner.chars().count() > 1
-        && inner.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        && inner
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
         && inner.chars().any(|c| c.is_ascii_digit())
         && inner.chars().any(|c| c.is_ascii_uppercase());
     inner.is_ascii() && !word.contains('\n') && (dotted || numbered || shouted)
@@ -99,7 +108,11 @@ fn is_harmless_sentence(text: &str) -> bool {
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
-    let total = sentence.words.iter().filter(|word| !is_number(word)).count();
+    let total = sentence
+        .words
+        .iter()
+        .filter(|word| !is_number(word))
+        .count();
     let rest = cues::without_harmless(sentence);
     if cues::is_objection(&rest) || DARK.is_in(&rest.sentence) {
         return false;
@@ -117,10 +130,7 @@ fn is_harmless_sentence(text: &str) -> bool {
 }
 
 fn speaks(rest: &Rest) -> bool {
-    rest.denies
-        || rest.harmless
-        || PRAISE.is_in(&rest.sentence)
-        || DOES.is_in(&rest.sentence)
+    rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence) || DOES.is_in(&rest.sentence)
 }
 
 fn is_number(word: &str) -> bool {
@@ -175,7 +185,9 @@ fn is_made_of_pieces(sentence: &Sentence) -> bool {
             Some(taken) => taken,
             None if !is_unspaced(first) && !first.is_alphabetic() => first.len_utf8(),
             None if first.is_ascii_alphabetic() => {
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+                let end = rest
+                    .find(|c: char| !c.is_ascii_alphanumeric())
+                    .unwrap_or(rest.len());
                 if known(&[rest[..end].to_owned()]) == 0 {
                     return false;
                 }

@@ -87,7 +87,8 @@ geht nicht mehr, funktioniert nicht mehr, läuft nicht mehr, never terminates, n
 pub(super) const WORK: &str = "
 compile, compiles, build, builds, start, starts, work, works, working, run at all, pass, passes, link, install, installs, boot, boots, terminate, terminates, do what, solve, solves, meet, meets, satisfy, satisfies, fulfil, fulfils, fulfill, implement, fix the, log in, type check, typecheck, parse its, render";
 /// Verbs of dying in the present tense.
-pub(super) const DIES: &str = "crashes, panics, segfaults, deadlocks, hangs, corrupts, crash on, panic on";
+pub(super) const DIES: &str =
+    "crashes, panics, segfaults, deadlocks, hangs, corrupts, crash on, panic on";
 /// What takes a failure back: the sentence tells of a test, of the past or of what cannot happen.
 pub(super) const UNLESS_SAID: &str = "
 without the change, without the fix, without this, without it, as it should, as expected, would, no longer, never, any more, anymore, is fixed, are fixed, was fixed, were fixed, been fixed, is covered, are covered, is tested, are tested, is handled, are handled, prevented, is gone, cannot happen, can no longer, can't happen, confirmed that, reverted the fix, before the change, before the fix, used to, round 1, last round, previous round, previously, as documented, as specified, which is right, on purpose, deliberately, by design, is closed, is resolved, are resolved, described in the ticket, that the ticket describes, from the ticket, ohne die änderung, ohne den fix, nicht mehr, behoben, sans la modification, sans le correctif, ne plus, n'est plus, corrigé*, sin el cambio, ya no, corregid*, sem a alteração, não mais, não é mais, corrigid*, senza la modifica, non più, corrett*, без изменения, без исправления, больше не, исправлен*, 已修复, 不再, 修正済み, しなくなり, 더 이상";
@@ -110,7 +111,46 @@ ritiro quanto, ritiro quello, lo ritiro, era uno scherzo, uno scherzo, scherzavo
 철회, 취소합니다, 농담, 거짓말, 승인하지 않, 승인할 수 없, 거부, 반려, 무시하";
 /// Whole sentences that take an approval back.
 pub(super) const DENIALS: &[&str] = &[
-    "no", "nope", "nah", "not", "never", "no way", "void", "invalid", "revoked", "expired", "withdrawn", "retracted", "rejected", "reject", "denied", "block", "blocked", "nein", "doch nicht", "non", "nada de eso", "não", "нет", "否", "不", "いいえ", "아니요", "아니오", "approve no", "no no", "hold", "stop", "wait", "request changes", "changes requested", "timeout", "killed", "aborted", "error", "incomplete",
+    "no",
+    "nope",
+    "nah",
+    "not",
+    "never",
+    "no way",
+    "void",
+    "invalid",
+    "revoked",
+    "expired",
+    "withdrawn",
+    "retracted",
+    "rejected",
+    "reject",
+    "denied",
+    "block",
+    "blocked",
+    "nein",
+    "doch nicht",
+    "non",
+    "nada de eso",
+    "não",
+    "нет",
+    "否",
+    "不",
+    "いいえ",
+    "아니요",
+    "아니오",
+    "approve no",
+    "no no",
+    "hold",
+    "stop",
+    "wait",
+    "request changes",
+    "changes requested",
+    "timeout",
+    "killed",
+    "aborted",
+    "error",
+    "incomplete",
 ];
 
 /// What a finding must not say beside an approval, whatever its severity.

@@ -45,7 +45,12 @@ pub(crate) fn find(text: &str) -> Option<(Stop, &str)> {
     }
     text.lines()
         .flat_map(sentence_texts)
-        .chain(text.contains('\n').then(|| text).into_iter().flat_map(sentence_texts))
+        .chain(
+            text.contains('\n')
+                .then_some(text)
+                .into_iter()
+                .flat_map(sentence_texts),
+        )
         .find_map(|sentence| stop(sentence).map(|stop| (stop, sentence)))
 }
 
@@ -131,9 +136,28 @@ fn is_told(sentence: &Sentence) -> bool {
 fn is_negation(word: &str) -> bool {
     matches!(
         word,
-        "not" | "never" | "cannot" | "can't" | "won't" | "don't" | "doesn't" | "didn't" | "haven't" | "hasn't"
-            | "couldn't" | "wouldn't" | "isn't" | "aren't" | "wasn't" | "weren't" | "fails" | "failed" | "fail"
-            | "failing" | "unable" | "refuses"
+        "not"
+            | "never"
+            | "cannot"
+            | "can't"
+            | "won't"
+            | "don't"
+            | "doesn't"
+            | "didn't"
+            | "haven't"
+            | "hasn't"
+            | "couldn't"
+            | "wouldn't"
+            | "isn't"
+            | "aren't"
+            | "wasn't"
+            | "weren't"
+            | "fails"
+            | "failed"
+            | "fail"
+            | "failing"
+            | "unable"
+            | "refuses"
     )
 }
 
@@ -144,13 +168,19 @@ fn is_unread(sentence: &Sentence) -> bool {
     }
     let words = &sentence.words;
     let speaker = words.iter().any(|word| {
-        matches!(word.as_str(), "i" | "we" | "i've" | "we've" | "was" | "were" | "been")
+        matches!(
+            word.as_str(),
+            "i" | "we" | "i've" | "we've" | "was" | "were" | "been"
+        )
     });
     (0..words.len()).any(|at| {
-        let near = |from: usize| (from..words.len().min(from + 3)).any(|next| READ.starts(&words[next..]));
+        let near =
+            |from: usize| (from..words.len().min(from + 3)).any(|next| READ.starts(&words[next..]));
         let restricted = matches!(words[at].as_str(), "only" | "just" | "merely" | "barely")
             && near(at + 1)
-            && words.iter().any(|word| matches!(word.as_str(), "i" | "we" | "i've" | "we've"));
+            && words
+                .iter()
+                .any(|word| matches!(word.as_str(), "i" | "we" | "i've" | "we've"));
         restricted || (speaker && is_negation(&words[at]) && near(at + 1))
     })
 }
@@ -159,13 +189,14 @@ fn is_demand(sentence: &Sentence) -> bool {
     if ASK.is_in(sentence) || (ORDER.starts(&sentence.words) && sentence.words.len() > 1) {
         return true;
     }
-    !DONE.is_in(sentence) && positions(&MUST, sentence).any(|at| {
-        let taken = MUST.longest(&sentence.words[at..]).unwrap_or(1);
-        let tail = &sentence.words[(at + taken).min(sentence.words.len())..];
-        let next = usize::from(tail.first().is_some_and(|word| word == "not"));
-        let tail = &tail[next.min(tail.len())..];
-        ORDER.starts(tail) || REPAIR.starts(tail)
-    })
+    !DONE.is_in(sentence)
+        && positions(&MUST, sentence).any(|at| {
+            let taken = MUST.longest(&sentence.words[at..]).unwrap_or(1);
+            let tail = &sentence.words[(at + taken).min(sentence.words.len())..];
+            let next = usize::from(tail.first().is_some_and(|word| word == "not"));
+            let tail = &tail[next.min(tail.len())..];
+            ORDER.starts(tail) || REPAIR.starts(tail)
+        })
 }
 
 fn is_failure(sentence: &Sentence) -> bool {
@@ -182,25 +213,61 @@ fn is_failure(sentence: &Sentence) -> bool {
         let dies = !denied && DIES.starts(&words[at..]);
         let thing = matches!(
             words[at].as_str(),
-            "test" | "tests" | "build" | "ci" | "pipeline" | "suite" | "check" | "checks" | "compilation" | "login"
+            "test"
+                | "tests"
+                | "build"
+                | "ci"
+                | "pipeline"
+                | "suite"
+                | "check"
+                | "checks"
+                | "compilation"
+                | "login"
         );
-        let red = |word: &String| matches!(word.as_str(), "fail" | "fails" | "failed" | "failing" | "red" | "broken");
+        let red = |word: &String| {
+            matches!(
+                word.as_str(),
+                "fail" | "fails" | "failed" | "failing" | "red" | "broken"
+            )
+        };
         let failing = thing
-            && (at + 1..words.len().min(at + 4))
-                .any(|next| red(&words[next]) && !matches!(words[next - 1].as_str(), "0" | "no" | "not" | "zero"));
+            && (at + 1..words.len().min(at + 4)).any(|next| {
+                red(&words[next])
+                    && !matches!(words[next - 1].as_str(), "0" | "no" | "not" | "zero")
+            });
         negated || dies || failing || destroys(&words[at..]) || opens(&words[at..])
     })
 }
 
 /// "drops the users table".
 fn destroys(words: &[String]) -> bool {
-    let verb = matches!(words[0].as_str(), "drops" | "deletes" | "wipes" | "erases" | "destroys" | "truncates" | "overwrites");
+    let verb = matches!(
+        words[0].as_str(),
+        "drops" | "deletes" | "wipes" | "erases" | "destroys" | "truncates" | "overwrites"
+    );
     let near = &words[1..words.len().min(6)];
-    let own = |word: &String| matches!(word.as_str(), "own" | "temporary" | "test" | "temp" | "scratch" | "oldest");
+    let own = |word: &String| {
+        matches!(
+            word.as_str(),
+            "own" | "temporary" | "test" | "temp" | "scratch" | "oldest"
+        )
+    };
     let dear = |word: &String| {
         matches!(
             word.as_str(),
-            "users" | "user" | "production" | "database" | "table" | "tables" | "data" | "disk" | "customers" | "everything" | "all" | "backups" | "home"
+            "users"
+                | "user"
+                | "production"
+                | "database"
+                | "table"
+                | "tables"
+                | "data"
+                | "disk"
+                | "customers"
+                | "everything"
+                | "all"
+                | "backups"
+                | "home"
         )
     };
     verb && near.iter().any(dear) && !near.iter().any(own)
@@ -208,6 +275,11 @@ fn destroys(words: &[String]) -> bool {
 
 /// "everybody can log in".
 fn opens(words: &[String]) -> bool {
-    let who = matches!(words[0].as_str(), "anyone" | "anybody" | "everyone" | "everybody" | "attackers" | "strangers");
-    who && words.get(1).is_some_and(|word| matches!(word.as_str(), "can" | "could" | "may" | "is"))
+    let who = matches!(
+        words[0].as_str(),
+        "anyone" | "anybody" | "everyone" | "everybody" | "attackers" | "strangers"
+    );
+    who && words
+        .get(1)
+        .is_some_and(|word| matches!(word.as_str(), "can" | "could" | "may" | "is"))
 }

@@ -134,7 +134,8 @@ pub(super) fn are_understood(blocks: &[Block]) -> bool {
 
 /// A word that names a person, a tool or a place: it has marks or digits in it.
 fn is_name(text: &str) -> bool {
-    !text.contains(char::is_whitespace) && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
+    !text.contains(char::is_whitespace)
+        && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
 }
 
 /// Whether a block of a short document is understood and takes nothing back.
@@ -168,11 +169,7 @@ pub(super) fn is_understood_text(text: &str) -> bool {
                     return false;
                 }
             }
-            Some((label, value))
-                if value.is_empty() && prose.is_empty() && topic::lead(line).is_some_and(is_minor_topic) =>
-            {
-                let _ = label;
-            }
+            Some((_, "")) if prose.is_empty() && topic::lead(line).is_some_and(is_minor_topic) => {}
             Some((label, "")) if approval::is_label(label) => return false,
             Some((label, value)) if !value.is_empty() && harmless::is_known(label) => {
                 prose.push_str(value);
@@ -188,7 +185,10 @@ pub(super) fn is_understood_text(text: &str) -> bool {
     let announces = prose.ends_with([':', '：']) && harmless::is_known(prose);
     prose.is_empty()
         || announces
-        || (topic::is_nothing(prose) && !cues::objects(prose) && stop_free(prose) && prose.len() < 40)
+        || (topic::is_nothing(prose)
+            && !cues::objects(prose)
+            && stop_free(prose)
+            && prose.len() < 40)
         || harmless::is_harmless(prose)
         || is_explained_at_length(prose)
 }
@@ -233,19 +233,36 @@ const CURT_WORDS: usize = 7;
 fn stops(block: &Block, text: &str) -> bool {
     matches!(block.kind, Kind::Paragraph)
         && stops::find(text).is_some_and(|(stop, _)| {
-            matches!(stop, stops::Stop::Withdrawal | stops::Stop::Condition | stops::Stop::Unread)
+            matches!(
+                stop,
+                stops::Stop::Withdrawal | stops::Stop::Condition | stops::Stop::Unread
+            )
         })
 }
 
 /// A value such as a name, a date or a hash; what tells of the work has to be harmless.
 fn is_harmless_metadata(label: &str, value: &str) -> bool {
     const NOBODY: [&str; 12] = [
-        "builder", "author", "self", "nobody", "none", "bot", "placeholder", "template", "tbd", "unknown", "old", "previous",
+        "builder",
+        "author",
+        "self",
+        "nobody",
+        "none",
+        "bot",
+        "placeholder",
+        "template",
+        "tbd",
+        "unknown",
+        "old",
+        "previous",
     ];
     if cues::objects(value) || !stop_free(value) {
         return false;
     }
-    if matches!(label.to_lowercase().as_str(), "tests" | "scope" | "summary" | "files") {
+    if matches!(
+        label.to_lowercase().as_str(),
+        "tests" | "scope" | "summary" | "files"
+    ) {
         return harmless::is_harmless(value) || harmless::is_known(value);
     }
     let words = Sentence::of(value).words;
@@ -265,9 +282,11 @@ fn is_harmless_table(rows: &[Vec<String>]) -> bool {
                     || harmless::is_known(cell)
                     || harmless::is_harmless(cell)
                     || topic::is_nothing(cell)
-                    || (approval::is_label(cell) || approval::labelled(cell) == Some(approval::Answer::Whole))
+                    || (approval::is_label(cell)
+                        || approval::labelled(cell) == Some(approval::Answer::Whole))
                     || candidates::asked(cell).is_some()
-                    || approval::affirmed(cell).is_some_and(|answer| answer == approval::Answer::Whole)
+                    || approval::affirmed(cell)
+                        .is_some_and(|answer| answer == approval::Answer::Whole)
             })
     })
 }
