@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-/// What a linter's standard output is, as a report.
+/// The shape of a linter's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum ReportShape {
     /// It is no JSON and no XML.
     Text,
     /// It is a known report, and states that there are no results and no failure.
@@ -20,10 +20,10 @@ const COUNTS: &str = "printed a report that counts results and lists none";
 const FAILED: &str = "reports that it did not run to its end";
 
 /// Judges a report in which no findings could be read.
-pub fn judge(text: &str, tool: Option<&str>) -> Report {
+pub fn judge(text: &str, tool: Option<&str>) -> ReportShape {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return Report::Text;
+        return ReportShape::Text;
     }
     if text.starts_with('<') && text.ends_with('>') {
         return of_xml(text);
@@ -31,7 +31,9 @@ pub fn judge(text: &str, tool: Option<&str>) -> Report {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         // Of two fields with one name a plain reader keeps the last.
         return match of_json(&value, tool) {
-            Report::Clean if findings::repeats_a_key(text) => Report::Unclear(UNKNOWN_SHAPE),
+            ReportShape::Clean if findings::repeats_a_key(text) => {
+                ReportShape::Unclear(UNKNOWN_SHAPE)
+            }
             report => report,
         };
     }
@@ -42,7 +44,7 @@ pub fn judge(text: &str, tool: Option<&str>) -> Report {
         .collect();
     match lines {
         Some(lines) => of_lines(&lines, tool),
-        None => Report::Text,
+        None => ReportShape::Text,
     }
 }
 
@@ -75,32 +77,32 @@ fn sarif_failed(report: &Value) -> bool {
         })
 }
 
-fn of_json(value: &Value, tool: Option<&str>) -> Report {
+fn of_json(value: &Value, tool: Option<&str>) -> ReportShape {
     match value {
-        Value::Array(items) if items.is_empty() => Report::Clean,
+        Value::Array(items) if items.is_empty() => ReportShape::Clean,
         Value::Array(items) => {
             if items.iter().all(is_clean_file) {
-                Report::Clean
+                ReportShape::Clean
             } else {
-                Report::Unclear(UNKNOWN_SHAPE)
+                ReportShape::Unclear(UNKNOWN_SHAPE)
             }
         }
         Value::Object(object) if object.is_empty() => {
             // These list what they found by the name of the file.
             if matches!(tool, Some("vale" | "markdownlint" | "markdownlint-cli2")) {
-                Report::Clean
+                ReportShape::Clean
             } else {
-                Report::Unclear(UNKNOWN_SHAPE)
+                ReportShape::Unclear(UNKNOWN_SHAPE)
             }
         }
         Value::Object(object) => of_object(object, value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            Report::Unclear(UNKNOWN_SHAPE)
+            ReportShape::Unclear(UNKNOWN_SHAPE)
         }
     }
 }
 
-fn of_object(object: &Map<String, Value>, value: &Value) -> Report {
+fn of_object(object: &Map<String, Value>, value: &Value) -> ReportShape {
     if object.contains_key("runs") {
         return of_sarif(object, value);
     }
@@ -108,15 +110,15 @@ fn of_object(object: &Map<String, Value>, value: &Value) -> Report {
         .iter()
         .any(|(key, value)| is_empty_list(key, value, object))
     {
-        return Report::Unclear(UNKNOWN_SHAPE);
+        return ReportShape::Unclear(UNKNOWN_SHAPE);
     }
     match trouble(value, "", 0) {
-        None => Report::Clean,
-        Some(why) => Report::Unclear(why),
+        None => ReportShape::Clean,
+        Some(why) => ReportShape::Unclear(why),
     }
 }
 
-fn of_sarif(object: &Map<String, Value>, value: &Value) -> Report {
+fn of_sarif(object: &Map<String, Value>, value: &Value) -> ReportShape {
     let runs = object["runs"]
         .as_array()
         .map(Vec::as_slice)
@@ -127,11 +129,11 @@ fn of_sarif(object: &Map<String, Value>, value: &Value) -> Report {
             .iter()
             .all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
     if sarif_failed(value) {
-        Report::Unclear(FAILED)
+        ReportShape::Unclear(FAILED)
     } else if stated {
-        Report::Clean
+        ReportShape::Clean
     } else {
-        Report::Unclear(UNKNOWN_SHAPE)
+        ReportShape::Unclear(UNKNOWN_SHAPE)
     }
 }
 
@@ -210,7 +212,7 @@ fn is_clean_file(item: &Value) -> bool {
     named && empty && trouble(item, "", 0).is_none()
 }
 
-/// What in a report speaks against "nothing was found".
+/// Finds what in a report speaks against "nothing was found".
 fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some(UNKNOWN_SHAPE);
@@ -375,7 +377,7 @@ fn of_word(name: &str, text: &str) -> Option<&'static str> {
 }
 
 /// JSON lines: a compiler's messages with its end, or one clean report a line.
-fn of_lines(lines: &[Value], tool: Option<&str>) -> Report {
+fn of_lines(lines: &[Value], tool: Option<&str>) -> ReportShape {
     let reason = |line: &Value| line["reason"].as_str().map(str::to_owned);
     if lines.iter().all(|line| reason(line).is_some()) {
         let known = lines.iter().all(|line| {
@@ -393,16 +395,16 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> Report {
             reason(last).as_deref() == Some("build-finished") && last["success"] == true
         });
         return if known && ended {
-            Report::Clean
+            ReportShape::Clean
         } else {
-            Report::Unclear(UNKNOWN_SHAPE)
+            ReportShape::Unclear(UNKNOWN_SHAPE)
         };
     }
     let unclear = lines
         .iter()
         .map(|line| of_json(line, tool))
-        .find(|report| *report != Report::Clean);
-    unclear.unwrap_or(Report::Clean)
+        .find(|report| *report != ReportShape::Clean);
+    unclear.unwrap_or(ReportShape::Clean)
 }
 
 /// The reports of a few tools, by their outermost element and by what a result is in them.
@@ -437,7 +439,7 @@ const XML: [(&str, &[&str]); 8] = [
     ("jslint", &["issue"]),
 ];
 
-fn of_xml(text: &str) -> Report {
+fn of_xml(text: &str) -> ReportShape {
     let mut elements = text
         .split('<')
         .skip(1)
@@ -449,15 +451,15 @@ fn of_xml(text: &str) -> Report {
             .to_owned()
     };
     let Some(root) = elements.next() else {
-        return Report::Unclear(UNKNOWN_SHAPE);
+        return ReportShape::Unclear(UNKNOWN_SHAPE);
     };
     let root_name = name_of(root);
     let Some((_, results)) = XML.iter().find(|(name, _)| *name == root_name) else {
-        return Report::Unclear(UNKNOWN_SHAPE);
+        return ReportShape::Unclear(UNKNOWN_SHAPE);
     };
     let is_closed = root.trim_end().ends_with("/>") || text.ends_with(&format!("</{root_name}>"));
     if !is_closed {
-        return Report::Unclear(UNKNOWN_SHAPE);
+        return ReportShape::Unclear(UNKNOWN_SHAPE);
     }
     for part in std::iter::once(root).chain(elements) {
         let tag = part.split('>').next().unwrap_or_default();
@@ -466,10 +468,10 @@ fn of_xml(text: &str) -> Report {
             .iter()
             .any(|name| counts(tag, name));
         if found || counted {
-            return Report::Unclear(COUNTS);
+            return ReportShape::Unclear(COUNTS);
         }
     }
-    Report::Clean
+    ReportShape::Clean
 }
 
 /// Whether an attribute holds anything but nothing.

@@ -29,7 +29,7 @@ pub(super) fn drafts(value: &Value) -> Option<Vec<Draft>> {
     if first.get("reason").is_some()
         && items
             .iter()
-            .any(|item| item["reason"] == "compiler-message")
+            .any(|item| item["reason"] == "compiler-message" || item["reason"] == "build-finished")
     {
         return Some(
             items

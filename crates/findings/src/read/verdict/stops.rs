@@ -19,7 +19,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// What the words do, for a message.
+    /// Says in a message how the words stop it.
     pub fn says(self) -> &'static str {
         match self {
             Self::Condition => "sets a condition",
