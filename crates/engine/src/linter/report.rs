@@ -218,86 +218,10 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
         return Some(UNKNOWN_SHAPE);
     }
     let name = folded(key);
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match value {
         Value::Null => None,
-        Value::Bool(yes) => {
-            let good = matches!(
-                name.as_str(),
-                "success"
-                    | "successful"
-                    | "ok"
-                    | "passed"
-                    | "pass"
-                    | "valid"
-                    | "approved"
-                    | "clean"
-                    | "complete"
-                    | "completed"
-                    | "executionsuccessful"
-                    | "finished"
-            );
-            let bad = has(&[
-                "error",
-                "fail",
-                "truncat",
-                "incomplete",
-                "timedout",
-                "timeout",
-                "fatal",
-                "partial",
-                "abort",
-                "crash",
-                "cancel",
-                "reject",
-                "blocked",
-            ]);
-            ((good && !yes) || (bad && *yes)).then_some(FAILED)
-        }
-        Value::Number(number) => {
-            let counted = has(&[
-                "error",
-                "warn",
-                "fail",
-                "critical",
-                "high",
-                "medium",
-                "moderate",
-                "low",
-                "issue",
-                "violation",
-                "problem",
-                "offense",
-                "vulnerab",
-                "fatal",
-                "severity",
-                "finding",
-                "result",
-                "informationcount",
-                "blocker",
-                "leak",
-            ]) || matches!(
-                name.as_str(),
-                "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
-            );
-            let of_work = has(&[
-                "file",
-                "scanned",
-                "inspected",
-                "analy",
-                "checked",
-                "rules",
-                "time",
-                "duration",
-                "seconds",
-                "line",
-                "loc",
-                "threshold",
-                "max",
-                "allow",
-            ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
-            (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
-        }
+        Value::Bool(yes) => of_flag(&name, *yes),
+        Value::Number(number) => of_number(&name, number.as_f64()),
         Value::String(text) => of_word(&name, text),
         Value::Array(items) => {
             let listed = !items.is_empty()
@@ -319,7 +243,7 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
                 .iter()
                 .find_map(|item| trouble(item, name_of(item), depth + 1))
         }
-        Value::Object(_) if has(&["dependencies"]) => None,
+        Value::Object(_) if name.contains("dependencies") => None,
         Value::Object(fields) => {
             if !fields.is_empty() && matches!(name.as_str(), "error" | "exception" | "failure") {
                 return Some(FAILED);
@@ -332,6 +256,87 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
                 .find_map(|(key, value)| trouble(value, key, depth + 1))
         }
     }
+}
+
+fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let good = matches!(
+        name,
+        "success"
+            | "successful"
+            | "ok"
+            | "passed"
+            | "pass"
+            | "valid"
+            | "approved"
+            | "clean"
+            | "complete"
+            | "completed"
+            | "executionsuccessful"
+            | "finished"
+    );
+    let bad = has(&[
+        "error",
+        "fail",
+        "truncat",
+        "incomplete",
+        "timedout",
+        "timeout",
+        "fatal",
+        "partial",
+        "abort",
+        "crash",
+        "cancel",
+        "reject",
+        "blocked",
+    ]);
+    ((good && !yes) || (bad && yes)).then_some(FAILED)
+}
+
+fn of_number(name: &str, number: Option<f64>) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let counted = has(&[
+        "error",
+        "warn",
+        "fail",
+        "critical",
+        "high",
+        "medium",
+        "moderate",
+        "low",
+        "issue",
+        "violation",
+        "problem",
+        "offense",
+        "vulnerab",
+        "fatal",
+        "severity",
+        "finding",
+        "result",
+        "informationcount",
+        "blocker",
+        "leak",
+    ]) || matches!(
+        name,
+        "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
+    );
+    let of_work = has(&[
+        "file",
+        "scanned",
+        "inspected",
+        "analy",
+        "checked",
+        "rules",
+        "time",
+        "duration",
+        "seconds",
+        "line",
+        "loc",
+        "threshold",
+        "max",
+        "allow",
+    ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
+    (counted && !of_work && number != Some(0.0)).then_some(COUNTS)
 }
 
 fn of_word(name: &str, text: &str) -> Option<&'static str> {

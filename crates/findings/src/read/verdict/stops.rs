@@ -10,7 +10,7 @@ use super::stop_lists as lists;
 
 /// Why words beside an approval stop it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum Objection {
     Condition,
     Unread,
     Demand,
@@ -18,7 +18,7 @@ pub(crate) enum Stop {
     Withdrawal,
 }
 
-impl Stop {
+impl Objection {
     /// Says in a message how the words stop it.
     pub fn says(self) -> &'static str {
         match self {
@@ -39,9 +39,9 @@ macro_rules! phrases {
 phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS FAILS_NOW WORK DIES UNLESS_SAID NOTHING DONE RETRACTS BLOCKS }
 
 /// The first sentence that stops an approval, and why.
-pub(crate) fn find(text: &str) -> Option<(Stop, &str)> {
+pub(crate) fn find(text: &str) -> Option<(Objection, &str)> {
     if text.contains("~~") {
-        return Some((Stop::Withdrawal, text));
+        return Some((Objection::Withdrawal, text));
     }
     text.lines()
         .flat_map(sentence_texts)
@@ -72,27 +72,27 @@ pub(super) fn is_disaster(text: &str) -> bool {
         })
 }
 
-fn stop(text: &str) -> Option<Stop> {
+fn stop(text: &str) -> Option<Objection> {
     let sentence = Sentence::of(&without_code(text));
     let whole = sentence.words.join(" ");
     if lists::DENIALS.contains(&whole.as_str()) {
-        return Some(Stop::Withdrawal);
+        return Some(Objection::Withdrawal);
     }
     let rest = cues::without_harmless(sentence).sentence;
     if RETRACTS.is_in(&rest) {
-        return Some(Stop::Withdrawal);
+        return Some(Objection::Withdrawal);
     }
     let past = UNLESS_SAID.is_in(&rest);
     if is_condition(&rest) {
-        return Some(Stop::Condition);
+        return Some(Objection::Condition);
     }
     if is_unread(&rest) {
-        return Some(Stop::Unread);
+        return Some(Objection::Unread);
     }
     if !NOTHING.is_in(&rest) && is_demand(&rest) {
-        return Some(Stop::Demand);
+        return Some(Objection::Demand);
     }
-    (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(Stop::Failure)
+    (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(Objection::Failure)
 }
 
 /// Names in code say nothing; words in back-ticks do.

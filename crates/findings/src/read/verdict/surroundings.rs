@@ -237,7 +237,9 @@ fn stops(block: &Block, text: &str) -> bool {
         && stops::find(text).is_some_and(|(stop, _)| {
             matches!(
                 stop,
-                stops::Stop::Withdrawal | stops::Stop::Condition | stops::Stop::Unread
+                stops::Objection::Withdrawal
+                    | stops::Objection::Condition
+                    | stops::Objection::Unread
             )
         })
 }
