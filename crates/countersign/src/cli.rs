@@ -46,8 +46,8 @@ use tokio::sync::OnceCell;
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::questions::Question;
-use crate::remote::Server;
-use crate::remote::ledger::Ledger;
+use crate::operations::workers::Workplace;
+use crate::remote::{self, Server};
 use crate::settings::Surroundings;
 use crate::settings::logging::LogVariables;
 use crate::settings::server::Place;
@@ -243,10 +243,10 @@ impl Desktop {
     }
 
     /// The same for a worker, which can have its tickets on a server.
-    async fn workers_office(&self) -> Result<Office, Failure> {
+    async fn workplace(&self) -> Result<Workplace, Failure> {
         match &self.surroundings.server.place {
-            Some(place) => Ledger::open(self.open(place)?, self.surroundings.clone()).await,
-            None => self.office().await,
+            Some(place) => remote::workplace(self.open(place)?, self.surroundings.clone()).await,
+            None => Ok(Workplace::of(self.office().await?)),
         }
     }
 

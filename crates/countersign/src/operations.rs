@@ -26,18 +26,18 @@ pub mod init;
 pub mod insights;
 pub mod measures;
 pub mod messages;
-pub mod outpost;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
 pub mod presence;
 pub mod project;
+mod projects;
 pub mod questions;
 pub mod queue;
 pub mod review;
+pub mod rpc;
 pub mod run;
 pub mod service;
-mod shops;
 pub mod silence;
 pub mod tasks;
 pub mod tickets;
@@ -46,10 +46,9 @@ pub mod workers;
 
 use std::sync::Arc;
 
-use engine::desk::{Desk, Once, Report, Witness};
+use engine::coordinator::{LocalCoordinator, Once, Outage, ProgressListener, Report};
 use engine::process::Stop;
 use engine::rate::Rates;
-use engine::work::Outage;
 use flow::event::Choice;
 use flow::{Actor, Role, TicketId, Time, What};
 use store::Store;
@@ -64,7 +63,7 @@ use crate::settings::Surroundings;
 #[derive(Clone, Debug)]
 pub struct Office {
     /// Private to the operations: the surfaces translate calls and decide nothing.
-    desk: Desk,
+    desk: LocalCoordinator,
     pub surroundings: Surroundings,
     /// In whose name things are done.
     pub speaker: Actor,
@@ -96,7 +95,7 @@ impl Office {
 
     /// The same over a store that is open.
     pub fn with(surroundings: Surroundings, store: Arc<dyn Store>) -> Self {
-        let desk = Desk {
+        let desk = LocalCoordinator {
             store,
             clock: engine::clock::now,
             witness: None,
@@ -126,7 +125,7 @@ impl Office {
     }
 
     /// Reports progress to this listener from now on.
-    pub fn report_to(&mut self, listener: Option<Arc<dyn Witness>>) {
+    pub fn report_to(&mut self, listener: Option<Arc<dyn ProgressListener>>) {
         self.desk.witness = listener;
     }
 
@@ -168,8 +167,7 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<bool, Failure> {
-        let worker = engine::post::worker_name();
-        Ok(engine::news::bring(&self.desk, &worker).await?)
+        Ok(self.desk.notify_dependents().await?)
     }
 
     /// Notes what changed no ticket.

@@ -38,8 +38,8 @@ use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
+use crate::operations::Office;
 use crate::operations::measures::Running;
-use crate::operations::{Office, outpost};
 pub use body::BODY_MAX;
 use places::{Guest, Place, Places};
 use tls::Tls;
@@ -229,7 +229,7 @@ fn router(house: House) -> Router {
         )
         .layer(from_fn(body::whole))
         // Its bodies may be larger, and it reads them itself.
-        .route(outpost::call::PATH, post(worker::call))
+        .route(engine::coordinator::wire::PATH, post(worker::call))
         .layer(from_fn_with_state(house.clone(), door::recognise));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{AnswerOutcome, Event, What};
 use crate::forecast::{left, left_text};
+use crate::job::Queue;
 use crate::ledger::Evolution;
 use crate::policy::Policy;
 use crate::ticket::{
@@ -159,14 +160,14 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         ),
         What::Started { lease } => {
             let job = after.jobs.iter().find(|job| job.serial == lease.serial);
-            let task = job.map_or("job", |job| job.task.queue());
+            let task = job.map_or("job", |job| job.task.word());
             if job.is_some_and(|job| after.asks_to_countersign(&job.task)) {
                 let text = format!(
                     "round {round}: only minor findings, so {who} is asked whether it countersigns"
                 );
                 return plain("started", text);
             }
-            let cost = if task == "build" {
+            let cost = if job.is_some_and(|job| job.task.queue() == Queue::Build) {
                 so_far(after, policy)
             } else {
                 String::new()
@@ -301,7 +302,7 @@ fn taken_over(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
     let mut jobs = after.jobs.iter();
     let job = jobs.find(|job| job.serial > known && job.stand_in)?;
     let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
-    let task = job.task.queue();
+    let task = job.task.word();
     Some(plain(
         "taken_over",
         format!("{agent} stands in, and takes over: {task}"),

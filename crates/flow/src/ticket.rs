@@ -337,8 +337,8 @@ impl Ticket {
             | Stage::Approved
             | Stage::Merging => {
                 let jobs = self.jobs.iter().map(|job| match &job.holder {
-                    Some(holder) => format!("{} by {holder}", job.task.queue()),
-                    None => format!("{} (nobody has it)", job.task.queue()),
+                    Some(holder) => format!("{} by {holder}", job.task.word()),
+                    None => format!("{} (nobody has it)", job.task.word()),
                 });
                 format!("for {}", jobs.collect::<Vec<_>>().join(", "))
             }

@@ -7,8 +7,8 @@ pub mod verdict;
 
 use std::time::Duration;
 
-use engine::desk::{Once, Report};
-use engine::guest::{self, Errand, Guest, Said};
+use engine::coordinator::{Once, Report};
+use engine::session::{self, AgentSession, Said, SessionClaim};
 use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
@@ -95,8 +95,8 @@ pub enum Outcome {
 }
 
 impl Speaker {
-    pub fn guest(&self) -> Guest {
-        Guest {
+    pub fn agent_session(&self) -> AgentSession {
+        AgentSession {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
             standing: self.standing,
@@ -107,7 +107,7 @@ impl Speaker {
 
 /// What the agent has in hand, else the most urgent that it may take.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
-    match guest::take(&office.desk, &speaker.guest()).await? {
+    match session::take(&office.desk, &speaker.agent_session()).await? {
         Some(errand) => {
             let described = describe(office, &errand).await?;
             claims::given(office, speaker, &errand.attempt()).await?;
@@ -119,16 +119,13 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
 
 /// Waits until there may be a job, a task or a message for this agent.
 pub async fn wait(office: &Office, speaker: &Speaker, most: Duration) {
-    let mut ask = tasks::ask(speaker);
-    ask.queues.extend(speaker.guest().ask(ask.lease).queues);
-    ask.ticket.clone_from(&speaker.ticket);
-    office.desk.store.wait(&ask, most).await;
+    session::wait(&office.desk, &speaker.agent_session(), most).await;
 }
 
 /// Returns the ticket of the job that this agent holds.
 pub async fn held(office: &Office, speaker: &Speaker) -> Result<Option<TicketId>, Failure> {
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
-    Ok(held.map(|errand| errand.stored.ticket.id))
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+    Ok(held.map(|claim| claim.stored.ticket.id))
 }
 
 /// The agent says that it is at work.
@@ -138,7 +135,7 @@ pub async fn accept(
     named: &Named,
 ) -> Result<Assignment, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    guest::start(&office.desk, &speaker.guest(), &errand).await?;
+    session::start(&office.desk, &speaker.agent_session(), &errand).await?;
     describe(office, &claims::reporting(office, speaker, named).await?).await
 }
 
@@ -148,12 +145,12 @@ pub async fn beat(
     speaker: &Speaker,
     named: &Named,
 ) -> Result<Option<(String, String)>, Failure> {
-    let guest = speaker.guest();
-    let Some(errand) = guest::held(&office.desk, &guest).await? else {
+    let session = speaker.agent_session();
+    let Some(errand) = session::held(&office.desk, &session).await? else {
         return Ok(None);
     };
     claims::admit(office, speaker, named, Some(&errand.claim())).await?;
-    let until = guest::beat(&office.desk, &guest, &errand).await?;
+    let until = session::beat(&office.desk, &session, &errand).await?;
     Ok(Some((until.iso(), errand.attempt().to_string())))
 }
 
@@ -168,7 +165,7 @@ pub async fn submit(
     let errand = claims::reporting(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
     if !matches!(errand.task, Task::Build { .. }) {
-        let kind = errand.task.queue();
+        let kind = errand.task.word();
         return Err(Failure::new(
             Exit::Refused,
             format!("what you have in hand is a {kind}, not a build"),
@@ -183,9 +180,9 @@ pub async fn submit(
     let put =
         engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
     let desk = &office.desk;
-    let guest = speaker.guest();
+    let session = speaker.agent_session();
     let (policy, said) = (&rules.policy, of_builder(said));
-    let ticket = guest::submit(desk, policy, &guest, &errand, (put, said), once).await?;
+    let ticket = session::submit(desk, policy, &session, &errand, (put, said), once).await?;
     claims::reported(office, speaker, &errand.attempt()).await;
     Ok(ticket)
 }
@@ -247,15 +244,15 @@ pub async fn ask_for_help(
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    let guest = speaker.guest();
-    guest::start(&office.desk, &guest, &errand).await?;
+    let session = speaker.agent_session();
+    session::start(&office.desk, &session, &errand).await?;
     let what = What::HelpRequested {
         why: findings::clean(why),
         lease: Some(errand.lease),
     };
     let report = Report {
         once,
-        ..Report::new(guest.actor_for(&errand.task), what)
+        ..Report::new(session.actor_for(&errand.task), what)
     };
     let id = &errand.stored.ticket.id;
     let ticket = office.desk.decide(id, &errand.policy, report).await?;
@@ -263,7 +260,7 @@ pub async fn ask_for_help(
     Ok(ticket)
 }
 
-async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
+async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, Failure> {
     let stored = &errand.stored;
     let ticket = &stored.ticket;
     let (_, rules) = project::of_ticket(office, ticket).await?;
@@ -292,7 +289,7 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
         branch_name: branch_of(ticket),
         ticket: ticket.id.to_string(),
-        kind: errand.task.queue().to_owned(),
+        kind: errand.task.word().to_owned(),
         title: ticket.spec.title.clone(),
         attempt: errand.attempt().to_string(),
         lease_until: errand.until.iso(),

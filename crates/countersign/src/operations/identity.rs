@@ -7,13 +7,20 @@ use flow::standing::Standing;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Noted, Token};
+use store::{Noted, Token, TokenQuery};
 
 use super::Office;
 use crate::failure::{Exit, Failure};
 
 /// No list of tokens is longer.
 const TOKENS_MAX: u32 = 1000;
+
+fn all_tokens() -> TokenQuery {
+    TokenQuery {
+        hash: None,
+        most: TOKENS_MAX,
+    }
+}
 
 /// What a token is wanted for.
 #[derive(Clone, Debug)]
@@ -135,7 +142,7 @@ fn is_latin(c: char) -> bool {
 }
 
 pub async fn list(office: &Office) -> Result<Vec<Token>, Failure> {
-    Ok(office.desk.store.tokens(TOKENS_MAX).await?)
+    Ok(office.desk.store.tokens(&all_tokens()).await?)
 }
 
 pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {

@@ -165,8 +165,9 @@ async fn furnish(
     let crew = crew::judges(&written, &office.surroundings, &directory).await?;
     let isolation = written.policy.isolation;
     let ward = confinement::ward_for(isolation, &office.surroundings).await?;
-    let (shop, without) =
-        project::workshop(office, git, (base_branch, written), (crew, ward)).await?;
+    let project = project::of_office(office, &git, base_branch, written).await?;
+    let loader = project::ProjectLoader::of(office);
+    let (shop, without) = project::workshop(&loader, git, project, (crew, ward));
     Ok((Arc::new(shop), without))
 }
 

@@ -6,9 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::coordinator::QUIET_POLL;
 use engine::log::{LogErr, removed};
 use engine::process::{Identity, Stop};
-use engine::shift::{QUIET_POLL, Told};
+use engine::worker::Shutdown;
 use engine::workshop::Callable;
 use flow::Role;
 use serde::{Deserialize, Serialize};
@@ -208,28 +209,23 @@ pub async fn take_down(office: &Office, posted: Posted) {
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
 pub async fn keep_house(office: &Office, stop: Stop) {
-    let told = Told {
-        drain: stop.clone(),
-        halt: stop,
-    };
-    workers::keep_house(office, AT_ONCE, told).await;
+    workers::keep_house(office, AT_ONCE, Shutdown::now(stop)).await;
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
 /// comes back after it was away, or we do, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
-    let worker = engine::post::worker_name();
     let mut was_away = true;
     loop {
         let now = office.desk.store.now().await;
         let is_away = now.log_err("reach the database").is_none();
         if !is_away && !was_away {
             // A store that is away now is back at another round.
-            let reclaimed = engine::watchdog::take_back(&office.desk).await;
+            let reclaimed = office.desk.take_back_lapsed().await;
             reclaimed.log_err("reclaim expired leases");
             let watched = silence::watch(office).await;
             watched.log_err("look for silent agents");
-            let told = engine::news::bring(&office.desk, &worker).await;
+            let told = office.desk.notify_dependents().await;
             told.log_err("notify dependent tickets");
             let packed = answer_wants(office).await;
             packed.log_err("pack commits for remote workers");

@@ -21,7 +21,7 @@ use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::remove_tree;
-use crate::log::{LogErr, removed};
+use crate::log::removed;
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::runs;
@@ -310,7 +310,7 @@ async fn recorded(
         round: assignment.round,
         agent: member.name.clone(),
         format: adapter.format().to_owned(),
-        started: (held.shop.desk.clock)(),
+        started: (held.shop.clock)(),
         budget: held.left(),
         token,
         ended: None,
@@ -347,19 +347,16 @@ async fn tell_refused(held: &Held<'_>, who: &str, refused: &[RefusedHost]) {
     if refused.is_empty() {
         return;
     }
-    let desk = &held.shop.desk;
     let hosts: Vec<String> = refused.iter().map(ToString::to_string).collect();
     let hosts = findings::shorten(&hosts.join(", "), REFUSED_CHARS_MAX);
     let noted = Noted {
-        at: (desk.clock)(),
+        at: (held.shop.clock)(),
         ticket: Some(held.ticket.id.clone()),
         name: "network_refused".to_owned(),
         by: held.shop.house().agent,
         body: json!({"agent": who, "job": held.lease.serial, "try": held.lease.fence, "hosts": hosts}),
     };
-    // It is a note; nothing depends on it.
-    let noted = desk.store.note(noted).await;
-    noted.log_err("record the hosts that a run was refused");
+    held.note(noted).await;
 }
 
 /// The agent to its end, or to the end of what it may spend; seen by whoever watches.

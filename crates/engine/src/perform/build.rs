@@ -11,7 +11,6 @@ use super::{Brought, Held, Trouble, ground, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
-use crate::guest;
 use crate::log::LogErr;
 use crate::workshop::Workshop;
 
@@ -188,13 +187,7 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
 pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> {
     let mut found = Vec::new();
     for id in &held.ticket.spec.depends_on {
-        let below = held
-            .shop
-            .desk
-            .ticket(id)
-            .await
-            .map_err(Trouble::transient)?;
-        let ticket = below.ticket;
+        let ticket = held.shop.ticket(id).await.map_err(Trouble::transient)?;
         let put = ticket.submission.as_ref().map(|put| put.commit.clone());
         let commit = put.as_deref().and_then(Oid::parse);
         if ticket.landed.is_none() {
@@ -294,9 +287,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     submission.claims = claims.map(claim).collect();
     submission.summary = short(&said.summary);
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
-    let claim = (&held.ticket.id, held.lease);
-    let reports = guest::with_disputes(&held.shop.desk, claim, handled.map(report).collect());
-    let reports = reports.await.map_err(Trouble::transient)?;
+    let reports = handled.map(report).collect();
     let what = What::Submitted {
         lease: held.lease,
         submission: Box::new(submission),

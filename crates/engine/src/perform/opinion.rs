@@ -68,6 +68,7 @@ impl From<Trouble> for Error {
             | Failure::Permanent
             | Failure::NoJudge
             | Failure::Budget
+            | Failure::Deferred { .. }
             | Failure::Quota { .. } => Self::Failed(trouble.message),
         }
     }
@@ -90,7 +91,7 @@ pub async fn ask(
     )
     .await?;
     let spec = asked.spec.clone();
-    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.desk.clock)())?;
+    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.clock)())?;
     let mut table = Table {
         shop,
         asked,
@@ -220,7 +221,7 @@ impl Table<'_> {
 
     fn tell(&mut self, by: Actor, what: What) -> Result<(), Error> {
         let event = Event {
-            at: (self.shop.desk.clock)(),
+            at: (self.shop.clock)(),
             by,
             expects: None,
             what,
@@ -234,7 +235,7 @@ impl Table<'_> {
 fn seat_of(task: &Task) -> String {
     match task {
         Task::Review { seat, .. } => seat.clone(),
-        other => other.queue().to_owned(),
+        other => other.word().to_owned(),
     }
 }
 

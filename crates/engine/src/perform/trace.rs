@@ -40,6 +40,7 @@ pub fn failed(failure: Failure, message: &str) {
     let error = findings::shorten(&findings::one_line(message), KEPT_CHARS_MAX);
     match failure {
         Failure::Interrupted => tracing::info!(target: "job", error, "job given back"),
+        Failure::Deferred { .. } => tracing::info!(target: "job", error, "job waits for another"),
         Failure::Quota { .. } => {
             tracing::warn!(target: "job", error, "job delayed: out of quota");
         }

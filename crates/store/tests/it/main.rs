@@ -6,3 +6,4 @@ mod postgres;
 mod skip;
 mod sqlite;
 mod support;
+mod upgrade;

@@ -309,7 +309,7 @@ fn tree(ticket: &Ticket) -> String {
 
 /// A ticket that is not terminal has a job, a dependency or a person it waits for.
 fn way_forward(ticket: &Ticket) {
-    let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.queue()).collect();
+    let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.word()).collect();
     let held = ticket.jobs.iter().any(|job| job.holder.is_some());
     let stage = ticket.stage;
     assert_eq!(ticket.escalation.is_some(), stage == Stage::Escalated);
