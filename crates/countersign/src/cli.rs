@@ -318,7 +318,7 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
             let (verbosity, variables) = (verb.verbosity(), LogVariables::read());
             let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
             let exit = runtime.block_on(perform(verb, &desktop));
-            drop(logging);
+            logging.finish();
             runtime.shutdown_background();
             exit
         }

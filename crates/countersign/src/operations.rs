@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+mod briefs;
 pub mod bulletin;
 pub mod config;
 mod confinement;

@@ -322,9 +322,9 @@ async fn tell(
 }
 
 /// Does it again while the store is away, for a bounded time.
-async fn patiently<F>(mut attempt: impl FnMut() -> F) -> Result<(), Error>
+async fn patiently<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, Error>
 where
-    F: Future<Output = Result<(), Error>>,
+    F: Future<Output = Result<T, Error>>,
 {
     let mut tries = 0;
     loop {

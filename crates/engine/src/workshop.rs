@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::{Actor, Policy, Role, Task, Ticket, TicketId, Time};
 
@@ -98,7 +98,7 @@ pub struct Server {
 pub struct Project {
     pub base_branch: String,
     pub policy: Policy,
-    pub house: House,
+    pub house: ProjectRules,
     pub checks: Vec<Check>,
     pub setup: Setup,
 }

@@ -10,6 +10,7 @@
 mod blocks;
 mod claim;
 mod compose;
+mod confidence;
 mod degree;
 mod doubts;
 mod draft;

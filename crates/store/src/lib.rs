@@ -5,23 +5,23 @@
 //! reported, and the answer to be given again when the call is repeated. The store looks at
 //! versions, fences and keys, never at stages.
 
+mod batched;
+mod batcher;
 mod caller;
 mod change;
 mod error;
-mod gather;
 mod job;
 mod listing;
+mod notifier;
 mod parcel;
 mod postgres;
 mod queries;
-mod quick;
 mod record;
 mod rows;
 mod settings;
 mod sqlite;
 mod token;
 mod verbs;
-mod wakes;
 
 pub use caller::CallerRecord;
 pub use change::{Artefact, Change, Committed, Remembered};

@@ -35,10 +35,12 @@ impl Listing {
                 "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
                 list.binds.len()
             );
-            filter.push_str(&match mark {
-                '$' => format!(" AND id = ANY (ARRAY({of}))"),
-                _ => format!(" AND id IN ({of})"),
-            });
+            // PostgreSQL would walk all tickets by number for an IN list.
+            let (before, after) = match mark {
+                '$' => (" AND id = ANY (ARRAY(", "))"),
+                _ => (" AND id IN (", ")"),
+            };
+            filter.extend([before, of.as_str(), after]);
         }
         let from = format!("SELECT {columns} FROM tickets WHERE");
         if query.stages.is_empty() {
@@ -76,7 +78,7 @@ impl Listing {
         list.narrow(&mut filter, "ticket", ticket.as_ref());
         list.narrow(&mut filter, "key", query.key.as_ref());
         if query.lapsed {
-            filter.push_str(&format!(" AND state = 'leased' AND lease_until <= {clock}"));
+            filter.extend([" AND state = 'leased' AND lease_until <= ", clock]);
         }
         let order = if query.urgent_first {
             "priority DESC, id"

@@ -1,12 +1,12 @@
 //! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
-mod bell;
-mod bookmarks;
 mod callers;
+mod channel_notifier;
 mod claim;
 mod commit;
 mod connect;
+mod cursors;
 mod errors;
 mod finish;
 mod jobs;
@@ -31,13 +31,14 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -47,9 +48,8 @@ use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::wakes::{LOG, Wakes};
 
-use bell::Bell;
+use channel_notifier::ChannelNotifier;
 use claim::{Look, Promoted};
 use pipeline::{Session, Value, values};
 use upkeep::Upkeep;
@@ -69,16 +69,16 @@ pub(crate) struct Postgres {
     name: String,
     settings: Settings,
     pool: Pool,
-    wakes: Arc<Wakes>,
-    bell: Bell,
+    notifier: Arc<Notifier>,
+    channel: ChannelNotifier,
     promoted: Promoted,
     upkeep: Upkeep,
-    secrets: Gather<Pool, Secret>,
-    open: Gather<Pool, OpenIn>,
-    hands: Gather<Pool, InHand>,
-    boxes: Gather<Pool, Letterbox>,
-    posted: Gather<Pool, messages::Posted>,
-    seen: Gather<Pool, records::Seen>,
+    tokens_by_hash: Batcher<Pool, TokenByHash>,
+    open_jobs: Batcher<Pool, HasOpenJobs>,
+    held_jobs: Batcher<Pool, HeldJobs>,
+    unread: Batcher<Pool, UnreadMessages>,
+    posted: Batcher<Pool, messages::Posted>,
+    seen: Batcher<Pool, records::Seen>,
 }
 
 impl Postgres {
@@ -87,21 +87,21 @@ impl Postgres {
         let pool = connect::pool(&config, &settings, settings.connections_max)?;
         let schema = connect::migrate(&pool).await?;
         let quick = connect::pool(&config, &settings, QUICK)?;
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         Ok(Self {
             name: connect::name(&config),
-            bell: Bell::new(config, &schema, Arc::clone(&wakes)),
+            channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick),
-            posted: Gather::new(pool.clone()),
-            seen: Gather::new(pool.clone()),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick),
+            posted: Batcher::new(pool.clone()),
+            seen: Batcher::new(pool.clone()),
             settings,
             pool,
-            wakes,
+            notifier,
         })
     }
 
@@ -117,8 +117,11 @@ impl Postgres {
     async fn end_pause(&self, scope: &Scope) -> Result<bool> {
         let was_paused = self.delete_pause(scope).await?;
         let mut session = Session::new(&self.pool).await?;
-        session.run(self.bell.fire_all()).await?.all_well(false)?;
-        self.wakes.nudge();
+        session
+            .run(self.channel.fire_all())
+            .await?
+            .all_well(false)?;
+        self.notifier.nudge();
         Ok(was_paused)
     }
 
@@ -228,7 +231,7 @@ impl Jobs for Postgres {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         if let Some(held) = &query.held {
-            let mut items = self.hands.ask(InHand::new(held)).await?;
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
             items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
             return Ok(Paged { items, next: None });
         }
@@ -247,15 +250,15 @@ impl Jobs for Postgres {
         match queues {
             None => self.any_open_at_all().await,
             Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
     }
 
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&request.queue_names());
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&request.queue_names());
+        let listening = self.channel.listen().await.is_ok();
         loop {
             let nap = match self.look(request).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
@@ -288,8 +291,8 @@ impl Events for Postgres {
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
+        let listening = self.channel.listen().await.is_ok();
         let mut soon = None;
         loop {
             match self.look_for_events(after).await {
@@ -336,9 +339,9 @@ impl Events for Postgres {
         lease: Duration,
     ) -> Result<Option<Cursor>> {
         match to {
-            CursorMove::StartAt(start) => self.hold_bookmark(name, holder, start, lease).await,
+            CursorMove::StartAt(start) => self.hold_cursor(name, holder, start, lease).await,
             CursorMove::To(to) => {
-                let moved = self.shift_bookmark(name, holder, to, lease).await?;
+                let moved = self.shift_cursor(name, holder, to, lease).await?;
                 Ok(moved.then_some(to))
             }
         }
@@ -349,7 +352,7 @@ impl Events for Postgres {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -404,7 +407,7 @@ impl Records for Postgres {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.secrets.ask(Secret::new(hash)).await?;
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(found.into_iter().collect());
         }
         self.list_tokens(query.most).await

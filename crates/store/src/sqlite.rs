@@ -2,17 +2,18 @@
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
-mod bookmarks;
+mod batched;
 mod callers;
 mod claim;
+mod cursors;
 mod errors;
+mod file_notifier;
 mod finish;
 mod identity;
 mod jobs;
 mod log;
 mod open;
 mod parcels;
-mod quick;
 mod readers;
 mod records;
 mod retain;
@@ -20,7 +21,6 @@ mod space;
 mod statements;
 mod tickets;
 mod tokens;
-mod wakefile;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -33,13 +33,14 @@ use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
 use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
 use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -49,13 +50,12 @@ use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
-use crate::wakes::{LOG, Wakes};
 
 use claim::Look;
+use file_notifier::Watch;
 use identity::Identity;
 use readers::Readers;
 use retain::Sort;
-use wakefile::Watch;
 use writer::{Tx, Writer};
 
 #[derive(Debug)]
@@ -67,17 +67,17 @@ pub(crate) struct Sqlite {
     /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
     /// is quicker than several who are woken for it, and waits behind no list.
     quick: Readers,
-    secrets: Gather<Readers, Secret>,
-    open: Gather<Readers, OpenIn>,
-    hands: Gather<Readers, InHand>,
-    boxes: Gather<Readers, Letterbox>,
-    wakes: Arc<Wakes>,
+    tokens_by_hash: Batcher<Readers, TokenByHash>,
+    open_jobs: Batcher<Readers, HasOpenJobs>,
+    held_jobs: Batcher<Readers, HeldJobs>,
+    unread: Batcher<Readers, UnreadMessages>,
+    notifier: Arc<Notifier>,
     _watch: Watch,
 }
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         let (owned, set) = (path.to_owned(), settings.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let db = open::writer(&owned, &set)?;
@@ -99,16 +99,16 @@ impl Sqlite {
                 path.to_owned(),
                 (db, identity),
                 settings.clone(),
-                Arc::clone(&wakes),
+                Arc::clone(&notifier),
             )?,
             readers,
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick.clone()),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick.clone()),
             quick,
-            _watch: Watch::new(path, Arc::clone(&wakes)),
-            wakes,
+            _watch: Watch::new(path, Arc::clone(&notifier)),
+            notifier,
             settings,
         })
     }
@@ -265,7 +265,7 @@ impl Jobs for Sqlite {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         if let Some(held) = &query.held {
-            let mut items = self.hands.ask(InHand::new(held)).await?;
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
             items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
             return Ok(Paged { items, next: None });
         }
@@ -287,14 +287,14 @@ impl Jobs for Sqlite {
         match queues {
             None => self.quick.run(jobs::any_open_at_all).await,
             Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
     }
 
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&request.queue_names());
+        let waiter = self.notifier.enter(&request.queue_names());
         loop {
             let asked = request.clone();
             let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
@@ -316,9 +316,11 @@ impl Events for Sqlite {
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
         let query = query.clone();
         self.readers
-            .run(move |db| match query.newest {
-                true => log::newest(db, query.ticket.as_ref(), query.most),
-                false => log::events(db, &query),
+            .run(move |db| {
+                if query.newest {
+                    return log::newest(db, query.ticket.as_ref(), query.most);
+                }
+                log::events(db, &query)
             })
             .await
     }
@@ -326,7 +328,7 @@ impl Events for Sqlite {
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
         loop {
             match self.readers.run(move |db| log::has_after(db, after)).await {
                 Ok(false) => {}
@@ -366,9 +368,9 @@ impl Events for Sqlite {
         let (name, holder) = (name.to_owned(), holder.to_owned());
         self.writer
             .run(move |tx| match to {
-                CursorMove::StartAt(start) => tx.take_bookmark(&name, &holder, start, lease),
+                CursorMove::StartAt(start) => tx.take_cursor(&name, &holder, start, lease),
                 CursorMove::To(to) => {
-                    let moved = tx.move_bookmark(&name, &holder, to, lease)?;
+                    let moved = tx.move_cursor(&name, &holder, to, lease)?;
                     Ok(moved.then_some(to))
                 }
             })
@@ -380,7 +382,7 @@ impl Events for Sqlite {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -435,7 +437,7 @@ impl Records for Sqlite {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.secrets.ask(Secret::new(hash)).await?;
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(found.into_iter().collect());
         }
         let most = query.most;

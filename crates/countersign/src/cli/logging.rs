@@ -115,10 +115,19 @@ impl Verbosity {
 /// A layer of either kind; a list of them is a layer too.
 type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Keeps the export of spans going. Dropped while the runtime still runs, it sends what is left.
+/// Keeps the export of spans going.
 #[derive(Debug)]
 pub struct Logging {
-    _export: Option<SpanExport>,
+    export: Option<SpanExport>,
+}
+
+impl Logging {
+    /// Sends the spans that are left. The runtime must still run.
+    pub fn finish(self) {
+        if let Some(export) = self.export {
+            finish(export);
+        }
+    }
 }
 
 /// Starts logging.
@@ -160,7 +169,7 @@ pub fn start(
     for complaint in complaints {
         tracing::warn!("{complaint}");
     }
-    Logging { _export: export }
+    Logging { export }
 }
 
 #[cfg(feature = "otel")]
@@ -170,6 +179,16 @@ fn exported(
     runtime: &Handle,
 ) -> Result<(AnyLayer, SpanExport), String> {
     otel::layer(collector, redactor, runtime)
+}
+
+#[cfg(feature = "otel")]
+fn finish(export: SpanExport) {
+    export.finish();
+}
+
+#[cfg(not(feature = "otel"))]
+fn finish(export: SpanExport) {
+    match export {}
 }
 
 #[cfg(not(feature = "otel"))]

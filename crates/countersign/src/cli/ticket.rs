@@ -480,7 +480,7 @@ pub fn ledger(ticket: &Ticket) -> Vec<String> {
             vec![
                 format!("  {}", entry.id),
                 entry.severity().word().to_owned(),
-                entry.status.word().to_owned(),
+                entry.status_text(),
                 entry.place(),
                 entry.finding.title.clone(),
             ]

@@ -107,10 +107,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         }
     };
     stopper.stop();
-    if shut_out.is_ok() {
-        if let Some(Err(failure)) = watch.await.log_err("stop the watch") {
-            tracing::warn!("{failure}");
-        }
+    if shut_out.is_ok()
+        && let Some(Err(failure)) = watch.await.log_err("stop the watch")
+    {
+        tracing::warn!("{failure}");
     }
     shut_out.and(ended).map(|()| Exit::Done)
 }

@@ -40,10 +40,9 @@ pub async fn list(office: &Office, speaker: &Speaker) -> Result<Vec<Resource>, E
     if let Some(id) = &speaker.ticket {
         found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
-    if let Some(id) = assignments::held(office, speaker).await.map_err(failed)? {
-        if speaker.ticket.as_ref() != Some(&id) {
-            found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
-        }
+    let held = assignments::held(office, speaker).await.map_err(failed)?;
+    if let Some(id) = held.filter(|id| speaker.ticket.as_ref() != Some(id)) {
+        found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::coordinator::{Once, Report};
 use engine::session::{self, AgentSession, Said, SessionClaim};
+use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{Task, Ticket, TicketId, What};
@@ -21,15 +22,8 @@ use super::{Office, project, tasks};
 use crate::failure::{Exit, Failure};
 pub use claims::Named;
 
-/// Our own agents answer with a file; those who come by themselves have tools.
-const OVER_MCP: &str = "
-## How you answer here
-
-Not with a file: a builder commits on the branch that the assignment names, in its repository, and
-calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`: `approved` is the verdict, and the other fields are the same. Send the
-assignment's `attempt` with every call.
-";
+/// Agents that connect by themselves answer with tools.
+const RECIPIENT: Recipient = Recipient::Connected;
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -273,17 +267,19 @@ async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, 
     let (policy, house) = (&rules.policy, &rules.house);
     let (brief, commit) = match &errand.task {
         Task::Review { seat, commit, .. } => (
-            flow::brief::for_reviewer(ticket, seat, policy, house),
+            flow::brief::for_reviewer(ticket, seat, policy, house, RECIPIENT),
             Some(commit),
         ),
         Task::Verify {
             findings, commit, ..
-        } => (flow::brief::verify(ticket, findings), Some(commit)),
+        } => (
+            flow::brief::verify(ticket, findings, house, RECIPIENT),
+            Some(commit),
+        ),
         Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-            (flow::brief::build(ticket, policy, house), None)
+            (flow::brief::build(ticket, policy, house, RECIPIENT), None)
         }
     };
-    let brief = format!("{brief}{OVER_MCP}");
     let builds = matches!(errand.task, Task::Build { .. });
     Ok(Assignment {
         id: stored.number,

@@ -12,13 +12,13 @@ use engine::process::{Host, Launcher, find_program};
 use engine::sandbox::Ward;
 use engine::supplies::{Cache, Setup};
 use engine::workshop::{Crew, Project, Workshop};
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket, Time};
 
 use super::house_rules;
-use super::{Office, config, confinement, crew, service};
+use super::{Office, briefs, config, confinement, crew, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -121,7 +121,7 @@ pub async fn furnish_for(
         &mut remarks,
     );
     let crew = found.await?;
-    let project = project(base_branch, written, accepted)?;
+    let project = project(&git, base_branch, written, accepted).await?;
     let (shop, without) = workshop(loader, git, project, (crew, ward?));
     let shop = Workshop { carrier, ..shop };
     remarks.extend(without);
@@ -228,10 +228,11 @@ pub async fn of_office(
 ) -> Result<Project, Failure> {
     let accepted = house_rules::accepted(office, git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
-    project(base_branch, written, accepted)
+    project(git, base_branch, written, accepted).await
 }
 
-fn project(
+async fn project(
+    git: &Repository,
     base_branch: String,
     written: Written,
     accepted: Vec<String>,
@@ -240,11 +241,14 @@ fn project(
         Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
         None => check.command.clone(),
     });
+    let (instruction_files, role_texts) = briefs::load(git, &base_branch, &written.briefs).await?;
     Ok(Project {
         base_branch,
-        house: House {
+        house: ProjectRules {
             rules: rules(written.rules, accepted),
             checks: commands.collect(),
+            instruction_files,
+            role_texts,
         },
         checks: written.checks.into_iter().map(check).collect(),
         setup: setup(written.setup)?,

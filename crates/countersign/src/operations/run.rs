@@ -8,7 +8,7 @@ use engine::process::{Stop, adopt_orphans, sweep};
 use engine::supplies::Setup;
 use engine::worker::{self, Shutdown, WorkerConfig};
 use engine::workshop::{Project, Workshop};
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::{Ticket, TicketId};
 
 use super::project::open;
@@ -102,7 +102,7 @@ pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Tic
     let project = Project {
         base_branch,
         policy,
-        house: House::default(),
+        house: ProjectRules::default(),
         checks: Vec::new(),
         setup: Setup::default(),
     };

@@ -17,7 +17,7 @@ use engine::supplies::Setup;
 use engine::worker::name::process_name;
 use engine::workshop::{Callable, Crew, Member, Project, Workshop};
 use findings::Review;
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::event::Lease;
 use flow::policy::{Isolation, Land, Limits};
 use flow::ticket::{Context, Setback, Spec, Submission};
@@ -322,7 +322,7 @@ async fn workshop(
         project: Project {
             base_branch: "main".to_owned(),
             policy,
-            house: House::default(),
+            house: ProjectRules::default(),
             checks: vec![Check {
                 name: "test".to_owned(),
                 command: format!("{check}\n{CHECK}"),

@@ -1,6 +1,7 @@
 //! Building: a worktree, the builder in it, and the exact commit that comes out.
 
 use findings::CriterionAnswer;
+use flow::brief::Recipient;
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::policy::Leftovers;
 use flow::{Ticket, TicketId, What};
@@ -31,7 +32,8 @@ pub struct Work {
 
 pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     let (shop, project) = (held.shop, &held.shop.project);
-    let brief = flow::brief::build(held.ticket, &project.policy, &project.house);
+    let (policy, house) = (&project.policy, &project.house);
+    let brief = flow::brief::build(held.ticket, policy, house, Recipient::Spawned);
     let work = in_worktree(held, &brief).await?;
     submission::must_change_something(&shop.git, project, &work.head).await?;
     bring(held, &work.head, &work.branch, work.run).await

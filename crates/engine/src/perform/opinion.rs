@@ -199,7 +199,7 @@ impl Table<'_> {
             lease,
             failure: trouble.failure,
             message: trouble.message.clone(),
-            usage: trouble.usage.clone(),
+            usage: trouble.usage,
         };
         self.tell(actor, failed)?;
         let mut open = self.ticket.jobs.iter();

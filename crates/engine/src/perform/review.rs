@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use findings::Claim;
 use flow::bound::bounded;
-use flow::brief::Placement;
+use flow::brief::{Placement, Recipient};
 use flow::policy::pattern::PathPatterns;
 use flow::{Policy, Ticket, Usage, What};
 
@@ -83,8 +83,14 @@ impl<'a> Asked<'a> {
             .and_then(|seat| seat.refusal.as_ref());
         Self {
             commit,
-            brief: flow::brief::for_reviewer(ticket, seat, &project.policy, &project.house),
-            alone: flow::brief::countersign(ticket, seat, commit),
+            brief: flow::brief::for_reviewer(
+                ticket,
+                seat,
+                &project.policy,
+                &project.house,
+                Recipient::Spawned,
+            ),
+            alone: flow::brief::countersign(ticket, seat, commit, Recipient::Spawned),
             earlier: refusal.map(|refusal| refusal.job),
         }
     }

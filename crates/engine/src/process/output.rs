@@ -56,7 +56,7 @@ impl Drop for Group {
 pub async fn output(call: &Call) -> Result<Output, Error> {
     let program = call.program.display();
     let span = debug_span!("process", %program, pid = field::Empty, exit = field::Empty);
-    read_output(call).instrument(span).await
+    Box::pin(read_output(call)).instrument(span).await
 }
 
 async fn read_output(call: &Call) -> Result<Output, Error> {

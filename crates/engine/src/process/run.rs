@@ -38,7 +38,7 @@ impl Host {
         let program = spec.program.display();
         // Arguments are left out: they may hold a brief, and an agent's credentials.
         let span = info_span!("process", %program, pid = field::Empty, exit = field::Empty);
-        let ended = self.run_watched(spec, on_line, stop);
+        let ended = Box::pin(self.run_watched(spec, on_line, stop));
         let ended = ended.instrument(span.clone()).await;
         span.in_scope(|| log_end(&ended));
         ended

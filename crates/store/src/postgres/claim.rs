@@ -13,7 +13,7 @@ use crate::job::{ClaimRequest, ClaimTarget, Expired, JobId, Leased, Work};
 use crate::rows::{self, ClaimLine, clean, count, nat, nat32, time};
 
 use super::Postgres;
-use super::bell::Bell;
+use super::channel_notifier::ChannelNotifier;
 use super::pipeline::{Pipeline, Place, Session, Value, values};
 
 /// How many jobs one claim brings back from waiting or from a lost lease.
@@ -417,8 +417,11 @@ impl Postgres {
         answers.all_well(true)?;
         let requeued = nat(count(answers.rows(back)?.len()));
         if requeued > 0 {
-            session.run(self.bell.fire_all()).await?.all_well(false)?;
-            self.wakes.nudge();
+            session
+                .run(self.channel.fire_all())
+                .await?
+                .all_well(false)?;
+            self.notifier.nudge();
         }
         Ok(Expired {
             requeued,
@@ -436,16 +439,19 @@ impl Postgres {
         };
         let ready: Vec<String> = vec![row.get(0)];
         let mut session = Session::new(&self.pool).await?;
-        session.run(self.bell.fire(&ready)).await?.all_well(false)?;
-        self.wakes.wake(&ready);
+        session
+            .run(self.channel.fire(&ready))
+            .await?
+            .all_well(false)?;
+        self.notifier.wake(&ready);
         Ok(())
     }
 
-    /// Arms the bell and then looks: what is committed after the look finds the bell armed.
+    /// Arms the notification and then looks: what is committed after the look finds it armed.
     pub(super) async fn look(&self, request: &ClaimRequest) -> Result<Look, Error> {
         let queues = request.queue_names();
         let mut session = Session::new(&self.pool).await?;
-        let mut steps = Bell::arm(&queues);
+        let mut steps = ChannelNotifier::arm(&queues);
         let ready = steps.push(picked(request, "", ""), values_of(request, 1));
         let due = steps.push(
             "SELECT min(due) - clock_ms() FROM unnest($1::text[]) AS q (queue) CROSS JOIN LATERAL

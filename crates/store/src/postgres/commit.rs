@@ -9,8 +9,8 @@ use flow::TicketId;
 use crate::change::Committed;
 use crate::error::Error;
 use crate::job::Leased;
+use crate::notifier::LOG;
 use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
-use crate::wakes::LOG;
 
 use super::Postgres;
 use super::claim;
@@ -40,10 +40,10 @@ impl Postgres {
             Ok(done @ Committed::Written { .. }) => {
                 answers.all_well(false)?;
                 let ready = made_ready(change);
-                session.commit(self.bell.fire(&ready)).await?;
+                session.commit(self.channel.fire(&ready)).await?;
                 self.upkeep.jobs_ended(change.turns.len(), &self.pool);
                 self.upkeep.ticket_changed(&self.pool);
-                self.wakes.wake(&ready);
+                self.notifier.wake(&ready);
                 Ok(done)
             }
             other => {

@@ -82,7 +82,7 @@ impl Postgres {
             .iter()
             .any(|one| matches!(one.outcome, Outcome::Retry { .. }));
         if retries {
-            steps.append(self.bell.fire_all());
+            steps.append(self.channel.fire_all());
         }
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
@@ -90,7 +90,7 @@ impl Postgres {
         }
         answers.all_well(true)?;
         if retries {
-            self.wakes.nudge();
+            self.notifier.nudge();
         }
         claimed.map_or(Ok(Vec::new()), |place| claim::taken(answers.rows(place)?))
     }

@@ -9,11 +9,11 @@ use tokio_postgres::Row;
 
 use flow::Queue;
 
+use crate::batched::{HasOpenJobs, HeldJobs};
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
-use crate::quick::{InHand, OpenIn};
 use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
@@ -213,7 +213,7 @@ impl Postgres {
         } else {
             self.add_unguarded(&jobs, &ready).await?
         };
-        self.wakes.wake(&ready);
+        self.notifier.wake(&ready);
         Ok(ids)
     }
 
@@ -226,7 +226,9 @@ impl Postgres {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let added = add_plain(&mut steps, jobs);
-        let answers = session.run_and_send(steps, self.bell.fire(ready)).await?;
+        let answers = session
+            .run_and_send(steps, self.channel.fire(ready))
+            .await?;
         answers.all_well(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())
@@ -255,7 +257,7 @@ impl Postgres {
         let answers = session.begin(steps).await?;
         match added(jobs, &rooms, &places, &answers) {
             Ok(ids) => {
-                session.commit(self.bell.fire(ready)).await?;
+                session.commit(self.channel.fire(ready)).await?;
                 Ok(ids)
             }
             Err(error) => {
@@ -312,7 +314,7 @@ impl Postgres {
     }
 }
 
-impl Question<Pool> for OpenIn {
+impl BatchRequest<Pool> for HasOpenJobs {
     type Answer = bool;
 
     /// Each queue that is asked for is looked at once, each state by its own index.
@@ -329,7 +331,7 @@ impl Question<Pool> for OpenIn {
     }
 }
 
-impl Question<Pool> for InHand {
+impl BatchRequest<Pool> for HeldJobs {
     type Answer = Vec<Job>;
 
     /// Once over what is leased in those queues, whoever asks.

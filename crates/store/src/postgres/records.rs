@@ -6,8 +6,8 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
 use crate::record::{Agent, Epic, Pause, Retention, Scope};
 use crate::rows::{self, clean, nat, nat32, time};
 
@@ -56,7 +56,7 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
 #[derive(Clone)]
 pub(super) struct Seen(pub(super) Agent);
 
-impl Question<Pool> for Seen {
+impl BatchRequest<Pool> for Seen {
     type Answer = ();
     const WRITES: bool = true;
 

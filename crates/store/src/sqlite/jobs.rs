@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use flow::Queue;
 
+use crate::batched::HeldJobs;
 use crate::error::Error;
 use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
-use crate::quick::InHand;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
@@ -323,7 +323,7 @@ pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error
     Ok(false)
 }
 
-pub(super) fn in_hand(db: &Connection, asked: &InHand) -> Result<Vec<Job>, Error> {
+pub(super) fn in_hand(db: &Connection, asked: &HeldJobs) -> Result<Vec<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let mut select = db.prepare_cached(&format!(
         "SELECT {columns} FROM jobs

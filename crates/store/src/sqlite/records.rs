@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use flow::Time;
 
+use crate::batched::UnreadMessages;
 use crate::error::Error;
-use crate::quick::Letterbox;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
 use crate::rows::{self, clean, time};
 
@@ -68,7 +68,7 @@ impl Tx<'_> {
 
     pub(super) fn resume(&mut self, scope: &Scope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
-        // Whoever was paused may be waiting; any name here rings the bell for all.
+        // Whoever was paused may be waiting; any name here notifier all.
         self.made_ready(&name);
         let removed = self
             .db
@@ -164,7 +164,7 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     Ok(pauses)
 }
 
-pub(super) fn messages(db: &Connection, asked: &Letterbox) -> Result<Vec<Message>, Error> {
+pub(super) fn messages(db: &Connection, asked: &UnreadMessages) -> Result<Vec<Message>, Error> {
     let mut select = db.prepare_cached(
         "SELECT id, at, sender, recipient, kind, ticket, content, processed_at FROM messages
         WHERE recipient = ?1 AND processed_at IS NULL ORDER BY id LIMIT ?2",

@@ -7,9 +7,9 @@ use flow::{Stage, TicketId};
 use crate::change::{Artefact, Committed};
 use crate::error::Error;
 use crate::listing::{Bind, Listing};
+use crate::notifier::LOG;
 use crate::record::{Page, Paged, Stored, TicketQuery, TicketRow};
 use crate::rows::{self, Encoded, TicketColumns, int, nat, nat32, time};
-use crate::wakes::LOG;
 
 use super::writer::Tx;
 

@@ -8,7 +8,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// The time of a line: UTC, RFC 3339.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ where
         line.insert("target".to_owned(), event.metadata().target().into());
         line.insert("message".to_owned(), Value::Null);
         let scope = context.event_scope();
-        for span in scope.into_iter().flat_map(|scope| scope.from_root()) {
+        for span in scope.into_iter().flat_map(Scope::from_root) {
             line.insert("span".to_owned(), span.name().into());
             let extensions = span.extensions();
             let fields = extensions.get::<FormattedFields<N>>();

@@ -25,12 +25,13 @@ const WITHIN: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Sends what is left when it is dropped. The runtime must still run then.
+/// An export that runs.
 #[derive(Debug)]
 pub struct SpanExport(SdkTracerProvider);
 
-impl Drop for SpanExport {
-    fn drop(&mut self) {
+impl SpanExport {
+    /// Sends what is left. The runtime must still run.
+    pub fn finish(self) {
         if let Err(error) = self.0.shutdown() {
             tracing::warn!(%error, "could not send the last spans");
         }

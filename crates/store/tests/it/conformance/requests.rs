@@ -22,8 +22,8 @@ fn keyed(key: &str, depends_on: &[&str]) -> FreeJob {
     }
 }
 
-fn labels(names: &[&str]) -> Option<BTreeSet<String>> {
-    Some(names.iter().map(|name| (*name).to_owned()).collect())
+fn labels(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 async fn claimed(store: &dyn Store, request: &ClaimRequest) -> Vec<JobId> {
@@ -40,7 +40,7 @@ pub async fn a_job_goes_to_a_worker_that_has_its_labels(house: House) {
     let needy = enqueue(&*store, needy).await;
     let plain = number(&*store, "work", 2).await;
     let with = |names: &[&str]| ClaimRequest {
-        labels: labels(names),
+        labels: Some(labels(names)),
         limit: 5,
         ..ask("work")
     };

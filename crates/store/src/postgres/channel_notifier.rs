@@ -11,18 +11,18 @@ use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Config, NoTls};
 
 use crate::error::Error;
+use crate::notifier::Notifier;
 use crate::rows::clean;
-use crate::wakes::Wakes;
 
 use super::errors::failed;
 use super::pipeline::{Pipeline, values};
 
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct ChannelNotifier {
     config: Config,
     /// One for each schema: notifications know only databases.
     channel: String,
-    wakes: Arc<Wakes>,
+    notifier: Arc<Notifier>,
     /// Begun by the first who waits; a program that never waits needs no such connection.
     listener: OnceCell<Listener>,
 }
@@ -38,12 +38,12 @@ impl Drop for Listener {
     }
 }
 
-impl Bell {
-    pub(super) fn new(config: Config, schema: &str, wakes: Arc<Wakes>) -> Self {
+impl ChannelNotifier {
+    pub(super) fn new(config: Config, schema: &str, notifier: Arc<Notifier>) -> Self {
         Self {
             config,
             channel: format!("countersign_{schema}"),
-            wakes,
+            notifier,
             listener: OnceCell::new(),
         }
     }
@@ -91,20 +91,20 @@ impl Bell {
     /// the next who waits tries again.
     pub(super) async fn listen(&self) -> Result<(), Error> {
         let begin = || async {
-            let first = connect(&self.config, &self.channel, &self.wakes).await?;
+            let first = connect(&self.config, &self.channel, &self.notifier).await?;
             let (config, channel) = (self.config.clone(), self.channel.clone());
-            let wakes = Arc::clone(&self.wakes);
+            let notifier = Arc::clone(&self.notifier);
             let task = tokio::spawn(async move {
                 let mut listening = Some(first);
                 loop {
                     if let Some(connection) = listening.take() {
                         connection.ended().await;
                     }
-                    // What rang meanwhile was not heard: everybody looks again.
-                    wakes.nudge();
+                    // Notifications may have been missed meanwhile: everybody looks again.
+                    notifier.nudge();
                     tokio::time::sleep(Duration::from_millis(500)).await;
-                    listening = connect(&config, &channel, &wakes).await.ok();
-                    wakes.nudge();
+                    listening = connect(&config, &channel, &notifier).await.ok();
+                    notifier.nudge();
                 }
             });
             Ok(Listener {
@@ -134,15 +134,19 @@ impl Drop for Listening {
     }
 }
 
-async fn connect(config: &Config, channel: &str, wakes: &Arc<Wakes>) -> Result<Listening, Error> {
+async fn connect(
+    config: &Config,
+    channel: &str,
+    notifier: &Arc<Notifier>,
+) -> Result<Listening, Error> {
     let (client, mut connection) = config.connect(NoTls).await.map_err(|e| failed(&e))?;
-    let wakes = Arc::clone(wakes);
+    let notifier = Arc::clone(notifier);
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) =
             std::future::poll_fn(|context| connection.poll_message(context)).await
         {
             if let AsyncMessage::Notification(rung) = message {
-                wakes.wake([&rung.payload().to_owned()]);
+                notifier.wake([&rung.payload().to_owned()]);
             }
         }
     });

@@ -10,7 +10,7 @@ use super::Postgres;
 use super::pipeline::values;
 
 impl Postgres {
-    pub(super) async fn hold_bookmark(
+    pub(super) async fn hold_cursor(
         &self,
         name: &str,
         holder: &str,
@@ -37,7 +37,7 @@ impl Postgres {
         }))
     }
 
-    pub(super) async fn shift_bookmark(
+    pub(super) async fn shift_cursor(
         &self,
         name: &str,
         holder: &str,

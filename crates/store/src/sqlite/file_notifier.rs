@@ -13,17 +13,17 @@ use std::thread;
 
 use rustix::fs::inotify;
 
-use crate::wakes::Wakes;
+use crate::notifier::Notifier;
 
 use super::space::beside;
 
-/// Rings the bell for other processes.
+/// Notifies other processes.
 #[derive(Debug)]
-pub(super) struct Ringer {
+pub(super) struct FileNotifier {
     file: Option<File>,
 }
 
-impl Ringer {
+impl FileNotifier {
     pub(super) fn new(database: &Path) -> Self {
         let mut how = OpenOptions::new();
         how.write(true).create(true).truncate(false).mode(0o600);
@@ -32,7 +32,7 @@ impl Ringer {
         }
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn notify(&self) {
         if let Some(file) = &self.file {
             // A wake-up that cannot be sent is what the slow poll is for.
             let _ = file.write_at(b"!", 0);
@@ -40,19 +40,19 @@ impl Ringer {
     }
 }
 
-/// Passes other processes' rings on to this one's waiters, until it is dropped.
+/// Passes notifications of other processes on to the waiters of this one, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
-    ringer: Ringer,
+    file_notifier: FileNotifier,
 }
 
 impl Watch {
-    pub(super) fn new(database: &Path, wakes: Arc<Wakes>) -> Self {
+    pub(super) fn new(database: &Path, notifier: Arc<Notifier>) -> Self {
         let stop = Arc::<AtomicBool>::default();
         if let Ok(watch) = watch(&path(database)) {
             let stop = Arc::clone(&stop);
-            let watching = move || pass_on(&watch, &wakes, &stop);
+            let watching = move || pass_on(&watch, &notifier, &stop);
             // Without the thread there is still the slow poll.
             let _ = thread::Builder::new()
                 .name("store-watch".to_owned())
@@ -60,7 +60,7 @@ impl Watch {
         }
         Self {
             stop,
-            ringer: Ringer::new(database),
+            file_notifier: FileNotifier::new(database),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.ringer.ring();
+        self.file_notifier.notify();
     }
 }
 
@@ -82,13 +82,13 @@ fn watch(path: &Path) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-/// Takes all that is there at once; how often it rang does not matter.
-fn pass_on(watch: &OwnedFd, wakes: &Wakes, stop: &AtomicBool) {
+/// Takes all that is there at once; how many notifications there were does not matter.
+fn pass_on(watch: &OwnedFd, notifier: &Notifier, stop: &AtomicBool) {
     let mut buffer = [0_u8; 4096];
     while rustix::io::retry_on_intr(|| rustix::io::read(watch, &mut buffer)).is_ok() {
         if stop.load(Ordering::Acquire) {
             return;
         }
-        wakes.nudge();
+        notifier.nudge();
     }
 }

@@ -11,7 +11,7 @@ use crate::rows::{clean, int, lease_end, nat};
 use super::writer::Tx;
 
 impl Tx<'_> {
-    pub(super) fn take_bookmark(
+    pub(super) fn take_cursor(
         &self,
         name: &str,
         holder: &str,
@@ -42,7 +42,7 @@ impl Tx<'_> {
         Ok(place)
     }
 
-    pub(super) fn move_bookmark(
+    pub(super) fn move_cursor(
         &self,
         name: &str,
         holder: &str,

@@ -1,39 +1,39 @@
-//! Short questions that nearly every call asks, and an index answers at once. Either database is asked
-//! them for many callers together ([`crate::gather`]).
+//! Short reads that nearly every call makes and an index answers at once. Both databases answer them for
+//! many callers together ([`crate::batcher`]).
 
 use flow::Queue;
 
 use crate::job::{Held, Job};
 use crate::rows::clean;
 
-/// The hash by which somebody would be recognised.
+/// SHA-256 of a bearer token.
 #[derive(Clone)]
-pub(crate) struct Secret(pub(crate) String);
+pub(crate) struct TokenByHash(pub(crate) String);
 
-impl Secret {
+impl TokenByHash {
     pub(crate) fn new(hash: &str) -> Self {
         Self(clean(hash))
     }
 }
 
-/// Queues of which one is enough that has a job which has not ended.
+/// Asks whether any of these queues has a job that has not ended.
 #[derive(Clone)]
-pub(crate) struct OpenIn(pub(crate) Vec<String>);
+pub(crate) struct HasOpenJobs(pub(crate) Vec<String>);
 
-impl OpenIn {
+impl HasOpenJobs {
     pub(crate) fn new(queues: &[Queue]) -> Self {
         Self(cleaned(queues))
     }
 }
 
-/// What somebody has in hand of some queues.
+/// Asks for the jobs of some queues that one worker holds.
 #[derive(Clone)]
-pub(crate) struct InHand {
+pub(crate) struct HeldJobs {
     pub(crate) holder: String,
     pub(crate) queues: Vec<String>,
 }
 
-impl InHand {
+impl HeldJobs {
     pub(crate) fn new(held: &Held) -> Self {
         Self {
             holder: clean(&held.worker),
@@ -47,14 +47,14 @@ impl InHand {
     }
 }
 
-/// An address, and how many of what waits there.
+/// Asks for the unread messages of one recipient.
 #[derive(Clone)]
-pub(crate) struct Letterbox {
+pub(crate) struct UnreadMessages {
     pub(crate) to: String,
     pub(crate) most: u32,
 }
 
-impl Letterbox {
+impl UnreadMessages {
     pub(crate) fn new(to: &str, most: u32) -> Self {
         Self {
             to: clean(to),

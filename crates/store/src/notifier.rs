@@ -1,5 +1,5 @@
-//! Who waits for work in this process. Knows queues by name and nothing about jobs; a wake-up is
-//! a hint, never a promise, and whoever is woken looks for itself.
+//! Wakes callers of this process that wait for work. It knows queues by name and nothing about jobs; a
+//! wake-up is a hint, and the caller looks for itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,48 +7,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The bell that every decision about a ticket rings, named as if it were a queue.
+/// The name under which every decision about a ticket is announced, as if it were a queue.
 pub(crate) const LOG: &str = "*";
 
 #[derive(Debug, Default)]
-pub(crate) struct Wakes {
+pub(crate) struct Notifier {
     waiters: Mutex<Waiters>,
 }
 
 #[derive(Debug, Default)]
 struct Waiters {
     next: u64,
-    by_id: HashMap<u64, (Vec<String>, Arc<Bell>)>,
+    by_id: HashMap<u64, (Vec<String>, Arc<Signal>)>,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
+struct Signal {
     notify: Notify,
-    /// Rung for one of the waiter's own queues, not for anything that may have happened.
+    /// Set where it was for one of the waiter's own queues, not for anything that may have happened.
     sure: AtomicBool,
 }
 
-/// A place among those who wait. It is left by dropping it.
+/// A registered waiter; dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     id: u64,
-    bell: Arc<Bell>,
-    wakes: Arc<Wakes>,
+    signal: Arc<Signal>,
+    notifier: Arc<Notifier>,
 }
 
-impl Wakes {
+impl Notifier {
     pub(crate) fn enter(self: &Arc<Self>, queues: &[String]) -> Waiter {
-        let bell = Arc::<Bell>::default();
+        let signal = Arc::<Signal>::default();
         let mut waiters = self.lock();
         let id = waiters.next;
         waiters.next += 1;
         waiters
             .by_id
-            .insert(id, (queues.to_vec(), Arc::clone(&bell)));
+            .insert(id, (queues.to_vec(), Arc::clone(&signal)));
         Waiter {
             id,
-            bell,
-            wakes: Arc::clone(self),
+            signal,
+            notifier: Arc::clone(self),
         }
     }
 
@@ -59,10 +59,10 @@ impl Wakes {
             return;
         }
         for queue in queues {
-            for (wanted, bell) in waiters.by_id.values() {
+            for (wanted, signal) in waiters.by_id.values() {
                 if wanted.contains(queue) {
-                    bell.sure.store(true, Ordering::Release);
-                    bell.notify.notify_one();
+                    signal.sure.store(true, Ordering::Release);
+                    signal.notify.notify_one();
                 }
             }
         }
@@ -70,8 +70,8 @@ impl Wakes {
 
     /// Something happened, perhaps nothing of interest: everybody looks again.
     pub(crate) fn nudge(&self) {
-        for (_, bell) in self.lock().by_id.values() {
-            bell.notify.notify_one();
+        for (_, signal) in self.lock().by_id.values() {
+            signal.notify.notify_one();
         }
     }
 
@@ -84,13 +84,13 @@ impl Waiter {
     /// Returns at once where the wake-up came between `enter` and this call. True where it was
     /// for one of the waiter's queues, false where it is worth no more than another look.
     pub(crate) async fn woken(&self) -> bool {
-        self.bell.notify.notified().await;
-        self.bell.sure.swap(false, Ordering::AcqRel)
+        self.signal.notify.notified().await;
+        self.signal.sure.swap(false, Ordering::AcqRel)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.wakes.lock().by_id.remove(&self.id);
+        self.notifier.lock().by_id.remove(&self.id);
     }
 }

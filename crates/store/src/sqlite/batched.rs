@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
 use crate::job::Job;
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
 use crate::record::Message;
 use crate::token::Token;
 
 use super::readers::Readers;
 use super::{jobs, records, tokens};
 
-impl Question<Readers> for Secret {
+impl BatchRequest<Readers> for TokenByHash {
     type Answer = Option<Token>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
@@ -22,7 +22,7 @@ impl Question<Readers> for Secret {
     }
 }
 
-impl Question<Readers> for OpenIn {
+impl BatchRequest<Readers> for HasOpenJobs {
     type Answer = bool;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
@@ -30,7 +30,7 @@ impl Question<Readers> for OpenIn {
     }
 }
 
-impl Question<Readers> for InHand {
+impl BatchRequest<Readers> for HeldJobs {
     type Answer = Vec<Job>;
 
     async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
@@ -38,7 +38,7 @@ impl Question<Readers> for InHand {
     }
 }
 
-impl Question<Readers> for Letterbox {
+impl BatchRequest<Readers> for UnreadMessages {
     type Answer = Vec<Message>;
     /// Full ones are large.
     const MOST: usize = 64;
