@@ -34,6 +34,7 @@ mod mirror;
 mod nested;
 mod open;
 mod parcel;
+mod places;
 mod refs;
 mod remote;
 mod remove;
@@ -90,6 +91,9 @@ pub enum Error {
     Locked(PathBuf),
     #[error("{} is there and stays, so another git is at work in that work tree; wait for it, or remove the file if none is, then continue", .0.display())]
     IndexLocked(PathBuf),
+    /// A landing there could not move branch, index and files together.
+    #[error("{0}")]
+    Unserved(String),
     #[error("the patch does not apply to {base}: {detail}")]
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]

@@ -1,0 +1,627 @@
+//! Every form of repository that we could think of. After a landing branch, index and files agree,
+//! by the person's own git; or the form is refused before anything is changed.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A repository in some form.
+struct Form {
+    /// The directory that the person is in.
+    dir: PathBuf,
+    /// Words for the person's git to find it from there, where it does not by itself.
+    words: Vec<String>,
+}
+
+impl Form {
+    fn at(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            words: Vec::new(),
+        }
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let words = self.words.iter().map(String::as_str);
+        let args: Vec<&str> = words.chain(args.iter().copied()).collect();
+        git(&self.dir, &args)
+    }
+
+    fn top(&self) -> PathBuf {
+        PathBuf::from(self.git(&["rev-parse", "--show-toplevel"]))
+    }
+}
+
+fn start(dir: &Path, options: &[&str]) {
+    fs::create_dir_all(dir).unwrap();
+    git(dir, &[&["init", "-q", "-b", "main"], options].concat());
+    fill(dir);
+}
+
+fn fill(dir: &Path) {
+    for (name, text) in [("a.txt", "one\n"), ("sub/b.txt", "one\n"), ("gone", "x\n")] {
+        write(&dir.join(name), text);
+    }
+    git(dir, &["add", "-A"]);
+    git(dir, &["commit", "-q", "-m", "first"]);
+}
+
+fn submodule(of: &Path, from: &Path, name: &str) {
+    let allow = ["-c", "protocol.file.allow=always"];
+    let add = ["submodule", "--quiet", "add", from.to_str().unwrap(), name];
+    git(of, &[&allow[..], &add].concat());
+    git(of, &["commit", "-q", "-m", "a submodule"]);
+    git(&of.join(name), &["checkout", "-q", "main"]);
+}
+
+/// The git that made the repository: an older one may not know its form.
+fn same_git() -> Tool {
+    let path = std::env::var_os("PATH").unwrap();
+    let program = process::find_program("git".as_ref(), &path, "/".as_ref());
+    Tool {
+        program: program.unwrap(),
+        ..tool()
+    }
+}
+
+type Make = fn(&Path) -> Form;
+
+fn configured(root: &Path, settings: &[[&str; 2]]) -> Form {
+    let dir = root.join("repo");
+    start(&dir, &[]);
+    for [key, value] in settings {
+        git(&dir, &["config", key, value]);
+    }
+    Form::at(&dir)
+}
+
+fn separate(root: &Path, name: &str) -> Form {
+    let dir = root.join("repo");
+    let option = format!("--separate-git-dir={}", root.join(name).display());
+    start(&dir, &[&option]);
+    Form::at(&dir)
+}
+
+fn in_submodule(root: &Path) -> Form {
+    let (library, dir) = (root.join("library"), root.join("repo"));
+    start(&library, &[]);
+    start(&dir, &[]);
+    submodule(&dir, &library, "lib");
+    Form::at(&dir.join("lib"))
+}
+
+fn bare_with_worktree(root: &Path, bare: &Path) -> Form {
+    let (first, tree) = (root.join("first"), root.join("tree"));
+    start(&first, &[]);
+    let (from, to) = (first.to_str().unwrap(), bare.to_str().unwrap());
+    git(root, &["clone", "-q", "--bare", from, to]);
+    git(
+        bare,
+        &["worktree", "add", "-q", tree.to_str().unwrap(), "main"],
+    );
+    Form::at(&tree)
+}
+
+/// A linked worktree on main; the repository itself is on another branch.
+fn link(dir: &Path, tree: &Path) -> Form {
+    git(dir, &["checkout", "-q", "-b", "other"]);
+    git(
+        dir,
+        &["worktree", "add", "-q", tree.to_str().unwrap(), "main"],
+    );
+    Form::at(tree)
+}
+
+const SERVED: &[(&str, Make)] = &[
+    ("plain", |root| configured(root, &[])),
+    ("below the top", |root| {
+        Form::at(&configured(root, &[]).dir.join("sub"))
+    }),
+    ("separate git directory", |root| separate(root, "elsewhere")),
+    ("separate git directory x.git", |root| {
+        separate(root, "x.git")
+    }),
+    (".git is a symbolic link", |root| {
+        let form = configured(root, &[]);
+        fs::rename(form.dir.join(".git"), root.join("real")).unwrap();
+        symlink("../real", form.dir.join(".git")).unwrap();
+        form
+    }),
+    ("relative git file", |root| {
+        let form = configured(root, &[["core.worktree", ".."]]);
+        fs::rename(form.dir.join(".git"), form.dir.join(".real")).unwrap();
+        write(&form.dir.join(".real/info/exclude"), ".real\n");
+        write(&form.dir.join(".git"), "gitdir: .real\n");
+        form
+    }),
+    ("relative git file, nothing configured", |root| {
+        let form = configured(root, &[]);
+        fs::rename(form.dir.join(".git"), root.join("real")).unwrap();
+        write(&form.dir.join(".git"), "gitdir: ../real\n");
+        form
+    }),
+    ("core.worktree", |root| {
+        let form = configured(root, &[]);
+        let tree = root.join("tree");
+        fs::create_dir(&tree).unwrap();
+        write(&form.dir.join("a.txt"), "nobody's\n");
+        git(&form.dir, &["config", "core.worktree", "../../tree"]);
+        let words = ["--git-dir=../repo/.git", "--work-tree=."].map(str::to_owned);
+        git(
+            &tree,
+            &[&words[0], &words[1], "checkout", "-q", "-f", "main"],
+        );
+        Form {
+            dir: form.dir,
+            words: vec!["-C".into(), "../tree".into(), words[0].clone()],
+        }
+    }),
+    ("submodule", in_submodule),
+    ("submodule of a submodule", |root| {
+        let inner = root.join("inner");
+        start(&inner, &[]);
+        let outer = in_submodule(root);
+        submodule(&outer.dir, &inner, "deep");
+        Form::at(&outer.dir.join("deep"))
+    }),
+    ("worktree of a submodule", |root| {
+        link(&in_submodule(root).dir, &root.join("tree"))
+    }),
+    (
+        "submodule with a worktree and its own configuration",
+        |root| {
+            let form = in_submodule(root);
+            git(&form.dir, &["config", "extensions.worktreeConfig", "true"]);
+            let tree = git(&form.dir, &["config", "core.worktree"]);
+            git(&form.dir, &["config", "--worktree", "core.worktree", &tree]);
+            git(&form.dir, &["config", "--unset", "core.worktree"]);
+            let other = root.join("tree");
+            let other = other.to_str().unwrap();
+            git(&form.dir, &["worktree", "add", "-q", "-b", "other", other]);
+            form
+        },
+    ),
+    ("submodule in a worktree", |root| {
+        let form = in_submodule(root);
+        let tree = root.join("tree");
+        git(
+            &root.join("repo"),
+            &[
+                "worktree",
+                "add",
+                "-q",
+                "-b",
+                "side",
+                tree.to_str().unwrap(),
+            ],
+        );
+        let allow = ["-c", "protocol.file.allow=always"];
+        git(
+            &tree,
+            &[&allow[..], &["submodule", "--quiet", "update", "--init"]].concat(),
+        );
+        git(&tree.join("lib"), &["checkout", "-q", "main"]);
+        drop(form);
+        Form::at(&tree.join("lib"))
+    }),
+    ("submodule that was not absorbed", |root| {
+        let dir = root.join("repo");
+        start(&dir, &[]);
+        start(&dir.join("lib"), &[]);
+        git(&dir, &["add", "lib"]);
+        git(&dir, &["commit", "-q", "-m", "a submodule"]);
+        Form::at(&dir.join("lib"))
+    }),
+    ("linked worktree", |root| {
+        link(&configured(root, &[]).dir, &root.join("tree"))
+    }),
+    ("linked worktree of a separate git directory", |root| {
+        link(&separate(root, "elsewhere").dir, &root.join("tree"))
+    }),
+    ("linked worktree with worktreeConfig", |root| {
+        let form = configured(root, &[["extensions.worktreeConfig", "true"]]);
+        let linked = link(&form.dir, &root.join("tree"));
+        git(
+            &linked.dir,
+            &["config", "--worktree", "core.filemode", "true"],
+        );
+        linked
+    }),
+    ("linked worktree that was moved", |root| {
+        let form = link(&configured(root, &[]).dir, &root.join("tree"));
+        fs::rename(&form.dir, root.join("moved")).unwrap();
+        Form::at(&root.join("moved"))
+    }),
+    ("beside a linked worktree on another branch", |root| {
+        let form = configured(root, &[]);
+        let other = root.join("tree");
+        let other = other.to_str().unwrap();
+        git(&form.dir, &["worktree", "add", "-q", "-b", "other", other]);
+        form
+    }),
+    ("on main twice", |root| {
+        let form = configured(root, &[]);
+        let other = root.join("tree");
+        let other = other.to_str().unwrap();
+        git(&form.dir, &["worktree", "add", "-q", "-f", other, "main"]);
+        form
+    }),
+    ("worktree of a bare repository", |root| {
+        bare_with_worktree(root, &root.join("bare.git"))
+    }),
+    ("worktree of a bare repository named .git", |root| {
+        bare_with_worktree(root, &root.join("project/.git"))
+    }),
+    ("worktree of a bare repository behind a git file", |root| {
+        let form = bare_with_worktree(root, &root.join("project/.bare"));
+        write(&root.join("project/.git"), "gitdir: ./.bare\n");
+        form
+    }),
+    ("SHA-256", |root| {
+        let dir = root.join("repo");
+        start(&dir, &["--object-format=sha256"]);
+        Form::at(&dir)
+    }),
+    ("reftable", |root| {
+        let dir = root.join("repo");
+        start(&dir, &["--ref-format=reftable"]);
+        Form::at(&dir)
+    }),
+    ("reftable, linked worktree", |root| {
+        let dir = root.join("repo");
+        start(&dir, &["--ref-format=reftable"]);
+        link(&dir, &root.join("tree"))
+    }),
+    ("reftable, separate git directory", |root| {
+        let dir = root.join("repo");
+        let elsewhere = root.join("elsewhere");
+        let option = format!("--separate-git-dir={}", elsewhere.display());
+        start(&dir, &["--ref-format=reftable", &option]);
+        Form::at(&dir)
+    }),
+    ("sparse checkout", |root| {
+        let form = configured(root, &[]);
+        git(&form.dir, &["sparse-checkout", "set", "other"]);
+        form
+    }),
+    ("sparse checkout and index", |root| {
+        let form = configured(root, &[]);
+        git(
+            &form.dir,
+            &["sparse-checkout", "set", "--sparse-index", "other"],
+        );
+        form
+    }),
+    ("split index", |root| {
+        let form = configured(root, &[["core.splitIndex", "true"]]);
+        git(&form.dir, &["update-index", "--split-index"]);
+        form
+    }),
+    ("untracked cache", |root| {
+        let form = configured(root, &[["core.untrackedCache", "true"]]);
+        git(&form.dir, &["update-index", "--untracked-cache"]);
+        git(&form.dir, &["status"]);
+        form
+    }),
+    ("file system monitor", |root| {
+        configured(root, &[["core.fsmonitor", "/bin/false"]])
+    }),
+    ("index version 4", |root| {
+        let form = configured(root, &[["index.version", "4"]]);
+        git(&form.dir, &["update-index", "--index-version", "4"]);
+        form
+    }),
+    ("packed refs and a commit graph", |root| {
+        let form = configured(root, &[]);
+        git(&form.dir, &["gc", "-q"]);
+        form
+    }),
+    ("HEAD is a symbolic link", |root| {
+        let form = configured(root, &[]);
+        let head = form.dir.join(".git/HEAD");
+        fs::remove_file(&head).unwrap();
+        symlink("refs/heads/main", &head).unwrap();
+        form
+    }),
+    ("HEAD by another name of the branch", |root| {
+        let form = configured(root, &[]);
+        git(
+            &form.dir,
+            &["symbolic-ref", "refs/heads/alias", "refs/heads/main"],
+        );
+        git(&form.dir, &["symbolic-ref", "HEAD", "refs/heads/alias"]);
+        form
+    }),
+    ("reached through a symbolic link", |root| {
+        let form = configured(root, &[]);
+        symlink(&form.dir, root.join("link")).unwrap();
+        Form::at(&root.join("link"))
+    }),
+    (
+        "separate git directory reached through symbolic links",
+        |root| {
+            fs::create_dir(root.join("real")).unwrap();
+            symlink(root.join("real"), root.join("link")).unwrap();
+            let form = separate(&root.join("link"), "elsewhere");
+            symlink(&form.dir, root.join("again")).unwrap();
+            Form::at(&root.join("again"))
+        },
+    ),
+    ("a path with spaces and other letters", |root| {
+        let root = root.join("ein Weg\u{fc} ' \"");
+        fs::create_dir(&root).unwrap();
+        separate(&root, "git dir")
+    }),
+    ("shallow", |root| {
+        let form = configured(root, &[]);
+        let url = format!("file://{}", form.dir.display());
+        let dir = root.join("clone");
+        git(
+            root,
+            &["clone", "-q", "--depth", "1", &url, dir.to_str().unwrap()],
+        );
+        Form::at(&dir)
+    }),
+    ("objects of another repository", |root| {
+        let form = configured(root, &[]);
+        let (from, dir) = (form.dir.to_str().unwrap(), root.join("clone"));
+        git(
+            root,
+            &["clone", "-q", "--shared", from, dir.to_str().unwrap()],
+        );
+        Form::at(&dir)
+    }),
+    ("a copy of a repository that has worktrees", |root| {
+        let form = configured(root, &[]);
+        let tree = root.join("tree");
+        let tree = tree.to_str().unwrap();
+        git(&form.dir, &["worktree", "add", "-q", "-f", tree, "main"]);
+        let copy = root.join("copy");
+        let copied = super::attempt(root, &["clone", "-q", "--no-local", "repo", "copy"]);
+        assert!(copied.status.success());
+        let theirs = copy.join(".git/worktrees/tree");
+        fs::create_dir_all(&theirs).unwrap();
+        for name in ["HEAD", "commondir", "gitdir", "index"] {
+            let from = form.dir.join(".git/worktrees/tree").join(name);
+            fs::copy(from, theirs.join(name)).unwrap();
+        }
+        Form::at(&copy)
+    }),
+];
+
+/// Refused before any work, with words that say why.
+const REFUSED: &[(&str, &str, Make)] = &[
+    ("core.bare by mistake", "core.bare is true", |root| {
+        configured(root, &[["core.bare", "true"]])
+    }),
+    (
+        "core.bare by mistake, separate",
+        "core.bare is true",
+        |root| {
+            let form = separate(root, "elsewhere");
+            git(&form.dir, &["config", "core.bare", "true"]);
+            form
+        },
+    ),
+    (
+        "separate git directory named .git",
+        "with one index",
+        |root| {
+            fs::create_dir(root.join("other")).unwrap();
+            separate(root, "other/.git")
+        },
+    ),
+    (
+        ".git is a symbolic link to another .git",
+        "with one index",
+        |root| {
+            let form = configured(root, &[]);
+            fs::create_dir(root.join("real")).unwrap();
+            fs::rename(form.dir.join(".git"), root.join("real/.git")).unwrap();
+            symlink("../real/.git", form.dir.join(".git")).unwrap();
+            form
+        },
+    ),
+    (
+        "core.worktree without a directory",
+        "which is no directory",
+        |root| {
+            let form = configured(root, &[]);
+            let file = form.dir.join("a.txt");
+            git(
+                &form.dir,
+                &["config", "core.worktree", file.to_str().unwrap()],
+            );
+            form
+        },
+    ),
+    ("core.worktree that is gone", "core.worktree", |root| {
+        configured(root, &[["core.worktree", "/nonexistent/tree"]])
+    }),
+    ("two work trees with one index", "with one index", |root| {
+        let form = configured(root, &[]);
+        let copy = root.join("copy");
+        let text = format!("gitdir: {}\n", form.dir.join(".git").display());
+        write(&copy.join(".git"), &text);
+        Form::at(&copy)
+    }),
+    (
+        "refs of another repository",
+        "refs is a symbolic link",
+        |root| {
+            let form = configured(root, &[]);
+            let dir = root.join("work");
+            fs::create_dir_all(dir.join(".git")).unwrap();
+            for name in ["refs", "objects", "config"] {
+                symlink(
+                    form.dir.join(".git").join(name),
+                    dir.join(".git").join(name),
+                )
+                .unwrap();
+            }
+            for name in ["HEAD", "index"] {
+                fs::copy(
+                    form.dir.join(".git").join(name),
+                    dir.join(".git").join(name),
+                )
+                .unwrap();
+            }
+            Form::at(&dir)
+        },
+    ),
+];
+
+/// A commit on main's tip that changes, adds and removes files, without a move of anything.
+fn next(form: &Form, number: u32) -> (Oid, Oid) {
+    let dir = TempDir::new().unwrap();
+    let index = dir.path().join("index");
+    let old = form.git(&["rev-parse", "main"]);
+    let dir_of_form = match form.words[..] {
+        [] => form.top(),
+        [..] => form.dir.clone(),
+    };
+    let run = |args: &[&str]| {
+        let words = form.words.iter().map(String::as_str);
+        let args: Vec<&str> = words.chain(args.iter().copied()).collect();
+        let output = attempt_with(&dir_of_form, &args, &[("GIT_INDEX_FILE", &index)]);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    run(&["read-tree", "main"]);
+    let file = dir.path().join("file");
+    write(&file, &format!("{number}\n"));
+    let blob = run(&["hash-object", "-w", "--no-filters", file.to_str().unwrap()]);
+    for name in ["a.txt", "sub/b.txt", "new/deep.txt", &format!("n{number}")] {
+        let info = format!("100644,{blob},{name}");
+        run(&["update-index", "--add", "--cacheinfo", &info]);
+    }
+    run(&["update-index", "--force-remove", "gone"]);
+    let tree = run(&["write-tree"]);
+    let identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+    let commit = ["commit-tree", &tree, "-p", "main", "-m", "next"];
+    let new = run(&[&identity[..], &commit].concat());
+    (Oid::parse(&old).unwrap(), Oid::parse(&new).unwrap())
+}
+
+fn must_agree(form: &Form, name: &str, number: u32) {
+    assert_eq!(form.git(&["status", "--porcelain"]), "", "{name}");
+    form.git(&["fsck", "--strict", "--no-dangling"]);
+    let top = form.top();
+    let text = fs::read_to_string(top.join("a.txt")).unwrap();
+    assert_eq!(text, format!("{number}\n"), "{name}");
+    assert!(!top.join("gone").exists(), "{name}");
+    let trees = form.git(&["worktree", "list", "--porcelain"]);
+    for tree in trees
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "))
+    {
+        if !Path::new(tree).join(".git").exists() {
+            continue;
+        }
+        let inside = attempt(Path::new(tree), &["rev-parse", "--is-inside-work-tree"]);
+        if inside.stdout == b"true\n" {
+            let status = ["status", "--porcelain", "--ignore-submodules"];
+            assert_eq!(git(Path::new(tree), &status), "", "{name}: {tree}");
+        }
+    }
+}
+
+async fn lands(name: &str, make: Make) {
+    let root = TempDir::new().unwrap();
+    let real = fs::canonicalize(root.path()).unwrap();
+    let form = make(&real);
+    let surroundings = format!("{name} in {}", real.display());
+    let (old, new) = next(&form, 1);
+    let repository = Repository::open(same_git(), &form.dir)
+        .await
+        .expect(&surroundings);
+    repository.must_serve("main").await.expect(&surroundings);
+    let landed = repository
+        .land("main", &new, &old)
+        .await
+        .expect(&surroundings);
+    assert!(
+        matches!(&landed, Landed::Done { forwarded } if !forwarded.is_empty()),
+        "{name}: {landed:?}"
+    );
+    must_agree(&form, name, 1);
+    // As a worker opens it: by the git directory that a ticket names.
+    let (old, new) = next(&form, 2);
+    let again = Repository::open(same_git(), repository.common_dir())
+        .await
+        .expect(&surroundings);
+    let landed = again.land("main", &new, &old).await.expect(&surroundings);
+    assert!(
+        matches!(&landed, Landed::Done { forwarded } if !forwarded.is_empty()),
+        "{name}: {landed:?}"
+    );
+    must_agree(&form, name, 2);
+}
+
+#[tokio::test]
+async fn branch_index_and_files_agree_after_a_landing_in_every_form_of_repository() {
+    let landing: Vec<_> = SERVED
+        .iter()
+        .map(|(name, make)| (name, tokio::spawn(lands(name, *make))))
+        .collect();
+    let mut failed = Vec::new();
+    for (name, task) in landing {
+        if task.await.is_err() {
+            failed.push(name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_served_is_refused_with_its_reason_and_nothing_changes() {
+    for (name, reason, make) in REFUSED {
+        let root = TempDir::new().unwrap();
+        let real = fs::canonicalize(root.path()).unwrap();
+        let form = make(&real);
+        let refused = Repository::open(same_git(), &form.dir).await;
+        let said = refused.expect_err(name).to_string();
+        assert!(said.contains(reason), "{name}: {said}");
+    }
+}
+
+/// Somebody else's work tree is not known where only the git directory is; a landing then waits for
+/// a person, and the branch stays.
+#[tokio::test]
+async fn a_work_tree_that_nobody_has_told_us_about_holds_the_landing() {
+    let root = TempDir::new().unwrap();
+    let real = fs::canonicalize(root.path()).unwrap();
+    let form = separate(&real, "elsewhere");
+    let (old, new) = next(&form, 1);
+    let repository = Repository::open(same_git(), &real.join("elsewhere"))
+        .await
+        .unwrap();
+    let refused = repository.must_serve("main").await.unwrap_err().to_string();
+    assert!(
+        refused.contains("run countersign once in that work tree"),
+        "{refused}"
+    );
+    let landed = repository.land("main", &new, &old).await.unwrap();
+    assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
+    assert_eq!(form.git(&["rev-parse", "main"]), old.as_str());
+    assert_eq!(form.git(&["status", "--porcelain"]), "");
+}
+
+/// A locked worktree may come back with its index; one that was removed does not.
+#[tokio::test]
+async fn a_worktree_that_is_away_holds_the_landing_only_while_it_is_locked() {
+    let root = TempDir::new().unwrap();
+    let real = fs::canonicalize(root.path()).unwrap();
+    let (dir, tree) = (real.join("repo"), real.join("tree"));
+    start(&dir, &[]);
+    let form = link(&dir, &tree);
+    git(&dir, &["worktree", "lock", tree.to_str().unwrap()]);
+    let (old, new) = next(&form, 1);
+    fs::rename(&tree, real.join("away")).unwrap();
+    let repository = Repository::open(same_git(), &dir).await.unwrap();
+    let landed = repository.land("main", &new, &old).await.unwrap();
+    assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
+    git(&dir, &["worktree", "unlock", tree.to_str().unwrap()]);
+    let landed = repository.land("main", &new, &old).await.unwrap();
+    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+}
