@@ -17,6 +17,7 @@ impl Repository {
             tool,
             common,
             own: None,
+            apart: None,
             facts: Arc::default(),
         };
         if let Some(tree) = tree {

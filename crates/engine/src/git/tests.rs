@@ -2,8 +2,10 @@
 
 mod checkouts;
 mod forms;
+mod gate;
 mod landing;
 mod parcels;
+mod scans;
 mod traps;
 mod worktrees;
 

@@ -377,7 +377,7 @@ const SERVED: &[(&str, Make)] = &[
         let tree = tree.to_str().unwrap();
         git(&form.dir, &["worktree", "add", "-q", "-f", tree, "main"]);
         let copy = root.join("copy");
-        let copied = super::attempt(root, &["clone", "-q", "--no-local", "repo", "copy"]);
+        let copied = attempt(root, &["clone", "-q", "--no-local", "repo", "copy"]);
         assert!(copied.status.success());
         let theirs = copy.join(".git/worktrees/tree");
         fs::create_dir_all(&theirs).unwrap();
