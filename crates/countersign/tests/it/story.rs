@@ -12,6 +12,8 @@ mod epics;
 mod escalations;
 mod export;
 mod form;
+mod gate;
+mod ground;
 mod hostile;
 mod judges;
 pub mod learning;
