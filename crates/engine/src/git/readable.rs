@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// More entries than anybody leaves in good faith; the rest stays as it is.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Gives the owner the right to read and write every file below, and to enter every directory. Links
+/// Gives the owner the right to read every file below, and all rights to every directory. Links
 /// are not followed, and what is not ours to change is left alone.
 pub fn make_readable(top: &Path) {
     let mut dirs: Vec<PathBuf> = vec![top.to_owned()];
@@ -27,7 +27,7 @@ pub fn make_readable(top: &Path) {
             if meta.is_dir() {
                 dirs.push(entry.path());
             } else if meta.is_file() {
-                allow(&entry.path(), meta.permissions(), 0o600);
+                allow(&entry.path(), meta.permissions(), 0o400);
             }
         }
     }
@@ -70,8 +70,8 @@ mod tests {
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&top.join("a")), 0o700);
         assert_eq!(mode(&top.join("a/b")), 0o700);
-        assert_eq!(mode(&top.join("a/b/file")), 0o600);
-        assert_eq!(mode(&top.join("run")), 0o711);
+        assert_eq!(mode(&top.join("a/b/file")), 0o400);
+        assert_eq!(mode(&top.join("run")), 0o511);
         assert_eq!(mode(&outside), 0o000);
     }
 }

@@ -191,7 +191,11 @@ pub async fn begin(
         room::link_credentials(adapter, &assignment.home)?;
     }
     let report = up_to_twice(held, member, &mut assignment, whole).await;
-    let left = [own.clone(), assignment.home.clone(), assignment.dir.clone()];
+    let mut left = vec![assignment.home.clone(), assignment.scratch.clone()];
+    if role == Role::Build {
+        // A judge's checkout is compared with how it was, modes included.
+        left.extend([own.clone(), assignment.dir.clone()]);
+    }
     // What it left may deny even us to read and to remove it.
     let opened =
         tokio::task::spawn_blocking(move || left.iter().for_each(|dir| make_readable(dir)));

@@ -62,11 +62,13 @@ pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> 
     }
     supply::furnish_worktree(held, &worktree).await?;
     let told = refusal::told(held);
-    let mut run = run_builder(held, &worktree, &format!("{brief}{told}")).await?;
-    held.must_be_ours().await?;
-    let taken = take(held, &worktree, &start).await;
+    let ran = run_builder(held, &worktree, &format!("{brief}{told}")).await;
+    let taken = match &ran {
+        Ok(_) => take(held, &worktree, &start).await,
+        Err(trouble) => Err(trouble.clone()),
+    };
     remove_layers(held)?;
-    let (head, unstorable) = taken?;
+    let (mut run, (head, unstorable)) = (ran?, taken?);
     keep(held, &head).await?;
     run.head = Some(head.to_string());
     run.unstorable = unstorable;
@@ -80,6 +82,7 @@ async fn take(
     worktree: &Worktree,
     start: &Oid,
 ) -> Result<(Oid, Vec<String>), Trouble> {
+    held.must_be_ours().await?;
     let git = &held.shop.git;
     if held.shop.ward.is_some() {
         let layer = room::git_layer(&held.dir());
