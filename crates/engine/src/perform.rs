@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod commits;
 mod fault;
 mod ground;
 mod merge;
@@ -12,6 +13,7 @@ mod pass;
 mod purse;
 pub mod queue;
 mod reading;
+mod refusal;
 mod review;
 mod room;
 mod submission;

@@ -72,7 +72,7 @@ impl SaveBudget {
         fits
     }
 
-    fn leave_out(&mut self, path: &Path, why: &str) {
+    pub fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < NAMES_SHOWN {
             let name = path.to_string_lossy();
@@ -88,10 +88,7 @@ impl SaveBudget {
             return String::new();
         }
         let more = self.left_out_count - self.left_out.len();
-        let mut note = format!(
-            "\n\nNot saved, too large, too many or too deep:\n{}",
-            self.left_out.join("\n")
-        );
+        let mut note = format!("\n\nNot saved:\n{}", self.left_out.join("\n"));
         if more > 0 {
             let _ = write!(note, "\n- and {more} more");
         }
