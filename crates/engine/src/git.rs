@@ -62,7 +62,7 @@ pub use merge::{Combined, How};
 pub use readable::make_readable;
 pub use remote::{ABROAD, Remote};
 pub use remove::remove_tree;
-pub use scan::Scanned;
+pub use scan::{Scanned, Search};
 pub use secrets::Secret;
 pub use state::Head;
 pub use tool_files::{is_agent_configuration, is_read_by_tools};

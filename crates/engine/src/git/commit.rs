@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::nested::{SaveBudget, SaveLimits};
+use super::nested::{SaveBudget, SaveLimits, plain};
 use super::remove::remove_tree;
 use super::{Error, Oid, Place, Repository, Worktree};
 use crate::log::removed;
@@ -17,6 +17,7 @@ use crate::log::removed;
 const UNSOUND_TRIES_MAX: usize = 8;
 /// As many names are told of files that git does not store.
 const UNSTORABLE_MAX: usize = 20;
+const UNSTORABLE_CHARS_MAX: usize = 200;
 
 /// Who a commit of ours is by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -309,7 +310,7 @@ impl Repository {
         let files = names.filter(|name| !name.is_empty() && !name.ends_with(b"/"));
         Ok(files
             .take(UNSTORABLE_MAX)
-            .map(|name| findings::one_line(&String::from_utf8_lossy(name)))
+            .map(|name| plain(&String::from_utf8_lossy(name), UNSTORABLE_CHARS_MAX))
             .collect())
     }
 

@@ -75,9 +75,7 @@ impl SaveBudget {
     pub fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < NAMES_SHOWN {
-            let name = path.to_string_lossy();
-            let plain = name.chars().map(|c| if c.is_control() { '?' } else { c });
-            let name: String = plain.take(NAME_CHARS_MAX).collect();
+            let name = plain(&path.to_string_lossy(), NAME_CHARS_MAX);
             self.left_out.push(format!("- {name} ({why})"));
         }
     }
@@ -94,6 +92,12 @@ impl SaveBudget {
         }
         note
     }
+}
+
+/// A name or a complaint on one line, for a message or an error.
+pub(super) fn plain(text: &str, chars_max: usize) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    plain.take(chars_max).collect()
 }
 
 struct Plain {

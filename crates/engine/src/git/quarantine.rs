@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use regex::Regex;
 
+use super::nested::plain;
 use super::remove::remove_tree;
 use super::run::Run;
 use super::state::sync_file;
@@ -138,18 +139,12 @@ async fn unsound(git: Run<'_>, range: &str, detail: &str) -> Error {
             None => format!("a directory or commit ({})", &found[2]),
         };
         if what.len() < TOLD_MAX {
-            what.push(findings::shorten(
-                &findings::one_line(&said),
-                TOLD_CHARS_MAX,
-            ));
+            what.push(plain(&said, TOLD_CHARS_MAX));
         }
         paths.extend(name);
     }
     if what.is_empty() {
-        what.push(findings::shorten(
-            &findings::one_line(detail),
-            TOLD_CHARS_MAX,
-        ));
+        what.push(plain(detail, TOLD_CHARS_MAX));
     }
     paths.sort();
     paths.dedup();

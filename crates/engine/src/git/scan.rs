@@ -9,8 +9,11 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::nested::plain;
 use super::secrets::{Match, Secret, find};
 use super::{Error, Oid, Repository};
 use crate::redact::Redactor;
@@ -23,6 +26,15 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 /// As many are told.
 const FOUND_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 200;
+
+/// What is looked for, beside the well-known shapes of secrets.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// What agents were lent.
+    pub lent: Redactor,
+    /// Characters that no text of a commit should have.
+    pub is_hidden: fn(char) -> bool,
+}
 
 /// What was found in commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,11 +65,11 @@ struct Range {
 
 impl Repository {
     /// Looks through the commits from `base` to `head`: messages, people, file names and new content,
-    /// for secrets by their shape and for what was lent. `scratch` is a directory to write to.
+    /// for secrets and for characters that hide something. `scratch` is a directory to write to.
     pub async fn scan(
         &self,
         (base, head): (&Oid, &Oid),
-        lent: &Redactor,
+        search: &Search,
         scratch: &Path,
     ) -> Result<Scanned, Error> {
         let range = match self.range(base, head).await? {
@@ -66,7 +78,7 @@ impl Repository {
         };
         let contents: Vec<Oid> = range.by.keys().cloned().collect();
         let wanted: Vec<Oid> = range.commits.iter().chain(&contents).cloned().collect();
-        let looked = match self.look_into(&wanted, lent, scratch).await? {
+        let looked = match self.look_into(&wanted, search, scratch).await? {
             Ok(looked) => looked,
             Err((oid, why)) => return Ok(unread(range.told(&oid, &why))),
         };
@@ -74,14 +86,14 @@ impl Repository {
         let known = if found_any {
             let before: Vec<Oid> = range.before.iter().cloned().collect();
             // What cannot be looked through is not known to have been there.
-            match self.look_into(&before, lent, scratch).await? {
+            match self.look_into(&before, search, scratch).await? {
                 Ok(looked) => looked.secrets.into_values().flatten().collect(),
                 Err(_) => Vec::new(),
             }
         } else {
             Vec::new()
         };
-        Ok(range.tell(&looked, &known, lent))
+        Ok(range.tell(&looked, &known, &search.lent))
     }
 
     async fn range(&self, base: &Oid, head: &Oid) -> Result<Result<Range, String>, Error> {
@@ -129,7 +141,7 @@ impl Repository {
     async fn look_into(
         &self,
         oids: &[Oid],
-        lent: &Redactor,
+        search: &Search,
         scratch: &Path,
     ) -> Result<Result<Looked, (Oid, String)>, Error> {
         let names: String = oids.iter().flat_map(|oid| [oid.as_str(), "\n"]).collect();
@@ -164,9 +176,9 @@ impl Repository {
         let run = self.git().args(["cat-file", "--batch", "--buffer"]);
         let run = run.stdin(names).stdout_to(&file);
         let ran = run.done().await;
-        let (from, lent) = (file.clone(), lent.clone());
+        let (from, search) = (file.clone(), search.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let read = look_through(&from, &lent);
+            let read = look_through(&from, &search);
             let _ = fs::remove_file(&from);
             read
         });
@@ -207,7 +219,7 @@ struct Looked {
 }
 
 /// Reads what `git cat-file --batch` has written.
-fn look_through(file: &Path, lent: &Redactor) -> io::Result<Looked> {
+fn look_through(file: &Path, search: &Search) -> io::Result<Looked> {
     let mut from = BufReader::new(File::open(file)?);
     let (mut looked, began) = (Looked::default(), Instant::now());
     let mut header = Vec::new();
@@ -235,24 +247,14 @@ fn look_through(file: &Path, lent: &Redactor) -> io::Result<Looked> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         looked.count += 1;
-        if kind == "commit" && String::from_utf8_lossy(&bytes).contains(is_deceptive) {
+        if kind == "commit" && String::from_utf8_lossy(&bytes).contains(search.is_hidden) {
             looked.hidden.insert(oid.clone());
         }
-        let found = find(&bytes, lent);
+        let found = find(&bytes, &search.lent);
         if !found.is_empty() {
             looked.secrets.insert(oid, found);
         }
     }
-}
-
-/// Characters of other scripts and of emoji need joiners; what steers a terminal or turns a text
-/// around is for nobody's commit.
-fn is_deceptive(c: char) -> bool {
-    let joins = matches!(
-        c,
-        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-    );
-    findings::is_hidden(c) && c != '\r' && !joins
 }
 
 impl Range {
@@ -371,6 +373,5 @@ fn shown(path: &Path, lent: &Redactor) -> String {
             bytes.splice(at..at + found.text.len(), *b"[redacted]");
         }
     }
-    let name = findings::one_line(&String::from_utf8_lossy(&bytes));
-    findings::shorten(&name, NAME_CHARS_MAX)
+    plain(&String::from_utf8_lossy(&bytes), NAME_CHARS_MAX)
 }

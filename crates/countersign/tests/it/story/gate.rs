@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{greet, merges};
-use crate::support::crew::{GOOD, always, builds, built_by, runs, writes};
+use crate::support::crew::{GOOD, always, builds, built_by, runs, smooth, writes};
 use crate::support::{SETTINGS, TICKET, World};
 
 const EVIL: &str = "[submodule \"x\"]\n\tpath = x\n\turl = -u./payload\n";
@@ -119,23 +119,20 @@ const LEAK: &str = r##"
 import base64, json, os, subprocess
 key = os.environ["TEST_API_KEY"]
 def git(*words): subprocess.run(["git", *words], check=True)
-if os.environ["COUNTERSIGN_ROLE"] == "build":
-    open("greet.sh", "w").write("#!/bin/sh\n[ -n \"$1\" ] || exit 2\nprintf 'Hello, %s\\n' \"$1\"\n")
-    git("add", "-A")
-    mode = open("mode").read().strip()
-    if mode == "file":
-        open("k", "w").write(key); git("add", "-A"); git("commit", "-qm", "one")
-        git("rm", "-q", "k"); git("commit", "-qm", "two")
-    elif mode == "base64":
-        open("k", "w").write(base64.b64encode(key.encode()).decode()); git("add", "-A"); git("commit", "-qm", "one")
-    elif mode == "message":
-        git("commit", "-qm", "with " + key)
-    else:
-        git("commit", "-qm", "with " + key); git("commit", "-q", "--amend", "-m", "without")
-        git("commit", "-q", "--allow-empty", "-m", "again " + key); git("reset", "-q", "--hard", "HEAD~1")
-    answer = {"summary": "Done."}
+open("greet.sh", "w").write("#!/bin/sh\n[ -n \"$1\" ] || exit 2\nprintf 'Hello, %s\\n' \"$1\"\n")
+git("add", "-A")
+mode = open("mode").read().strip()
+if mode == "file":
+    open("k", "w").write(key); git("add", "-A"); git("commit", "-qm", "one")
+    git("rm", "-q", "k"); git("commit", "-qm", "two")
+elif mode == "base64":
+    open("k", "w").write(base64.b64encode(key.encode()).decode()); git("add", "-A"); git("commit", "-qm", "one")
+elif mode == "message":
+    git("commit", "-qm", "with " + key)
 else:
-    answer = {"verdict": "approve", "commit": os.environ["COUNTERSIGN_COMMIT"], "complete": True, "findings": []}
+    git("commit", "-qm", "with " + key); git("commit", "-q", "--amend", "-m", "without")
+    git("commit", "-q", "--allow-empty", "-m", "again " + key); git("reset", "-q", "--hard", "HEAD~1")
+answer = {"summary": "Done."}
 open(os.environ["COUNTERSIGN_RESULT_FILE"], "w").write(json.dumps(answer))
 "##;
 
@@ -159,9 +156,8 @@ fn files_with(dir: &Path, text: &[u8], found: &mut Vec<PathBuf>) {
 fn a_key_that_an_agent_was_lent_neither_lands_nor_stays_in_what_its_run_left() {
     for (mode, code) in [("file", 4), ("base64", 4), ("message", 4), ("logs", 0)] {
         let settings = format!(
-            "builder = \"leaky\"\nreviewer = \"other\"\n{SETTINGS}\n\
-             [agents.leaky]\nadapter = \"command\"\ncommand = \"python3 leak.py\"\nenv = [\"TEST_API_KEY\"]\n\
-             [agents.other]\nadapter = \"command\"\ncommand = \"python3 leak.py\"\nenv = [\"TEST_API_KEY\"]\n"
+            "builder = \"leaky\"\n{SETTINGS}\n\
+             [agents.leaky]\nadapter = \"command\"\ncommand = \"python3 leak.py\"\nenv = [\"TEST_API_KEY\"]\n"
         );
         let mut world = World::with_settings(&settings);
         world.write("leak.py", LEAK);
@@ -170,7 +166,8 @@ fn a_key_that_an_agent_was_lent_neither_lands_nor_stays_in_what_its_run_left() {
         let variable = ("TEST_API_KEY".to_owned(), KEY.to_owned());
         world.variables.push(variable);
         let ticket = world.put("greet.md", TICKET);
-        let ran = world.call(&["run", &ticket]);
+        let reviewer = world.crew(&smooth());
+        let ran = world.call(&["run", &ticket, "--reviewer", &reviewer]);
         assert_eq!(ran.code, code, "{mode}: {}{}", ran.out, ran.err);
         let landed = world.git(&["log", "-p", "main"]);
         assert!(!landed.contains(KEY), "{mode}");

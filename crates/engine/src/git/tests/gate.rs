@@ -186,7 +186,7 @@ async fn files_under_names_that_git_does_not_store_are_told() {
     let committed = committed.unwrap();
     let mut told = committed.unstorable;
     told.sort();
-    let mut wanted: Vec<String> = names.iter().map(|name| findings::one_line(name)).collect();
+    let mut wanted: Vec<String> = names.iter().map(ToString::to_string).collect();
     wanted.push(".gitmodules".to_owned());
     wanted.sort();
     assert_eq!(told, wanted);
