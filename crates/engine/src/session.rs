@@ -332,7 +332,7 @@ async fn page_of(desk: &LocalCoordinator, query: &JobQuery, most: u32) -> Result
 
 async fn session_claim(
     desk: &LocalCoordinator,
-    held: HeldJob,
+    held: ClaimParts,
 ) -> Result<Option<SessionClaim>, Error> {
     let (Some(id), Some(serial), Work::Task(task)) = (held.ticket, held.serial, held.work) else {
         return Ok(None);
@@ -353,7 +353,7 @@ async fn session_claim(
 }
 
 /// The parts of a claim, whether it was found or has just been made.
-struct HeldJob {
+struct ClaimParts {
     job: JobId,
     ticket: Option<TicketId>,
     serial: Option<u32>,
@@ -362,7 +362,7 @@ struct HeldJob {
     until: Time,
 }
 
-impl From<Job> for HeldJob {
+impl From<Job> for ClaimParts {
     fn from(job: Job) -> Self {
         Self {
             job: job.id,
@@ -375,7 +375,7 @@ impl From<Job> for HeldJob {
     }
 }
 
-impl From<Leased> for HeldJob {
+impl From<Leased> for ClaimParts {
     fn from(leased: Leased) -> Self {
         Self {
             job: leased.id,
