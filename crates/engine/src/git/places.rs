@@ -131,7 +131,7 @@ impl Repository {
             Tree::None => Ok(None),
             Tree::Unclear(why) => Err(Error::Unserved(why)),
             Tree::At(path) => {
-                let alone = self.tree_of_files(&git_dir);
+                let alone = Self::tree_of_files(&git_dir);
                 if leads_to(&path, &git_dir) && alone.as_deref() != Some(path.as_path()) {
                     note(&git_dir, &path);
                 }
@@ -141,7 +141,7 @@ impl Repository {
     }
 
     /// What a git directory itself says about its work tree, and we have noted there.
-    fn tree_of_files(&self, git_dir: &Path) -> Option<PathBuf> {
+    fn tree_of_files(git_dir: &Path) -> Option<PathBuf> {
         let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
         let parent = parent.map(Path::to_owned);
         let known = [parent, linked(git_dir), noted(git_dir)];

@@ -221,83 +221,8 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match value {
         Value::Null => None,
-        Value::Bool(yes) => {
-            let good = matches!(
-                name.as_str(),
-                "success"
-                    | "successful"
-                    | "ok"
-                    | "passed"
-                    | "pass"
-                    | "valid"
-                    | "approved"
-                    | "clean"
-                    | "complete"
-                    | "completed"
-                    | "executionsuccessful"
-                    | "finished"
-            );
-            let bad = has(&[
-                "error",
-                "fail",
-                "truncat",
-                "incomplete",
-                "timedout",
-                "timeout",
-                "fatal",
-                "partial",
-                "abort",
-                "crash",
-                "cancel",
-                "reject",
-                "blocked",
-            ]);
-            ((good && !yes) || (bad && *yes)).then_some(FAILED)
-        }
-        Value::Number(number) => {
-            let counted = has(&[
-                "error",
-                "warn",
-                "fail",
-                "critical",
-                "high",
-                "medium",
-                "moderate",
-                "low",
-                "issue",
-                "violation",
-                "problem",
-                "offense",
-                "vulnerab",
-                "fatal",
-                "severity",
-                "finding",
-                "result",
-                "informationcount",
-                "blocker",
-                "leak",
-            ]) || matches!(
-                name.as_str(),
-                "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
-            );
-            let of_work = has(&[
-                "file",
-                "scanned",
-                "inspected",
-                "analy",
-                "checked",
-                "rules",
-                "time",
-                "duration",
-                "seconds",
-                "line",
-                "loc",
-                "threshold",
-                "max",
-                "allow",
-            ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
-            (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
-        }
+        Value::Bool(yes) => of_flag(&name, *yes),
+        Value::Number(number) => of_count(&name, number),
         Value::String(text) => of_word(&name, text),
         Value::Array(items) => {
             let listed = !items.is_empty()
@@ -332,6 +257,89 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
                 .find_map(|(key, value)| trouble(value, key, depth + 1))
         }
     }
+}
+
+/// Reads a flag: "success" must be true, "error" must not.
+fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let good = matches!(
+        name,
+        "success"
+            | "successful"
+            | "ok"
+            | "passed"
+            | "pass"
+            | "valid"
+            | "approved"
+            | "clean"
+            | "complete"
+            | "completed"
+            | "executionsuccessful"
+            | "finished"
+    );
+    let bad = has(&[
+        "error",
+        "fail",
+        "truncat",
+        "incomplete",
+        "timedout",
+        "timeout",
+        "fatal",
+        "partial",
+        "abort",
+        "crash",
+        "cancel",
+        "reject",
+        "blocked",
+    ]);
+    ((good && !yes) || (bad && yes)).then_some(FAILED)
+}
+
+/// Reads a number: a count of problems must be zero; a count of files or rules may be any.
+fn of_count(name: &str, number: &serde_json::Number) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let counted = has(&[
+        "error",
+        "warn",
+        "fail",
+        "critical",
+        "high",
+        "medium",
+        "moderate",
+        "low",
+        "issue",
+        "violation",
+        "problem",
+        "offense",
+        "vulnerab",
+        "fatal",
+        "severity",
+        "finding",
+        "result",
+        "informationcount",
+        "blocker",
+        "leak",
+    ]) || matches!(
+        name,
+        "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
+    );
+    let of_work = has(&[
+        "file",
+        "scanned",
+        "inspected",
+        "analy",
+        "checked",
+        "rules",
+        "time",
+        "duration",
+        "seconds",
+        "line",
+        "loc",
+        "threshold",
+        "max",
+        "allow",
+    ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
+    (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
 }
 
 fn of_word(name: &str, text: &str) -> Option<&'static str> {
