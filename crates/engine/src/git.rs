@@ -226,7 +226,7 @@ pub struct Repository {
     common: PathBuf,
     /// The person's own work tree that we were pointed at, unless it is bare.
     own: Option<Place>,
-    /// Where new objects are written instead, until they are checked.
+    /// Directory that new objects are written to until they are checked.
     apart: Option<PathBuf>,
     facts: Arc<Facts>,
 }

@@ -124,7 +124,7 @@ impl Redactor {
         }
     }
 
-    /// Where secrets are in the bytes.
+    /// Finds the secrets in the bytes.
     pub fn find<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
         let forms = self.forms.iter();
         forms.flat_map(move |forms| forms.find_iter(bytes).map(|found| found.range()))

@@ -140,7 +140,7 @@ impl Repository {
         }
     }
 
-    /// What a git directory itself says about its work tree, and we have noted there.
+    /// Reads the work tree that a git directory names, or that we noted there.
     fn tree_of_files(git_dir: &Path) -> Option<PathBuf> {
         let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
         let parent = parent.map(Path::to_owned);
@@ -265,7 +265,7 @@ fn noted(git_dir: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(text)))
 }
 
-/// Whoever may not write it is served as long as they are in the work tree themselves.
+/// Notes the work tree. Without the right to write it, commands work only inside the work tree.
 fn note(git_dir: &Path, path: &Path) {
     let text = [path.as_os_str().as_bytes(), b"\n"].concat();
     let written = write_durably(&git_dir.join(NOTE), &text);

@@ -19,7 +19,7 @@ use super::{Error, Oid, Place, Repository};
 
 /// A directory of ours in a worktree's git directory.
 const APART: &str = "countersign-apart";
-/// What git finds wrong is told up to here.
+/// Most problems of one check that a message lists.
 const TOLD_MAX: usize = 10;
 const TOLD_CHARS_MAX: usize = 300;
 
@@ -119,7 +119,7 @@ impl Repository {
     }
 }
 
-/// What git complains of, by the names that the objects have in the commits.
+/// Lists git's complaints, with the paths that the objects have in the commits.
 async fn unsound(git: Run<'_>, range: &str, detail: &str) -> Error {
     let listed = git.args(["rev-list", "--objects", "--stdin"]).stdin(range);
     let listed = listed.said().await.map(|said| said.out).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! What an agent left may deny its owner: files without a right to read, directories without one to
-//! enter. They are ours to commit and to remove, so the owner gets those rights first.
+//! An agent may leave files that their owner cannot read and directories that it cannot enter. They are ours to commit and to remove, so the owner gets those rights first.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

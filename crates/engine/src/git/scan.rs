@@ -28,16 +28,16 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 const FOUND_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 200;
 
-/// What is looked for, beside the well-known shapes of secrets.
+/// Secrets to look for, beside the well-known shapes.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What agents were lent.
+    /// Credentials that agents were given.
     pub lent: Redactor,
     /// Characters that no text of a commit should have.
     pub is_hidden: fn(char) -> bool,
 }
 
-/// What was found in commits.
+/// Secrets that were found in commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     pub secrets: Vec<Secret>,
@@ -144,7 +144,7 @@ impl Repository {
         oids: &[Oid],
         search: &Search,
         scratch: &Path,
-    ) -> Result<Result<Looked, (Oid, String)>, Error> {
+    ) -> Result<Result<ScannedObjects, (Oid, String)>, Error> {
         let names: String = oids.iter().flat_map(|oid| [oid.as_str(), "\n"]).collect();
         let check = ["cat-file", "--batch-check=%(objectname) %(objectsize)"];
         let sizes = self.git().args(check).stdin(names.clone()).text().await?;
@@ -208,9 +208,9 @@ fn unread(why: String) -> Scanned {
     }
 }
 
-/// What was found, object by object.
+/// Secrets that were found, object by object.
 #[derive(Debug, Default)]
-struct Looked {
+struct ScannedObjects {
     secrets: HashMap<Oid, Vec<Match>>,
     /// Commits with characters that are not shown.
     hidden: HashSet<Oid>,
@@ -220,9 +220,9 @@ struct Looked {
 }
 
 /// Reads what `git cat-file --batch` has written.
-fn look_through(file: &Path, search: &Search) -> io::Result<Looked> {
+fn look_through(file: &Path, search: &Search) -> io::Result<ScannedObjects> {
     let mut from = BufReader::new(File::open(file)?);
-    let (mut looked, began) = (Looked::default(), Instant::now());
+    let (mut looked, began) = (ScannedObjects::default(), Instant::now());
     let mut header = Vec::new();
     loop {
         header.clear();
@@ -306,7 +306,7 @@ impl CommitRange {
         }
     }
 
-    fn tell(&self, looked: &Looked, known: &[Match], lent: &Redactor) -> Scanned {
+    fn tell(&self, looked: &ScannedObjects, known: &[Match], lent: &Redactor) -> Scanned {
         let mut scanned = Scanned::default();
         let known: HashSet<&[u8]> = known.iter().map(|found| &found.text[..]).collect();
         let mut told = HashSet::new();

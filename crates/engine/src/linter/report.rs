@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// What a linter's standard output is, as a report.
+/// The meaning of a linter's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinterReport {
     /// It is no JSON and no XML.
@@ -212,7 +212,7 @@ fn is_clean_file(item: &Value) -> bool {
     named && empty && trouble(item, "", 0).is_none()
 }
 
-/// What in a report speaks against "nothing was found".
+/// Finds what in a report contradicts "nothing was found".
 fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some(UNKNOWN_SHAPE);

@@ -473,7 +473,7 @@ async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// What agents of this crew are lent in their environment, to be found again.
+/// Finds again the credentials that agents of this crew get in their environment.
 pub fn lent(held: &Held<'_>) -> Result<Redactor, Trouble> {
     let (crew, own) = (&held.shop.crew, held.dir());
     let usual = [&crew.builder, &crew.reviewer, &crew.verifier];

@@ -337,7 +337,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     })
 }
 
-/// What reviewers and the builder's next round should know of files that the commit does not have.
+/// Tells reviewers and the builder's next round about files that the commit does not have.
 fn not_stored(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

@@ -29,7 +29,7 @@ pub fn of(held: &Held<'_>, error: Error) -> Trouble {
     Trouble::transient(message)
 }
 
-/// What the brief says of an earlier try, if it was refused.
+/// Tells the agent why its earlier attempt was refused.
 pub fn told(held: &Held<'_>) -> String {
     let Ok(text) = fs::read_to_string(file(held)) else {
         return String::new();

@@ -19,7 +19,7 @@ pub(crate) enum StopKind {
 }
 
 impl StopKind {
-    /// What the words do, for a message.
+    /// Says what the words do, for a message.
     pub fn says(self) -> &'static str {
         match self {
             Self::Condition => "sets a condition",
