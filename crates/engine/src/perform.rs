@@ -347,7 +347,7 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     match task {
         Task::Build { .. } => build::build(held).await,
         Task::Check { commit } => check::check(held, commit).await,
-        Task::Review { commit, seat, .. } => review::review(held, commit, seat).await,
+        Task::Review { commit, seat, .. } => Box::pin(review::review(held, commit, seat)).await,
         Task::Verify {
             commit, findings, ..
         } => verify::verify(held, commit, findings).await,

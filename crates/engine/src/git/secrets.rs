@@ -107,8 +107,8 @@ fn find_plain(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
 }
 
 fn line_of(bytes: &[u8], at: usize) -> u32 {
-    let ends = bytes[..at].iter().filter(|byte| **byte == b'\n').count();
-    u32::try_from(ends + 1).unwrap_or(u32::MAX)
+    let lines = bytes[..at].split(|byte| *byte == b'\n').count();
+    u32::try_from(lines).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

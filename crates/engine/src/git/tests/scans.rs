@@ -128,7 +128,7 @@ const PLACES: &[(&str, Plant)] = &[
 async fn a_secret_is_found_wherever_it_is_in_the_commits() {
     use base64::Engine;
     let code = base64::engine::general_purpose::STANDARD.encode(LENT);
-    let hex: String = LENT.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = crate::hash::hex(LENT.as_bytes());
     let secrets = [token(), LENT.to_owned(), code, hex];
     for secret in &secrets {
         for (place, plant) in PLACES {
