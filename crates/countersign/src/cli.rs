@@ -18,6 +18,7 @@ mod init;
 mod insights;
 mod live;
 mod log;
+mod logging;
 mod manual;
 mod out;
 mod paint;
@@ -45,10 +46,12 @@ use tokio::sync::OnceCell;
 use crate::failure::{Exit, Failure};
 use crate::operations::Office;
 use crate::operations::questions::Question;
-use crate::remote::Server;
-use crate::remote::ledger::Ledger;
+use crate::operations::workers::Workplace;
+use crate::remote::{self, Server};
 use crate::settings::Surroundings;
+use crate::settings::logging::LogVariables;
 use crate::settings::server::Place;
+use logging::{LogArgs, Verbosity};
 use out::Out;
 
 /// No agent's change lands on one signature.
@@ -73,6 +76,8 @@ struct Args {
     /// Answer in JSON.
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -155,6 +160,14 @@ enum Verb {
 }
 
 impl Verb {
+    fn verbosity(&self) -> Verbosity {
+        match self {
+            Self::Serve(_) | Self::Worker(_) => Verbosity::Service,
+            Self::Watch(_) => Verbosity::FullScreen,
+            _ => Verbosity::Interactive,
+        }
+    }
+
     /// Whether it has questions that a server answers.
     fn may_ask(&self) -> bool {
         matches!(
@@ -230,10 +243,10 @@ impl Desktop {
     }
 
     /// The same for a worker, which can have its tickets on a server.
-    async fn workers_office(&self) -> Result<Office, Failure> {
+    async fn workplace(&self) -> Result<Workplace, Failure> {
         match &self.surroundings.server.place {
-            Some(place) => Ledger::open(self.open(place)?, self.surroundings.clone()).await,
-            None => self.office().await,
+            Some(place) => remote::workplace(self.open(place)?, self.surroundings.clone()).await,
+            None => Ok(Workplace::of(self.office().await?)),
         }
     }
 
@@ -302,7 +315,10 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
                 .worker_threads(2)
                 .build()
                 .map_err(|error| Failure::error(format!("no threads to be had: {error}")))?;
+            let (verbosity, variables) = (verb.verbosity(), LogVariables::read());
+            let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
             let exit = runtime.block_on(perform(verb, &desktop));
+            logging.finish();
             runtime.shutdown_background();
             exit
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use engine::coordinator;
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -143,7 +145,6 @@ impl From<store::Error> for Failure {
             | store::Error::Conflict { .. }
             | store::Error::StaleFence { .. }
             | store::Error::Paused { .. }
-            | store::Error::Overruled(_)
             | store::Error::QueueFull { .. } => Exit::Refused,
             store::Error::NewerSchema { .. }
             | store::Error::ReadOnly(_)
@@ -169,22 +170,24 @@ impl From<store::Error> for Failure {
     }
 }
 
-impl From<engine::desk::Error> for Failure {
-    fn from(error: engine::desk::Error) -> Self {
+impl From<coordinator::Error> for Failure {
+    fn from(error: coordinator::Error) -> Self {
         match error {
-            engine::desk::Error::Refused(refused @ flow::Refused::RedChecks) => {
+            coordinator::Error::Refused(refused @ flow::Refused::RedChecks) => {
                 Self::new(Exit::Refused, refused)
                     .hint("accept with --over-red-checks, and say --why")
                     .on_record()
             }
-            engine::desk::Error::Refused(refused) => Self::new(Exit::Refused, refused).on_record(),
-            engine::desk::Error::Store(error @ store::Error::StaleFence { .. }) => {
+            coordinator::Error::Refused(refused) => Self::new(Exit::Refused, refused).on_record(),
+            coordinator::Error::Store(error @ store::Error::StaleFence { .. }) => {
                 Self::from(error).on_record()
             }
-            engine::desk::Error::ForSomebodyElse {
-                task, ref agent, ..
+            coordinator::Error::ForSomebodyElse {
+                ref task,
+                ref agent,
+                ..
             } => {
-                let role = if task == "build" {
+                let role = if *task == flow::Queue::Build {
                     "builder"
                 } else {
                     "reviewer"
@@ -192,14 +195,15 @@ impl From<engine::desk::Error> for Failure {
                 let hint = format!("run it with --{role} {agent:?}, or cancel the ticket");
                 Self::new(Exit::Refused, error).hint(hint)
             }
-            engine::desk::Error::Store(error) => error.into(),
-            engine::desk::Error::NoSuchTicket(_) => Self::missing(error),
-            engine::desk::Error::NoSuchDependency { .. } => Self::usage(error),
-            engine::desk::Error::Unusable(_) | engine::desk::Error::Barred(_) => {
+            coordinator::Error::Store(error) => error.into(),
+            coordinator::Error::NoSuchTicket(_) => Self::missing(error),
+            coordinator::Error::NoSuchDependency { .. } => Self::usage(error),
+            coordinator::Error::Unusable(_) | coordinator::Error::Barred(_) => {
                 Self::new(Exit::Refused, error)
             }
-            engine::desk::Error::TooBusy(_) => Self::new(Exit::Store, error),
-            engine::desk::Error::Broken(_) => Self::error(error),
+            coordinator::Error::Denied { .. } => Self::new(Exit::Refused, error),
+            coordinator::Error::TooBusy(_) => Self::new(Exit::Store, error),
+            coordinator::Error::Broken(_) => Self::error(error),
         }
     }
 }

@@ -178,6 +178,8 @@ impl ServerHandler for Counter {
             return Ok(self.refuse(&speaker, &request.name).await);
         }
         self.presence.sign(&self.office, &speaker);
+        let (caller, tool) = (&speaker.actor.agent, &request.name);
+        tracing::info!(target: "request", caller, %tool, "tool called");
         context.extensions.insert(speaker);
         let call = ToolCallContext::new(self, request, context);
         self.router.call(call).await

@@ -51,7 +51,10 @@ impl Carriers {
     /// sent by whoever starts next.
     pub async fn finish(mut self) {
         let all = async { while self.running.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(GRACE, all).await;
+        let sent = tokio::time::timeout(GRACE, all).await;
+        if sent.is_err() {
+            tracing::warn!("notifications are left unsent: the next start sends them");
+        }
     }
 }
 
@@ -67,7 +70,7 @@ pub struct Tried {
 pub async fn try_out(office: &Office, target: Target) -> Result<Tried, Failure> {
     let name = target.name.clone();
     let courier = Courier::new(target, &office.surroundings)?;
-    let now = (office.desk.clock)();
+    let now = office.now();
     let (fine, answer) = match courier.deliver(&Message::to_try(now), now).await {
         Outcome::Delivered(answer) => (true, answer),
         Outcome::Again(why) | Outcome::Never(why) => (false, why),

@@ -4,6 +4,7 @@
 pub mod agent_files;
 pub mod agents;
 pub mod assignments;
+mod briefs;
 pub mod bulletin;
 pub mod config;
 mod confinement;
@@ -25,18 +26,18 @@ pub mod init;
 pub mod insights;
 pub mod measures;
 pub mod messages;
-pub mod outpost;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
 pub mod presence;
 pub mod project;
+mod projects;
 pub mod questions;
 pub mod queue;
 pub mod review;
+pub mod rpc;
 pub mod run;
 pub mod service;
-mod shops;
 pub mod silence;
 pub mod tasks;
 pub mod tickets;
@@ -45,10 +46,11 @@ pub mod workers;
 
 use std::sync::Arc;
 
-use engine::desk::{Desk, Once, Report};
+use engine::coordinator::{LocalCoordinator, Once, Outage, ProgressListener, Report};
 use engine::process::Stop;
-use engine::work::Outage;
-use flow::{Actor, Role, TicketId, What};
+use engine::rate::Rates;
+use flow::event::Choice;
+use flow::{Actor, Role, TicketId, Time, What};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
@@ -60,7 +62,8 @@ use crate::settings::Surroundings;
 /// Everything an operation works with.
 #[derive(Clone, Debug)]
 pub struct Office {
-    pub desk: Desk,
+    /// Private to the operations: the surfaces translate calls and decide nothing.
+    desk: LocalCoordinator,
     pub surroundings: Surroundings,
     /// In whose name things are done.
     pub speaker: Actor,
@@ -92,7 +95,7 @@ impl Office {
 
     /// The same over a store that is open.
     pub fn with(surroundings: Surroundings, store: Arc<dyn Store>) -> Self {
-        let desk = Desk {
+        let desk = LocalCoordinator {
             store,
             clock: engine::clock::now,
             witness: None,
@@ -106,6 +109,36 @@ impl Office {
             call: Call::default(),
             remark: None,
         }
+    }
+
+    pub fn clock(&self) -> fn() -> Time {
+        self.desk.clock
+    }
+
+    pub fn now(&self) -> Time {
+        (self.desk.clock)()
+    }
+
+    /// Counts refusals by caller, so that a flood of them is not recorded.
+    pub fn refusals(&self) -> Arc<Rates> {
+        Arc::clone(&self.desk.refusals)
+    }
+
+    /// Reports progress to this listener from now on.
+    pub fn report_to(&mut self, listener: Option<Arc<dyn ProgressListener>>) {
+        self.desk.witness = listener;
+    }
+
+    /// Fails where the database does not answer.
+    pub async fn check_store(&self) -> Result<(), Failure> {
+        self.desk.store.now().await?;
+        Ok(())
+    }
+
+    /// Returns the choices that a person has for an escalated ticket.
+    pub async fn choices(&self, stored: &Stored) -> Result<Vec<Choice>, Failure> {
+        let policy = self.desk.policy_of(stored).await?;
+        Ok(flow::choices(&stored.ticket, &policy))
     }
 
     /// In whose name things are done: the person at the terminal's, or whoever called.
@@ -134,8 +167,7 @@ impl Office {
 
     /// What a person decided may be news to other tickets, and there may be no worker to bring it.
     pub async fn bring_news(&self) -> Result<bool, Failure> {
-        let worker = engine::post::worker_name();
-        Ok(engine::news::bring(&self.desk, &worker).await?)
+        Ok(self.desk.notify_dependents().await?)
     }
 
     /// Notes what changed no ticket.

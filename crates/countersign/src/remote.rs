@@ -2,9 +2,10 @@
 //! server that was named and to nobody else, and waits for nothing without an end.
 
 mod ask;
-pub mod ledger;
-mod luggage;
 mod trust;
+mod worker;
+
+pub use worker::workplace;
 
 use std::time::Duration;
 

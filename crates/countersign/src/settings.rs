@@ -6,6 +6,7 @@ pub mod epic_file;
 pub mod file;
 mod keys;
 pub mod layers;
+pub mod logging;
 pub mod notify;
 pub mod schema;
 pub mod server;
@@ -15,7 +16,7 @@ pub mod trouble;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
 
@@ -67,7 +68,9 @@ impl Surroundings {
         server: Option<String>,
     ) -> Result<Self, Failure> {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let home = text("HOME").map(PathBuf::from);
+        let home = text("HOME")
+            .map(|home| absolute(Path::new(&home)))
+            .transpose()?;
         let below = |name: &str, fallback: &str| {
             text(name)
                 .map(PathBuf::from)
@@ -134,9 +137,26 @@ pub fn machine_name() -> String {
     name
 }
 
+/// Makes a path absolute, without `..`: the sandbox shows directories under their own names, so a path
+/// through a directory that it does not show would lead nowhere inside.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    let fail = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let whole = std::path::absolute(path).map_err(fail)?;
+    let mut plain = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            // The parent of a symbolic link is the parent of its target.
+            Component::ParentDir => {
+                if let Ok(target) = plain.canonicalize() {
+                    plain = target;
+                }
+                plain.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    Ok(plain)
 }
 
 /// Reads a file of bounded size; `what` says what it is for.

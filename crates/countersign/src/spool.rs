@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::log::LogErr;
 use engine::process::Stop;
 use flow::{Actor, Role};
 use serde_json::Value;
@@ -121,7 +122,8 @@ pub async fn run(mut spool: Spool, mut stop: Stop) {
         spool.complain("locks", &failure.message).await;
     }
     loop {
-        let newest = overview::newest(&spool.office).await.unwrap_or_default();
+        let newest = overview::newest(&spool.office).await;
+        let newest = newest.log_err("read the event log").unwrap_or_default();
         if let Err(failure) = spool.look().await {
             // A store or a disk that is away now is back at another look.
             spool.complain("look", &failure.message).await;
@@ -215,7 +217,8 @@ impl Spool {
 
     async fn note(&self, name: &str, body: Value) {
         // What cannot be noted now is lost to the log, not to the spool.
-        let _ = self.office.note(name, body).await;
+        let noted = self.office.note(name, body).await;
+        noted.log_err("record an event of the spool");
     }
 }
 

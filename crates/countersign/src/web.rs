@@ -12,6 +12,7 @@ mod places;
 mod problem;
 pub mod session;
 pub mod tls;
+mod trace;
 mod worker;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any_service, get, post};
+use engine::log::LogErr;
 use engine::process::Stop;
 use engine::rate::Rates;
 use hyper::service::{Service, service_fn};
@@ -36,8 +38,8 @@ use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 use crate::mcp::Counter;
+use crate::operations::Office;
 use crate::operations::measures::Running;
-use crate::operations::{Office, outpost};
 pub use body::BODY_MAX;
 use places::{Guest, Place, Places};
 use tls::Tls;
@@ -70,7 +72,7 @@ pub struct House {
 
 impl House {
     pub fn new(office: Office, hosts: Vec<String>) -> Self {
-        let refusals = Arc::clone(&office.desk.refusals);
+        let refusals = office.refusals();
         Self {
             office,
             hosts: Arc::new(hosts),
@@ -118,14 +120,21 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, house: House, m
     }
     drop(listener);
     // Long polls and streams end by being cut; their callers come again.
-    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    let drained = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    if drained.is_err() {
+        tracing::info!(
+            "connections cut: still open {} s after the stop",
+            DRAIN.as_secs()
+        );
+    }
 }
 
 /// The next who comes, with a place.
 async fn next(listener: &TcpListener, places: &Places) -> Option<(TcpStream, Place)> {
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            return Some((stream, places.take().await?));
+        match listener.accept().await {
+            Ok((stream, _)) => return Some((stream, places.take().await?)),
+            Err(error) => tracing::warn!(%error, "could not accept a connection"),
         }
         // A connection that fails at once is its caller's trouble, and where nothing more can be
         // opened somebody has to go first.
@@ -140,15 +149,18 @@ async fn connection(
     to: (Router, Arc<Guest>),
     watcher: Watcher,
 ) {
-    // Answers are small and awaited: none waits for the next.
-    let _ = stream.set_nodelay(true);
+    // Answers are small and awaited: none waits for the next. It works without, only slower.
+    stream.set_nodelay(true).log_err("set TCP_NODELAY");
     let Some(tls) = tls else {
         return http1(stream, to, watcher).await;
     };
     let handshake = tls.acceptor().accept(stream);
     // Who cannot agree with us on a secret in time is let go.
-    let Ok(Ok(stream)) = tokio::time::timeout(HEADERS_WITHIN, handshake).await else {
-        return;
+    let stream = match tokio::time::timeout(HEADERS_WITHIN, handshake).await {
+        Ok(Ok(stream)) => stream,
+        // Any port scan does this, so it is no warning.
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
         http2(stream, to, watcher).await;
@@ -170,10 +182,8 @@ async fn http1(
         guest.asks();
         inner.call(request)
     });
-    // What a caller breaks off is broken off.
-    let _ = watcher
-        .watch(http.serve_connection(TokioIo::new(stream), service))
-        .await;
+    let served = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+    log_end(served.await);
 }
 
 async fn http2(
@@ -194,11 +204,18 @@ async fn http2(
     let watched = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     tokio::pin!(watched);
     tokio::select! {
-        _ = &mut watched => return,
+        served = &mut watched => return log_end(served),
         () = first.has_asked() => {}
         () = tokio::time::sleep(HEADERS_WITHIN) => return,
     }
-    let _ = watched.await;
+    log_end(watched.await);
+}
+
+/// Callers break connections off at any time, so it is no warning.
+fn log_end(served: Result<(), impl std::fmt::Display>) {
+    if let Err(error) = served {
+        tracing::debug!(%error, "connection broke off");
+    }
 }
 
 fn router(house: House) -> Router {
@@ -212,7 +229,7 @@ fn router(house: House) -> Router {
         )
         .layer(from_fn(body::whole))
         // Its bodies may be larger, and it reads them itself.
-        .route(outpost::call::PATH, post(worker::call))
+        .route(engine::coordinator::wire::PATH, post(worker::call))
         .layer(from_fn_with_state(house.clone(), door::recognise));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -222,6 +239,7 @@ fn router(house: House) -> Router {
         .fallback(problem::nothing_here)
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(house.clone(), door::place))
+        .layer(from_fn(trace::request))
         .with_state(house)
 }
 

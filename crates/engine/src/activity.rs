@@ -10,7 +10,7 @@ use std::sync::Arc;
 use flow::{TicketId, Time};
 
 use crate::agent::{AgentEvent, Usage};
-use crate::desk::Witness;
+use crate::coordinator::ProgressListener;
 
 /// How much of its words an activity carries.
 pub const DETAIL_CHARS_MAX: usize = 200;
@@ -60,7 +60,7 @@ pub struct Observer {
     /// What all of the run's activities have in common.
     pattern: Activity,
     clock: fn() -> Time,
-    witness: Option<Arc<dyn Witness>>,
+    witness: Option<Arc<dyn ProgressListener>>,
     /// What it is saying, where that comes in pieces.
     saying: String,
     second: i64,
@@ -68,7 +68,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    pub fn new(pattern: Activity, clock: fn() -> Time, witness: Option<Arc<dyn Witness>>) -> Self {
+    pub fn new(
+        pattern: Activity,
+        clock: fn() -> Time,
+        witness: Option<Arc<dyn ProgressListener>>,
+    ) -> Self {
         Self {
             pattern,
             clock,
@@ -184,7 +188,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::desk::Told;
+    use crate::coordinator::ProgressUpdate;
 
     fn pattern() -> Activity {
         Activity {
@@ -203,8 +207,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Notes(Mutex<Vec<Activity>>);
 
-    impl Witness for Notes {
-        fn hear(&self, _: Told) {}
+    impl ProgressListener for Notes {
+        fn hear(&self, _: ProgressUpdate) {}
 
         fn see(&self, activity: Activity) {
             self.0.lock().unwrap().push(activity);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use heard::Heard;
 
+use crate::log::LogErr;
 use crate::process::{
     self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
 };
@@ -368,7 +369,8 @@ async fn scrub(left_behind: Option<Redactor>, assignment: &Assignment) {
     };
     let dirs = vec![assignment.home.clone(), assignment.scratch.clone()];
     // A thread that broke has scrubbed less; the token is over with its run all the same.
-    let _ = tokio::task::spawn_blocking(move || redactor.scrub(&dirs)).await;
+    let scrubbed = tokio::task::spawn_blocking(move || redactor.scrub(&dirs)).await;
+    scrubbed.log_err("remove a run's token from what it left behind");
 }
 
 fn specify(

@@ -11,8 +11,9 @@ use flow::{Ticket, What};
 use store::{PARCEL_BYTES_MAX, Page, Parcel, TicketQuery};
 use tokio::sync::Semaphore;
 
-use crate::desk::{Desk, Error as DeskError};
+use crate::coordinator::{Coordinator, Error as DeskError, LocalCoordinator, Upload};
 use crate::git::{Error, Oid, Remote, Repository, Tool};
+use crate::log::removed;
 use crate::perform;
 
 #[derive(Clone, Debug)]
@@ -35,22 +36,24 @@ pub enum Way {
 
 /// Asks for the base branch of a repository that is elsewhere, and brings the newest that there is.
 pub async fn follow(
-    desk: &Desk,
+    coordinator: &dyn Coordinator,
     tool: &Tool,
     (repository, base): (&str, &str),
     copy: &Path,
 ) -> Result<(), DeskError> {
     let key = format!("base:{base}:{repository}");
-    // Whoever is asked may pack it at once.
-    desk.store.want_parcel(&key).await?;
-    let parcel = desk.store.parcel(&key).await?;
+    let parcel = coordinator.download(&key).await?;
     tool.empty(base, copy).await.map_err(unusable)?;
     let (git, name) = (tool.at(copy), format!("refs/heads/{base}"));
     open(&git, parcel, &name).await
 }
 
 /// Packs what somebody elsewhere wants of the repositories that are here; says how much it was.
-pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<usize, DeskError> {
+pub async fn answer_wants(
+    desk: &LocalCoordinator,
+    tool: &Tool,
+    data_dir: &Path,
+) -> Result<usize, DeskError> {
     let mut answered = 0;
     for key in desk.store.wanted_parcels(WANTS_AT_ONCE).await? {
         if let Some(wanted) = wanted(desk, tool, &key).await? {
@@ -64,7 +67,7 @@ pub async fn answer_wants(desk: &Desk, tool: &Tool, data_dir: &Path) -> Result<u
 /// Asks for one parcel, and packs it where its repository is here. What was packed before and is still
 /// the newest stays.
 pub async fn answer_want(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     tool: &Tool,
     data_dir: &Path,
     key: &str,
@@ -88,7 +91,7 @@ static PACKERS: Semaphore = Semaphore::const_new(1);
 
 /// The commit that a key names, if its repository is here and a ticket's.
 async fn wanted(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     tool: &Tool,
     key: &str,
 ) -> Result<Option<(Repository, Oid)>, DeskError> {
@@ -112,7 +115,7 @@ async fn wanted(
 }
 
 async fn pack_for(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     (git, commit): (Repository, Oid),
     data_dir: &Path,
     key: &str,
@@ -130,7 +133,7 @@ struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        removed(&self.0, std::fs::remove_file(&self.0));
     }
 }
 
@@ -141,7 +144,7 @@ pub fn parcel_key(key: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Nothing else of this machine is anybody's business.
-pub async fn is_named_by_a_ticket(desk: &Desk, place: &str) -> Result<bool, DeskError> {
+pub async fn is_named_by_a_ticket(desk: &LocalCoordinator, place: &str) -> Result<bool, DeskError> {
     let query = TicketQuery {
         repository: Some(place.to_owned()),
         ..TicketQuery::default()
@@ -160,17 +163,18 @@ impl Carrier {
     /// Sees that all is here that the ticket's next job rests on.
     pub async fn bring(
         &self,
-        desk: &Desk,
+        coordinator: &dyn Coordinator,
         git: &Repository,
         ticket: &Ticket,
     ) -> Result<(), DeskError> {
         for id in &ticket.spec.depends_on {
-            let below = desk.ticket(id).await?.ticket;
+            let below = coordinator.ticket(id).await?;
+            let below = below.ok_or_else(|| DeskError::NoSuchTicket(id.clone()))?;
             if below.landed.is_none() {
-                self.bring_submission(desk, git, &below).await?;
+                self.bring_submission(coordinator, git, &below).await?;
             }
         }
-        self.bring_submission(desk, git, ticket).await?;
+        self.bring_submission(coordinator, git, ticket).await?;
         if self.is_copy {
             self.settle_branch(git, ticket).await.map_err(unusable)?;
         }
@@ -179,7 +183,7 @@ impl Carrier {
 
     async fn bring_submission(
         &self,
-        desk: &Desk,
+        coordinator: &dyn Coordinator,
         git: &Repository,
         ticket: &Ticket,
     ) -> Result<(), DeskError> {
@@ -197,11 +201,7 @@ impl Carrier {
             }
             Way::Parcels => {
                 let key = key_of(&commit, &self.repository);
-                let mut parcel = desk.store.parcel(&key).await?;
-                if parcel.as_ref().is_none_or(|parcel| parcel.bytes.is_none()) {
-                    desk.store.want_parcel(&key).await?;
-                    parcel = desk.store.parcel(&key).await?;
-                }
+                let parcel = coordinator.download(&key).await?;
                 let parcel = parcel.map(|parcel| Parcel {
                     // What it says that it is does not count: what we asked for does.
                     tip: commit.to_string(),
@@ -239,7 +239,7 @@ impl Carrier {
     /// Puts what came of a job where others find it.
     pub async fn send(
         &self,
-        desk: &Desk,
+        coordinator: &dyn Coordinator,
         git: &Repository,
         (ticket, what, aside): (&Ticket, &What, &Path),
     ) -> Result<(), DeskError> {
@@ -261,7 +261,7 @@ impl Carrier {
                 if let Some(why) = &parcel.why {
                     return Err(DeskError::Unusable(why.clone()));
                 }
-                Ok(desk.store.put_parcel(parcel).await?)
+                coordinator.upload(Upload::Bundle(parcel)).await
             }
         }
     }

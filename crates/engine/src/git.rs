@@ -55,7 +55,7 @@ pub use address::without_secret;
 pub use builder_view::{BuilderView, is_replaced_by_git};
 pub use checkout::{Checkout, Purpose};
 pub use commit::{Committed, Identity};
-pub use history::{Commit, Context, Diff, FileChange, Person};
+pub use history::{Commit, Context, Diff, FileChange, NamedFile, Person};
 pub use landing::Landed;
 pub use lock::Turn;
 pub use merge::{Combined, How};

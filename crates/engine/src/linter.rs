@@ -5,6 +5,7 @@
 
 mod command;
 mod known;
+mod report;
 
 use findings::{Claim, Review, Way};
 use serde_json::Value;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::process::Exit;
 use command::Command;
 use known::{Meaning, meaning};
+use report::Report;
 
 /// How a linter ended and what it printed.
 #[derive(Clone, Copy, Debug)]
@@ -74,12 +76,15 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
             "ended as if it had findings, and none can be read from its output",
         )),
         _ if has_crashed(run) && !is_report(run.stdout) => Err(no_answer(run, "crashed")),
-        _ if reports_its_own_failure(run.stdout) => {
+        _ if reports_its_own_failure(run.stdout) || report::tells_of_failure(run.stdout) => {
             Err(no_answer(run, "reports that it did not run to its end"))
         }
         Meaning::Findings => Ok(review),
         Meaning::Clean { .. } if has_findings => Ok(review),
         Meaning::Clean { is_certain } => {
+            if let Report::Unclear(why) = report::judge(run.stdout, command.tool) {
+                return Err(no_answer(run, why));
+            }
             if is_clean(run, &command, is_certain) {
                 Ok(Review {
                     way: Way::Linter,
@@ -108,7 +113,8 @@ fn read(run: &LinterRun<'_>) -> Review {
 /// Whether output without findings says that there are none.
 fn is_clean(run: &LinterRun<'_>, command: &Command<'_>, is_certain: bool) -> bool {
     let is_silent = run.stdout.trim().is_empty();
-    if is_certain || is_report(run.stdout) || says_none(run.output) {
+    let is_clean_report = report::judge(run.stdout, command.tool) == Report::Clean;
+    if is_certain || is_clean_report || says_none(run.output) {
         return !has_crashed(run);
     }
     if known::is_known(command) {
@@ -117,7 +123,7 @@ fn is_clean(run: &LinterRun<'_>, command: &Command<'_>, is_certain: bool) -> boo
     is_silent && !is_troubled(run.output)
 }
 
-/// Whether the text is a machine's: JSON, JSON lines or XML. An empty list is such a report.
+/// Whether the text is a machine's: JSON, JSON lines or XML.
 fn is_report(text: &str) -> bool {
     let text = text.trim();
     if text.is_empty() {

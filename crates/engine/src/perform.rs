@@ -19,6 +19,7 @@ mod room;
 mod submission;
 mod supply;
 pub mod task;
+mod trace;
 mod verify;
 
 use std::path::PathBuf;
@@ -29,15 +30,15 @@ use flow::event::{Failure, Lease};
 use flow::ticket::Submission;
 use flow::usage::Caps;
 use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, Job, JobId, JobState, Leased, Pause, Scope, Work};
+use store::{Artefact, JobId, Leased, Noted, Pause, Scope, Work};
+use tracing::Instrument;
 
 pub use build::branch;
-pub use pass::noted_of_token;
 
 use crate::activity::{Activity, Observer, Sign};
-use crate::desk::{Desk, Error, Report};
+use crate::coordinator::{Error, LocalCoordinator, Report, Upload};
 use crate::git::Repository;
-use crate::post::Share;
+use crate::log::LogErr;
 use crate::private;
 use crate::process::{Allotment, Stop, Stopper};
 use crate::workshop::{Files, Member, Project, Workshop};
@@ -81,12 +82,12 @@ impl Held<'_> {
             return Ok(());
         };
         let lease = secs(self.shop.project.policy.limits.lease_secs);
-        let store = &self.shop.desk.store;
+        let coordinator = &self.shop.coordinator;
         let mut tries = 0;
         loop {
-            match store.renew(job, self.lease.fence, lease).await {
-                Ok(_) => return Ok(()),
-                Err(store::Error::StaleFence { .. }) => return Err(interrupted()),
+            match coordinator.renew(job, self.lease.fence, Some(lease)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_stale() => return Err(interrupted()),
                 // Somebody was paid for what we have: a store that is away is waited for.
                 Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
                 Err(error) => return Err(Trouble::transient(error)),
@@ -99,9 +100,17 @@ impl Held<'_> {
         }
     }
 
+    /// Notes something about the run in the event log. Nothing depends on it.
+    async fn note(&self, noted: Noted) {
+        let lease = self.lease;
+        let note = Upload::Note { lease, noted };
+        let noted = self.shop.coordinator.upload(note).await;
+        noted.log_err("record a note about a run");
+    }
+
     /// Who tells of a run that is part of this job while it goes on.
     fn observer(&self, role: &'static str, name: &str) -> Observer {
-        let desk = &self.shop.desk;
+        let shop = &self.shop;
         let pattern = Activity {
             ticket: self.ticket.id.clone(),
             job: self.lease.serial,
@@ -111,9 +120,9 @@ impl Held<'_> {
             sign: Sign::Began,
             detail: String::new(),
             usage: crate::agent::Usage::default(),
-            at: (desk.clock)(),
+            at: (shop.clock)(),
         };
-        Observer::new(pattern, desk.clock, desk.witness.clone())
+        Observer::new(pattern, shop.clock, shop.witness.clone())
     }
 
     /// What a run may use up of the budget.
@@ -197,7 +206,7 @@ impl From<std::io::Error> for Trouble {
 
 /// Puts the branch's newest commit forward in a person's name, who took the ticket over.
 pub async fn resubmit(
-    desk: &Desk,
+    desk: &LocalCoordinator,
     git: &Repository,
     project: &Project,
     id: &TicketId,
@@ -244,18 +253,8 @@ fn unusable(error: crate::git::Error) -> Error {
     Error::Unusable(error.to_string())
 }
 
-/// A job under a lease, and the agent that it was claimed for where it is meant for one.
-#[derive(Debug)]
-pub struct Claimed {
-    pub job: Leased,
-    pub agent: Option<String>,
-    /// Held while it is performed.
-    pub share: Option<Share>,
-}
-
 /// Performs one claimed job to its end, whatever that is.
-pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Result<(), Error> {
-    let (job, agent) = (&claimed.job, claimed.agent.as_deref());
+pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
     let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
@@ -263,12 +262,27 @@ pub async fn perform(shop: Arc<Workshop>, claimed: Claimed, stop: Stop) -> Resul
         serial,
         fence: job.fence,
     };
+    let span = trace::span(id, task.word(), lease, &job.holder);
+    let (id, task) = (id.clone(), task.clone());
+    let performed = perform_leased(shop, job, (id, task, lease), stop);
+    Box::pin(performed).instrument(span).await
+}
+
+async fn perform_leased(
+    shop: Arc<Workshop>,
+    job: Leased,
+    (id, task, lease): (TicketId, Task, Lease),
+    stop: Stop,
+) -> Result<(), Error> {
+    let (id, task) = (&id, &task);
+    let (job, agent) = (&job, job.agent.as_deref());
     let actor = shop.actor(task, agent);
     let started = Report::new(actor.clone(), What::Started { lease });
-    let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
+    let ticket = match shop.report(id, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
     };
+    trace::started(ticket.round);
     let (stopper, own_stop) = Stop::pair();
     let held = Held {
         shop: &shop,
@@ -310,14 +324,19 @@ async fn tell(
 }
 
 /// Does it again while the store is away, for a bounded time.
-async fn patiently<F>(mut attempt: impl FnMut() -> F) -> Result<(), Error>
+async fn patiently<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, Error>
 where
-    F: Future<Output = Result<(), Error>>,
+    F: Future<Output = Result<T, Error>>,
 {
     let mut tries = 0;
     loop {
         match attempt().await {
-            Err(Error::Store(error)) if error.is_transient() && tries < TRIES_MAX => tries += 1,
+            Err(error) if error.is_transient() && tries < TRIES_MAX => {
+                if tries == 0 {
+                    tracing::warn!(%error, "could not report, trying again");
+                }
+                tries += 1;
+            }
             ended => return ended,
         }
         tokio::time::sleep(BETWEEN_TRIES).await;
@@ -337,7 +356,9 @@ async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     if let Some(carrier) = &held.shop.carrier {
         let aside = held.dir().join("parcel.part");
         let sent = (held.ticket, &brought.what, aside.as_path());
-        let sent = carrier.send(&held.shop.desk, &held.shop.git, sent).await;
+        let sent = carrier
+            .send(&*held.shop.coordinator, &held.shop.git, sent)
+            .await;
         sent.map_err(Trouble::transient)?;
     }
     Ok(brought)
@@ -384,23 +405,19 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 
 /// Prolongs the lease; true where it is lost.
 async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
-    let renewed = shop.desk.store.renew(job.id, job.fence, lease).await;
+    let renewed = shop.coordinator.renew(job.id, job.fence, Some(lease)).await;
+    // It is tried again every second: one line for an outage is enough.
+    if let (Err(error), false) = (&renewed, *due) {
+        tracing::warn!(%error, "could not renew the lease");
+    }
     *due = renewed.is_err();
-    matches!(renewed, Err(store::Error::StaleFence { .. }))
+    renewed.is_err_and(|error| error.is_stale())
 }
 
 /// Whether nobody waits for this job any more. A store that is away has not said so.
 async fn is_over(shop: &Workshop, job: &Leased) -> bool {
-    let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
-        let found = shop.desk.store.job(job.id).await;
-        let ours = |found: &Job| found.state == JobState::Leased && found.fence == job.fence;
-        return found.is_ok_and(|found| !found.as_ref().is_some_and(ours));
-    };
-    let lease = Lease {
-        serial,
-        fence: job.fence,
-    };
-    matches!(is_still_held(shop, id, lease).await, Ok(false))
+    let held = shop.coordinator.renew(job.id, job.fence, None).await;
+    held.is_err_and(|error| error.is_stale())
 }
 
 /// The start was refused. A stale lease is somebody else's business; any other refusal gives the
@@ -415,9 +432,10 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
     if !is_still_held(shop, id, lease).await? {
         return Ok(());
     }
-    let failure = match &error {
-        Error::Refused(refused) if refused.is_about_the_judge() => Failure::NoJudge,
-        _ => Failure::Permanent,
+    let failure = if error.is_about_the_judge() {
+        Failure::NoJudge
+    } else {
+        Failure::Permanent
     };
     let what = What::JobFailed {
         lease,
@@ -425,11 +443,7 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
         message,
         usage: Usage::default(),
     };
-    ignore_stale(
-        shop.desk
-            .decide(id, &shop.project.policy, Report::new(shop.house(), what))
-            .await,
-    )
+    ignore_stale(shop.report(id, Report::new(shop.house(), what)).await)
 }
 
 async fn report(
@@ -448,6 +462,10 @@ async fn report(
         };
         Report::new(shop.house(), what)
     };
+    let came_to = match &brought {
+        Ok(brought) => Ok(brought.what.name()),
+        Err(trouble) => Err((trouble.failure, trouble.message.clone())),
+    };
     let (report, came_to_nothing) = match brought {
         Ok(Brought { what, artefacts }) => {
             let report = Report {
@@ -461,12 +479,21 @@ async fn report(
             true,
         ),
     };
-    let mut decided = shop.desk.decide(id, &shop.project.policy, report).await;
+    let mut decided = shop.report(id, report).await;
     let refused = match &decided {
-        Err(error) if error.is_stale() => return Ok(()),
+        Err(error) if error.is_stale() => {
+            tracing::info!(target: "job", %error, "late report refused");
+            return Ok(());
+        }
         Err(error) => error.refusal(),
         Ok(_) => None,
     };
+    match (&decided, came_to) {
+        (Ok(_), Ok(result)) => trace::finished(result),
+        (Ok(_), Err((failure, message))) => trace::failed(failure, &message),
+        // It is reported again, or given up with an error of its own.
+        (Err(_), _) => {}
+    }
     if came_to_nothing || refused.is_some() {
         agents::forget(shop, id, lease);
     }
@@ -475,8 +502,9 @@ async fn report(
             return Ok(());
         }
         // What was brought is not acceptable: that is a failure of the job, and is said so.
+        trace::failed(Failure::Transient, &why);
         let report = failed(Failure::Transient, why, Usage::default());
-        decided = shop.desk.decide(id, &shop.project.policy, report).await;
+        decided = shop.report(id, report).await;
     }
     if let Ok(ticket) = &decided {
         write_round_document(&shop.files(id), ticket);
@@ -496,13 +524,13 @@ async fn pause_provider(shop: &Workshop, member: &Member, trouble: &Trouble) -> 
         why: findings::one_line(&trouble.message),
         by: shop.house().agent,
     };
-    Ok(shop.desk.store.pause(pause).await?)
+    shop.coordinator.pause_provider(pause).await
 }
 
 /// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or
 /// gone to another worker.
 async fn is_still_held(shop: &Workshop, id: &TicketId, lease: Lease) -> Result<bool, Error> {
-    let ticket = shop.desk.ticket(id).await?.ticket;
+    let ticket = shop.ticket(id).await?;
     let mut jobs = ticket.jobs.iter();
     Ok(jobs.any(|job| job.serial == lease.serial && job.fence <= lease.fence))
 }
@@ -523,8 +551,9 @@ pub fn write_round_document(files: &Files, ticket: &Ticket) {
     };
     let path = files.round_document(round.number);
     if let Ok(text) = flow::export::findings_document(ticket, None) {
-        let _ = path.parent().map(private::make_dir);
-        let _ = private::write(&path, text);
+        let made = path.parent().map_or(Ok(()), private::make_dir);
+        let written = made.and_then(|()| private::write(&path, text));
+        written.log_err("write the round's findings document");
     }
 }
 

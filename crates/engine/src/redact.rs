@@ -40,6 +40,11 @@ const SECRET_WORDS: [&str; 8] = [
 ];
 /// Words in the name of a variable whose value may be a path.
 const PATH_WORDS: [&str; 5] = ["CREDENTIALS", "DIR", "FILE", "PATH", "SOCK"];
+/// Bearer tokens of any issuer, and the user and password of an address.
+const LOG_PATTERNS: [&str; 2] = [
+    r"(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}",
+    r"://[^/\s:@]*:[^/\s@]+@",
+];
 /// How much of what a run left behind is looked through.
 const FILES_MAX: usize = 20_000;
 const FILE_BYTES_MAX: u64 = 32 << 20;
@@ -56,14 +61,7 @@ impl Redactor {
     /// For a run with this environment: its token, any token of ours, and the values of variables
     /// whose names say that they are secret.
     pub fn of_environment(env: &[(OsString, OsString)]) -> Self {
-        let secret = env.iter().filter(|(name, value)| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            // A variable may name the file that holds the secret; a secret may begin with a slash too.
-            let names_file = PATH_WORDS.iter().any(|word| name.contains(word));
-            let is_path = names_file && value.as_bytes().starts_with(b"/");
-            !is_path && SECRET_WORDS.iter().any(|word| name.contains(word))
-        });
-        Self::of(secret.map(|(_, value)| value.as_bytes()))
+        Self::of(secret_values(env))
     }
 
     /// For what a run left behind: its token alone. Its other credentials may be its own to keep.
@@ -72,7 +70,17 @@ impl Redactor {
         Some(Self::of([token.as_bytes()].into_iter()))
     }
 
+    /// For the log of a process with this environment: as for a run, and whatever has the form of a
+    /// bearer token or of an address with a password in it.
+    pub fn of_log(env: &[(OsString, OsString)]) -> Self {
+        Self::with(secret_values(env), &LOG_PATTERNS)
+    }
+
     fn of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
+        Self::with(values, &[])
+    }
+
+    fn with<'a>(values: impl Iterator<Item = &'a [u8]>, more: &[&str]) -> Self {
         // A value of several lines is printed line by line.
         let lines = values.flat_map(|value| value.split(|byte| *byte == b'\n'));
         let secrets: BTreeSet<&[u8]> = lines
@@ -88,6 +96,7 @@ impl Redactor {
         let longest = forms.first().map_or(0, Vec::len).max(token);
         let mut patterns: Vec<String> = forms.iter().map(|form| literal(form)).collect();
         patterns.push(format!("{TOKEN_PREFIX}[0-9a-fA-F]{{{TOKEN_DIGITS}}}"));
+        patterns.extend(more.iter().map(|pattern| (*pattern).to_owned()));
         let built = RegexBuilder::new(&patterns.join("|"))
             .unicode(false)
             .size_limit(64 << 20)
@@ -149,7 +158,9 @@ impl Redactor {
             if found.is_file() && found.nlink() == 1 && found.len() <= FILE_BYTES_MAX {
                 bytes += found.len();
                 // What cannot be read or written by us was not written by the run for us.
-                let _ = self.scrub_file(&path);
+                if let Err(error) = self.scrub_file(&path) {
+                    tracing::debug!(%error, path = %path.display(), "could not look for secrets");
+                }
             }
         }
     }
@@ -173,6 +184,18 @@ impl Redactor {
         }
         file.sync_all()
     }
+}
+
+/// The values of variables whose names say that they are secret.
+fn secret_values(env: &[(OsString, OsString)]) -> impl Iterator<Item = &[u8]> {
+    let secret = env.iter().filter(|(name, value)| {
+        let name = name.to_string_lossy().to_ascii_uppercase();
+        // A variable may name the file that holds the secret; a secret may begin with a slash too.
+        let names_file = PATH_WORDS.iter().any(|word| name.contains(word));
+        let is_path = names_file && value.as_bytes().starts_with(b"/");
+        !is_path && SECRET_WORDS.iter().any(|word| name.contains(word))
+    });
+    secret.map(|(_, value)| value.as_bytes())
 }
 
 /// Links are refused, and a FIFO does not hold us up.

@@ -6,29 +6,30 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::policy::Land;
-use flow::{Actor, Policy, Role, Task, TicketId};
+use flow::{Actor, Policy, Role, Task, Ticket, TicketId, Time};
 
 use crate::agent::Adapter;
 use crate::carrier::Carrier;
 use crate::check::Check;
-use crate::desk::Desk;
+use crate::coordinator::{Coordinator, Error, ProgressListener, Report};
 use crate::git::Repository;
-use crate::post::Post;
 use crate::process::Host;
 use crate::sandbox::Ward;
 use crate::supplies::Setup;
 
 #[derive(Debug)]
 pub struct Workshop {
-    pub desk: Desk,
+    /// Whoever keeps the tickets.
+    pub coordinator: Arc<dyn Coordinator>,
+    pub clock: fn() -> Time,
+    /// Sees the runs while they go on, where somebody listens.
+    pub witness: Option<Arc<dyn ProgressListener>>,
     pub host: Host,
     pub git: Repository,
     pub crew: Crew,
     pub project: Project,
-    /// From where it is manned.
-    pub post: Post,
     /// Between this repository and the one that all workers share, where there is one.
     pub carrier: Option<Carrier>,
     /// `PATH` for agents and checks.
@@ -40,6 +41,24 @@ pub struct Workshop {
 }
 
 impl Workshop {
+    /// Reports an event, which the coordinator decides on.
+    pub async fn report(&self, id: &TicketId, report: Report) -> Result<Ticket, Error> {
+        let policy = &self.project.policy;
+        self.coordinator.report(id, policy, report).await
+    }
+
+    pub async fn ticket(&self, id: &TicketId) -> Result<Ticket, Error> {
+        let found = self.coordinator.ticket(id).await?;
+        found.ok_or_else(|| Error::NoSuchTicket(id.clone()))
+    }
+
+    /// Whether anything lands here. A copy of the repository lands nothing unless it is told to:
+    /// whoever has the repository itself does.
+    pub fn lands_here(&self) -> bool {
+        let carrier = self.carrier.as_ref();
+        carrier.is_none_or(|carrier| !carrier.is_copy || carrier.lands)
+    }
+
     /// Whether what is approved stands in line to land here. In a copy of the repository each lands
     /// alone: who is first on the branch of the remote is decided there.
     pub fn lands_in_turn(&self) -> bool {
@@ -79,7 +98,7 @@ pub struct Server {
 pub struct Project {
     pub base_branch: String,
     pub policy: Policy,
-    pub house: House,
+    pub house: ProjectRules,
     pub checks: Vec<Check>,
     pub setup: Setup,
 }

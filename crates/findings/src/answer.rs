@@ -83,7 +83,8 @@ pub fn hear_beside(answer: CommissionedReview, said: &str) -> CommissionedReview
 }
 
 /// The claim of an answer in form, unless something in it refuses or is missing.
-fn judge(mut review: Review, form: Form) -> CommissionedReview {
+fn judge(mut review: Review, mut form: Form) -> CommissionedReview {
+    form.must_not_stop();
     if review.claim == Claim::ChangesRequested {
         return unless_refused(review, form.reasons);
     }

@@ -26,6 +26,6 @@ pub use finding::{
     Weight,
 };
 pub use fingerprint::fingerprint;
-pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_value};
+pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_value, repeats_a_key};
 pub use severity::{Rating, Severity};
 pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};

@@ -10,6 +10,7 @@
 mod blocks;
 mod claim;
 mod compose;
+mod confidence;
 mod degree;
 mod doubts;
 mod draft;
@@ -47,6 +48,7 @@ pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The longest JSON document that is read whole, in bytes: reports of linters are long.
 pub const JSON_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+pub(crate) use verdict::{blocks_the_merge, find_stop};
 pub(crate) use xml::OWN_SOURCE;
 
 /// Reads a review. Text that is not one gives [`Claim::Unknown`] and no findings.
@@ -64,6 +66,11 @@ pub fn read(text: &str) -> Review {
         "the text is longer than 4 MiB; the rest was not read",
     );
     review
+}
+
+/// Whether a text is JSON in which an object has a key twice.
+pub fn repeats_a_key(text: &str) -> bool {
+    extract::strict(text).is_some_and(|found| found.doubled)
 }
 
 fn read_bounded(text: &str) -> Review {
@@ -88,6 +95,8 @@ fn of_json(found: extract::Found, text: &str) -> Review {
         return nothing();
     }
     said.doubt(found.doubled.then_some("a key is given twice"));
+    said.doubt(found.commented.then_some("the JSON has comments inside"));
+    said.doubt(doubts::of_indent(text));
     said.doubt(doubts::of_characters(text));
     let way = if let Some(tool) = tool {
         tool
@@ -103,11 +112,12 @@ fn of_json(found: extract::Found, text: &str) -> Review {
 
 /// Everything else: prose, with or without JSON in it, and the text that tools print.
 fn of_prose(text: &str) -> Review {
-    let embedded: Vec<(json::Said, extract::Found)> = extract::inside(text)
+    let mut embedded: Vec<(json::Said, extract::Found)> = extract::inside(text)
         .into_iter()
         .map(|found| (json::said(&found.value), found))
-        .filter(|(said, _)| said.is_embedded_review())
         .collect();
+    let verdicts = embedded.iter().filter(|(said, _)| said.explicit).count();
+    embedded.retain(|(said, _)| said.is_embedded_review());
     let mut prose = Prose::read(text);
     if let Some(drafts) = records::drafts(&prose.cleaned) {
         if !prose.is_document() && embedded.is_empty() {
@@ -132,6 +142,16 @@ fn of_prose(text: &str) -> Review {
         .iter()
         .find_map(|(_, found)| doubts::of_place(text, found.span.0));
     prose.doubt(place);
+    let commented = embedded.iter().any(|(_, found)| found.commented);
+    prose.doubt(commented.then_some("the JSON has comments inside"));
+    prose.doubt((verdicts > 1).then_some("the text holds several JSON reviews"));
+    let fences = extract::fences(text);
+    let inside = embedded.iter().any(|(_, found)| {
+        fences
+            .iter()
+            .any(|(start, end, _)| found.span.0 > *start && found.span.0 < *end)
+    });
+    prose.doubt(inside.then_some("the JSON is quoted, commented out or set apart"));
     join(embedded, prose)
 }
 

@@ -13,7 +13,9 @@ pub fn weighed(mut review: Review, policy: &Policy) -> Review {
         return review;
     }
     let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
-    let grave = |finding: &findings::Finding| policy.must_fix.contains(&finding.rating.severity);
+    let grave = |finding: &findings::Finding| {
+        policy.must_fix.contains(&finding.rating.severity) && !policy.is_note(finding)
+    };
     let (claim, remark) = if names_must_fix(&review, policy) {
         (
             Claim::ChangesRequested,

@@ -142,7 +142,7 @@ impl HeldClaim {
         };
         Self {
             attempt: Attempt::of_job(ticket, lease, task),
-            described: format!("the {} of {ticket}{round}", task.queue()),
+            described: format!("the {} of {ticket}{round}", task.word()),
         }
     }
 

@@ -12,7 +12,10 @@ pub fn bounded(mut review: Review, policy: &Policy) -> Review {
     let left_out = review.findings.len().saturating_sub(most);
     if left_out > 0 {
         // A flood of small ones must not wash them away.
-        let gravity = |finding: &findings::Finding| (!finding.actionable, finding.rating.severity);
+        let gravity = |finding: &findings::Finding| {
+            let last = (!finding.actionable, policy.is_note(finding));
+            (last, finding.rating.severity)
+        };
         review.findings.sort_by_key(gravity);
         review.findings.truncate(most);
     }

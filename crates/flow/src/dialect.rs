@@ -23,6 +23,13 @@ pub fn after_review(stage: Stage) -> &'static str {
     }
 }
 
+impl Stage {
+    /// Reads what [`Stage::word`] writes.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.word() == word)
+    }
+}
+
 /// The stage in another system's words.
 pub fn word(stage: Stage, dialect: Dialect) -> &'static str {
     let [sergeant, queue, scored, supervisor, story] = match stage {

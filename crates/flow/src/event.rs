@@ -370,6 +370,9 @@ pub enum Failure {
     Permanent,
     /// The provider is out of quota until then; no try is counted.
     Quota { until: Time },
+    /// Something else comes first, such as the landing of what the ticket is stacked on; the job is
+    /// tried again then, and no try is counted.
+    Deferred { until: Time },
     /// The run's own budget ended it.
     Budget,
     /// Nobody here may judge it: who could has built part of it, or is too close to who did.

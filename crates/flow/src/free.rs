@@ -200,7 +200,7 @@ pub fn fate(failure: Failure, id: &TicketId, attempts: u32, limits: &Limits, at:
             not_before: at,
             counts: false,
         },
-        Failure::Quota { until } => Fate::Again {
+        Failure::Quota { until } | Failure::Deferred { until } => Fate::Again {
             not_before: until,
             counts: false,
         },

@@ -1,5 +1,7 @@
 //! What is to be done, as data. Effects become jobs in the same transaction as the event.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ticket::Time;
@@ -34,8 +36,20 @@ pub enum Task {
 }
 
 impl Task {
-    /// Which queue it waits in.
-    pub fn queue(&self) -> &'static str {
+    /// The queue that it waits in.
+    pub fn queue(&self) -> Queue {
+        match self {
+            Self::Build { .. } => Queue::Build,
+            Self::Check { .. } => Queue::Check,
+            Self::Review { .. } => Queue::Review,
+            Self::Verify { .. } => Queue::Verify,
+            Self::Merge { .. } => Queue::Merge,
+            Self::Tell { .. } => Queue::Tell,
+        }
+    }
+
+    /// Its kind in a word, which is also the name of its queue.
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Build { .. } => "build",
             Self::Check { .. } => "check",
@@ -53,9 +67,91 @@ impl Task {
             Self::Check { .. } | Self::Merge { .. } | Self::Tell { .. } => false,
         }
     }
+}
 
-    /// All queues of the loop.
-    pub const QUEUES: [&'static str; 6] = ["build", "check", "review", "verify", "merge", "tell"];
+/// A queue of jobs: one of the loop's own, or one that people name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Queue {
+    Build,
+    Check,
+    Review,
+    Verify,
+    Merge,
+    Tell,
+    /// A queue of tasks; never the name of one of the loop's own.
+    Named(String),
+}
+
+impl Queue {
+    /// The loop's own queues.
+    pub const OF_LOOP: [Self; 6] = [
+        Self::Build,
+        Self::Check,
+        Self::Review,
+        Self::Verify,
+        Self::Merge,
+        Self::Tell,
+    ];
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Build => "build",
+            Self::Check => "check",
+            Self::Review => "review",
+            Self::Verify => "verify",
+            Self::Merge => "merge",
+            Self::Tell => "tell",
+            Self::Named(name) => name,
+        }
+    }
+
+    /// Whether tickets put their jobs into it.
+    pub fn is_of_loop(&self) -> bool {
+        !matches!(self, Self::Named(_))
+    }
+
+    /// Whether its jobs are checks and landings, which no agent is paid for.
+    pub fn is_of_system(&self) -> bool {
+        matches!(self, Self::Check | Self::Merge)
+    }
+}
+
+impl From<&str> for Queue {
+    fn from(name: &str) -> Self {
+        let known = Self::OF_LOOP.into_iter().find(|queue| queue.name() == name);
+        known.unwrap_or_else(|| Self::Named(name.to_owned()))
+    }
+}
+
+impl From<String> for Queue {
+    fn from(name: String) -> Self {
+        Self::from(name.as_str())
+    }
+}
+
+impl From<&String> for Queue {
+    fn from(name: &String) -> Self {
+        Self::from(name.as_str())
+    }
+}
+
+impl From<&Queue> for Queue {
+    fn from(queue: &Queue) -> Self {
+        queue.clone()
+    }
+}
+
+impl From<Queue> for String {
+    fn from(queue: Queue) -> Self {
+        queue.name().to_owned()
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -34,6 +34,9 @@ pub struct Entry {
     pub blocking: bool,
     /// On lines that the change did not touch.
     pub untouched: bool,
+    /// A note: every report of it was under the policy's threshold of confidence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub low_confidence: bool,
     /// What the builder, the verifier or a person said last.
     pub note: Option<Note>,
     /// What a first verifier said, while a second is asked.
@@ -100,10 +103,20 @@ impl Entry {
         self.blocking || (self.costs_a_round() && policy.must_fix.contains(&self.severity()))
     }
 
-    /// Praise never does, nor do small things on lines that the change did not touch.
+    /// Praise and notes never do, nor do small things on lines that the change did not touch.
     pub fn costs_a_round(&self) -> bool {
         let beside_the_change = self.untouched && self.severity() >= Severity::Low;
-        self.finding.actionable && !beside_the_change
+        self.finding.actionable && !self.low_confidence && !beside_the_change
+    }
+
+    /// The status as people read it: `open`, or `note (30 %)` for a finding of low confidence.
+    pub fn status_text(&self) -> String {
+        match self.finding.confidence {
+            Some(percent) if self.low_confidence && self.status.is_open() => {
+                format!("note ({percent} %)")
+            }
+            Some(_) | None => self.status.word().to_owned(),
+        }
     }
 
     pub fn severity(&self) -> Severity {
@@ -147,6 +160,8 @@ impl Entry {
 pub struct Incoming<'a> {
     pub finding: &'a Finding,
     pub blocking: bool,
+    /// The policy makes it a note.
+    pub low_confidence: bool,
 }
 
 impl Ledger {
@@ -164,8 +179,16 @@ impl Ledger {
 
     /// Open findings that do not hold the ticket up.
     pub fn follow_ups(&self, policy: &Policy) -> Vec<&Entry> {
-        let kept =
-            |e: &&Entry| e.status.is_open() && e.finding.actionable && !e.is_must_fix(policy);
+        let kept = |e: &&Entry| {
+            let open = e.status.is_open() && e.finding.actionable;
+            open && !e.low_confidence && !e.is_must_fix(policy)
+        };
+        self.entries.iter().filter(kept).collect()
+    }
+
+    /// Findings that nobody was sure enough of: shown to people, asked of nobody.
+    pub fn notes(&self) -> Vec<&Entry> {
+        let kept = |e: &&Entry| e.status.is_open() && e.finding.actionable && e.low_confidence;
         self.entries.iter().filter(kept).collect()
     }
 
@@ -202,8 +225,13 @@ impl Ledger {
                 .filter(|link| link.new == at)
                 .filter_map(|link| self.entries.iter().position(|entry| entry.id == link.id))
                 .collect();
+            let same = known.clone();
+            known.retain(|index| self.is_repeated_by(*index, one));
             if known.is_empty() {
                 known.push(self.begin(round, one, untouched));
+            }
+            if !one.low_confidence {
+                self.close_notes(round, reviewer, &same, &known);
             }
             for index in known {
                 if let Some(entry) = self.entries.get_mut(index) {
@@ -213,6 +241,39 @@ impl Ledger {
             }
         }
         spoken
+    }
+
+    /// Whether a report of the same defect speaks of this entry. A note and a finding stay two
+    /// entries; a doubtful report repeats a finding that is open, and does not bring a closed one back.
+    fn is_repeated_by(&self, index: usize, one: &Incoming<'_>) -> bool {
+        let Some(entry) = self.entries.get(index) else {
+            return false;
+        };
+        match (one.low_confidence, entry.low_confidence) {
+            (true, true) | (false, false) => true,
+            (true, false) => entry.status.is_open(),
+            (false, true) => false,
+        }
+    }
+
+    /// Somebody is sure now of what was a note: the finding takes its place.
+    fn close_notes(&mut self, round: u32, by: &str, same: &[usize], instead: &[usize]) {
+        let ids: Vec<String> = instead
+            .iter()
+            .filter_map(|index| Some(self.entries.get(*index)?.id.clone()))
+            .collect();
+        for index in same {
+            let entry = self.entries.get_mut(*index);
+            let Some(note) = entry.filter(|e| e.low_confidence && e.status.is_open()) else {
+                continue;
+            };
+            note.note = Some(Note {
+                by: by.to_owned(),
+                round,
+                text: format!("reported with confidence as {}", ids.join(", ")),
+            });
+            note.turn(round, Status::Duplicate);
+        }
     }
 
     fn begin(&mut self, round: u32, one: &Incoming<'_>, untouched: bool) -> usize {
@@ -227,6 +288,7 @@ impl Ledger {
             status: Status::Open,
             blocking: false,
             untouched,
+            low_confidence: one.low_confidence,
             note: None,
             opinion: None,
             history: vec![Turn {
@@ -343,7 +405,10 @@ impl Entry {
         self.last_round = round;
         self.blocking |= one.blocking;
         self.untouched &= untouched;
-        self.hear(one.finding);
+        // A doubtful report neither rewords a finding nor makes it graver.
+        if self.low_confidence || !one.low_confidence {
+            self.hear(one.finding);
+        }
         match self.status {
             // Fixed in one mouth and there in another, on the same commit: that is open.
             Status::Fixed if self.fixed_in(round) => self.turn(round, Status::Open),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{AnswerOutcome, Event, What};
 use crate::forecast::{left, left_text};
+use crate::job::Queue;
 use crate::ledger::Evolution;
 use crate::policy::Policy;
 use crate::ticket::{
@@ -20,8 +21,11 @@ pub struct Sentence {
     pub text: String,
 }
 
+/// Notes that one sentence names.
+const NOTES_SHOWN_MAX: usize = 5;
+
 /// The words of all sentences that there are.
-pub const ACTIVITIES: [&str; 33] = [
+pub const ACTIVITIES: [&str; 34] = [
     "agent_out",
     "blocked",
     "budget_raised",
@@ -44,6 +48,7 @@ pub const ACTIVITIES: [&str; 33] = [
     "job_failed",
     "landed",
     "lease_lost",
+    "notes",
     "resubmitted",
     "review_unusable",
     "settled",
@@ -155,14 +160,14 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         ),
         What::Started { lease } => {
             let job = after.jobs.iter().find(|job| job.serial == lease.serial);
-            let task = job.map_or("job", |job| job.task.queue());
+            let task = job.map_or("job", |job| job.task.word());
             if job.is_some_and(|job| after.asks_to_countersign(&job.task)) {
                 let text = format!(
                     "round {round}: only minor findings, so {who} is asked whether it countersigns"
                 );
                 return plain("started", text);
             }
-            let cost = if task == "build" {
+            let cost = if job.is_some_and(|job| job.task.queue() == Queue::Build) {
                 so_far(after, policy)
             } else {
                 String::new()
@@ -190,8 +195,12 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         ),
         What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
         What::Reviewed { review, .. } => {
-            let worst = review.findings.iter().filter(|finding| finding.actionable);
-            let count = counted(worst.count() + review.blocking_issues.len(), "finding");
+            let named = review.findings.iter().filter(|finding| finding.actionable);
+            let (notes, sure): (Vec<_>, Vec<_>) = named.partition(|one| policy.is_note(one));
+            let mut count = counted(sure.len() + review.blocking_issues.len(), "finding");
+            if !notes.is_empty() {
+                count = format!("{count}, {}", counted(notes.len(), "note"));
+            }
             let claim = match review.claim {
                 findings::Claim::Approved => "approves",
                 findings::Claim::ChangesRequested => "asks for changes",
@@ -293,7 +302,7 @@ fn taken_over(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
     let mut jobs = after.jobs.iter();
     let job = jobs.find(|job| job.serial > known && job.stand_in)?;
     let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
-    let task = job.task.queue();
+    let task = job.task.word();
     Some(plain(
         "taken_over",
         format!("{agent} stands in, and takes over: {task}"),
@@ -364,12 +373,30 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")),
         )
     }];
+    story.extend(notes(after, round.number));
     let line = after.ledger.evolution(round.number).pop();
     story.extend(line.and_then(|line| evolution(&line)));
     if let Some(text) = &round.verdict.disagreement {
         story.push(plain("disagreement", format!("disagreement: {text}")));
     }
     story
+}
+
+/// The findings of the round that nobody was sure enough of.
+fn notes(after: &Ticket, round: u32) -> Option<Sentence> {
+    let notes = after.ledger.notes();
+    let lines: Vec<String> = notes
+        .iter()
+        .filter(|entry| entry.last_round == round)
+        .map(|entry| format!("{} {}", entry.id, findings::one_line(&entry.finding.title)))
+        .collect();
+    let shown = lines.iter().take(NOTES_SHOWN_MAX).cloned();
+    let mut text = shown.collect::<Vec<_>>().join("; ");
+    if lines.len() > NOTES_SHOWN_MAX {
+        text = format!("{text} and {} more", lines.len() - NOTES_SHOWN_MAX);
+    }
+    let text = format!("notes, not asked of the builder (low confidence): {text}");
+    (!lines.is_empty()).then(|| plain("notes", text))
 }
 
 /// How the findings stand after the round, leaving out what is none.
@@ -465,6 +492,10 @@ pub fn reason(reason: &Reason) -> String {
         Reason::NoUsableReview { attempts } => format!("no usable review in {attempts} attempts"),
         Reason::NobodyToJudge { why } => {
             format!("nobody can judge it: {}", findings::one_line(why))
+        }
+        Reason::RefusedOverNotes { findings } => {
+            let ids = findings.join(", ");
+            format!("a reviewer refuses, and is not sure of any of its findings ({ids})")
         }
         Reason::RedChecks { times } => format!("checks red {times} times in one round"),
         Reason::ForbiddenPaths { paths } => {

@@ -1,12 +1,14 @@
 //! The numbers and switches that decisions are made by. Every field has a default; every preset
 //! is one of the designs that this project unites.
 
+mod confidence;
 mod fallback;
 mod limits;
 pub mod network;
 pub mod pattern;
 mod seat;
 
+pub use confidence::Confidence;
 pub use fallback::Fallback;
 pub use limits::Limits;
 pub use network::{Network, Networks};
@@ -31,6 +33,12 @@ pub struct Policy {
     pub max_rounds: u32,
     pub on_exhausted: OnExhausted,
     pub must_fix: Vec<Severity>,
+    /// Findings of less confidence are notes: they hold nothing up and cost no round.
+    #[serde(
+        default = "Confidence::before_the_key",
+        skip_serializing_if = "Confidence::is_none"
+    )]
+    pub min_confidence: Confidence,
     pub minor_only: MinorOnly,
     pub review: ReviewMode,
     /// One seat a reviewer.
@@ -73,6 +81,7 @@ impl Default for Policy {
             max_rounds: 3,
             on_exhausted: OnExhausted::Escalate,
             must_fix: vec![Severity::Critical, Severity::High],
+            min_confidence: Confidence::STANDARD,
             minor_only: MinorOnly::Ask,
             review: ReviewMode::Agents,
             reviewers: vec![SeatSpec::default()],

@@ -12,6 +12,9 @@ pub fn place(ticket: &Ticket) -> Option<(i32, Time, TicketId)> {
     Some((urgency, approval.at, ticket.id.clone()))
 }
 
+/// The stage of every ticket that may wait for its landing.
+pub const WAITING: crate::Stage = crate::Stage::Approved;
+
 /// Whether the ticket is to land, and nobody has that in hand.
 pub fn waits(ticket: &Ticket) -> bool {
     let mut jobs = ticket.jobs.iter();

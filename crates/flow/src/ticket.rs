@@ -1,6 +1,7 @@
 //! The ticket: a wanted change and all that has been decided about it so far.
 
 mod counts;
+mod reason;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
 pub use counts::Counts;
+pub use reason::Reason;
 pub use refusal::Refusal;
 
 /// A ticket's name: the user's own where given, always fit to be part of a git ref.
@@ -335,8 +337,8 @@ impl Ticket {
             | Stage::Approved
             | Stage::Merging => {
                 let jobs = self.jobs.iter().map(|job| match &job.holder {
-                    Some(holder) => format!("{} by {holder}", job.task.queue()),
-                    None => format!("{} (nobody has it)", job.task.queue()),
+                    Some(holder) => format!("{} by {holder}", job.task.word()),
+                    None => format!("{} (nobody has it)", job.task.word()),
                 });
                 format!("for {}", jobs.collect::<Vec<_>>().join(", "))
             }
@@ -559,25 +561,6 @@ pub struct Escalation {
     pub from: Stage,
     pub at: Time,
     pub evidence: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Reason {
-    RoundsUsedUp { rounds: u32 },
-    NoProgress { open: Vec<u32> },
-    FindingCameBack { findings: Vec<String> },
-    Budget { limit: String },
-    NoUsableReview { attempts: u32 },
-    NobodyToJudge { why: String },
-    RedChecks { times: u32 },
-    ForbiddenPaths { paths: Vec<String> },
-    RedOnBase { checks: Vec<String> },
-    Conflicts { times: u32 },
-    StaleTooOften { times: u32 },
-    RetriesExhausted { task: String, error: String },
-    DependencyFailed { ticket: TicketId },
-    HelpRequested { by: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,6 +25,9 @@ pub struct Verdict {
     pub open_must_fix: u32,
     /// Ledger ids that are open and hold nothing up.
     pub follow_ups: Vec<String>,
+    /// Ledger ids of open notes: findings under the policy's threshold of confidence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub overall_score: Option<u8>,
 }
 
@@ -70,16 +73,13 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     };
     let approved = heard && gates.iter().all(|gate| gate.passed);
     let claims = claims(&answers);
+    let ids = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.id.clone()).collect();
     Verdict {
         approved,
         disagreement: disagreement(approved, &claims, &gates),
         open_must_fix: u32::try_from(open.len()).unwrap_or(u32::MAX),
-        follow_ups: ticket
-            .ledger
-            .follow_ups(policy)
-            .iter()
-            .map(|entry| entry.id.clone())
-            .collect(),
+        follow_ups: ids(ticket.ledger.follow_ups(policy)),
+        notes: ids(ticket.ledger.notes()),
         overall_score: overall,
         gates,
         claims,
@@ -114,19 +114,24 @@ impl Verdict {
     }
 }
 
+/// Whether a finding by itself keeps the refusal of the reviewer that named it.
+pub(crate) fn keeps_refusal(entry: &Entry, policy: &Policy) -> bool {
+    match policy.minor_only {
+        // Whoever was asked and did not countersign stands by all that it named.
+        MinorOnly::Ask => true,
+        MinorOnly::Approve => entry.is_must_fix(policy),
+        MinorOnly::Rework => entry.is_must_fix(policy) || entry.costs_a_round(),
+    }
+}
+
 /// Whether one seat's answer counts as a yes. A rejection counts as a no as long as something
-/// that it named stands.
+/// that it named stands. A note holds nothing up, but it does not turn a refusal into a yes.
 fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     match answer.claim {
         Claim::Approved => true,
         Claim::Unknown => false,
         Claim::ChangesRequested => {
-            let stands = |entry: &Entry| match policy.minor_only {
-                // Whoever was asked and did not countersign stands by all that it named.
-                MinorOnly::Ask => true,
-                MinorOnly::Approve => entry.is_must_fix(policy),
-                MinorOnly::Rework => entry.is_must_fix(policy) || entry.costs_a_round(),
-            };
+            let stands = |entry: &Entry| entry.low_confidence || keeps_refusal(entry, policy);
             let mut named = answer
                 .reported
                 .iter()

@@ -4,7 +4,7 @@ use flow::{Effect, Event, Policy, Ticket, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::job::{Ask, Leased};
+use crate::job::{ClaimRequest, Leased};
 
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -23,7 +23,7 @@ pub struct Change {
     /// Refuse where a queue would grow past this.
     pub queue_max: Option<u64>,
     /// Claim the next job in the same transaction.
-    pub then: Option<Ask>,
+    pub then: Option<ClaimRequest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

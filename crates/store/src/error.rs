@@ -50,9 +50,6 @@ pub enum Error {
     /// A commit whose answer was lost: look the key up before doing it again.
     #[error("whether the change was written is unknown: {0}")]
     OutcomeUnknown(String),
-    /// Whoever keeps the store for us did not let us, or decided otherwise.
-    #[error("{0}")]
-    Overruled(String),
     #[error("{0}")]
     Other(String),
 }

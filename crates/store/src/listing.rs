@@ -29,6 +29,19 @@ impl Listing {
         let mut filter = list.below("number");
         list.narrow(&mut filter, "epic", query.epic.as_ref());
         list.narrow(&mut filter, "repository", query.repository.as_ref());
+        if let Some(dependency) = &query.depends_on {
+            list.binds.push(Bind::Text(dependency.to_string()));
+            let of = format!(
+                "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
+                list.binds.len()
+            );
+            // PostgreSQL would walk all tickets by number for an IN list.
+            let (before, after) = match mark {
+                '$' => (" AND id = ANY (ARRAY(", "))"),
+                _ => (" AND id IN (", ")"),
+            };
+            filter.extend([before, of.as_str(), after]);
+        }
         let from = format!("SELECT {columns} FROM tickets WHERE");
         if query.stages.is_empty() {
             return list.done(format!(
@@ -50,37 +63,80 @@ impl Listing {
         list.done(format!("{walks} ORDER BY number DESC LIMIT {mark}2"))
     }
 
-    pub(crate) fn jobs(columns: &str, query: &JobQuery, page: &Page, mark: char) -> Self {
+    /// `clock` is the database's expression for its time in milliseconds.
+    pub(crate) fn jobs(
+        columns: &str,
+        query: &JobQuery,
+        page: &Page,
+        (mark, clock): (char, &str),
+    ) -> Self {
         let mut list = Builder::new(page, mark);
         let mut filter = list.below("id");
-        list.narrow(&mut filter, "queue", query.queue.as_ref());
+        let queue = query.queue.as_ref().map(ToString::to_string);
+        list.narrow(&mut filter, "queue", queue.as_ref());
         let ticket = query.ticket.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "ticket", ticket.as_ref());
-        if let Some(state) = query.state {
-            // In the text, not bound: that is what lets the partial indexes serve.
-            filter.extend([" AND state = '", state.word(), "'"]);
+        list.narrow(&mut filter, "key", query.key.as_ref());
+        if query.lapsed {
+            filter.extend([" AND state = 'leased' AND lease_until <= ", clock]);
         }
         let order = if query.urgent_first {
             "priority DESC, id"
         } else {
             "id DESC"
         };
-        let select = format!("SELECT {columns} FROM jobs WHERE {filter}");
         let last = format!("ORDER BY {order} LIMIT {mark}2");
-        let mut list = match &query.agent {
-            None => list.done(format!("{select} {last}")),
+        // Each of the states in the text, not bound: that is what lets the partial indexes serve.
+        let states = match query.state {
+            _ if query.claimable => vec![
+                " AND state = 'ready'".to_owned(),
+                format!(" AND state = 'waiting' AND not_before <= {clock}"),
+                format!(" AND state = 'leased' AND NOT tracked AND lease_until <= {clock}"),
+            ],
+            Some(state) => vec![format!(" AND state = '{}'", state.word())],
+            None => vec![String::new()],
+        };
+        let agents = match &query.agent {
+            None => vec![String::new()],
             Some(agent) => {
                 // A line each in the index of what is ready, already in the order of claims.
                 list.binds.push(Bind::Text(crate::rows::clean(agent)));
                 let own = format!("{mark}{}", list.binds.len());
-                let anybodys =
-                    format!("SELECT * FROM ({select} AND agent = '' {last}) AS anybodys");
-                let own = format!(
-                    "SELECT * FROM ({select} AND agent = {own} AND {own} <> '' {last}) AS own"
-                );
-                list.done(format!("{anybodys} UNION ALL {own} {last}"))
+                vec![
+                    " AND agent = ''".to_owned(),
+                    format!(" AND agent = {own} AND {own} <> ''"),
+                ]
             }
         };
+        let mut queues = Vec::new();
+        for queue in &query.queues {
+            list.binds
+                .push(Bind::Text(crate::rows::clean(queue.name())));
+            queues.push(format!(" AND queue = {mark}{}", list.binds.len()));
+        }
+        if queues.is_empty() {
+            queues.push(String::new());
+        }
+        let mut walks = Vec::new();
+        for queue in &queues {
+            for state in &states {
+                for agent in &agents {
+                    walks.push(format!(
+                        "SELECT {columns} FROM jobs WHERE {filter}{queue}{state}{agent} {last}"
+                    ));
+                }
+            }
+        }
+        let sql = match walks.as_slice() {
+            [one] => one.clone(),
+            several => {
+                let several = several.iter().enumerate();
+                let walks = several.map(|(at, walk)| format!("SELECT * FROM ({walk}) AS walk{at}"));
+                let walks: Vec<String> = walks.collect();
+                format!("{} {last}", walks.join(" UNION ALL "))
+            }
+        };
+        let mut list = list.done(sql);
         list.goes_on = !query.urgent_first;
         list
     }

@@ -14,3 +14,11 @@ pub struct Parcel {
     pub why: Option<String>,
     pub bytes: Option<Vec<u8>>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParcelUpdate {
+    /// Puts it where others find it, and serves whoever wanted it.
+    Put(Parcel),
+    /// Asks for the parcel of this key, or for a newer one.
+    Want(String),
+}

@@ -1,12 +1,12 @@
 //! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
 //! together; claims skip what others are taking; nobody is told of work that nobody waits for.
 
-mod bell;
-mod bookmarks;
 mod callers;
+mod channel_notifier;
 mod claim;
 mod commit;
 mod connect;
+mod cursors;
 mod errors;
 mod finish;
 mod jobs;
@@ -15,6 +15,7 @@ mod messages;
 mod parcels;
 mod pipeline;
 mod records;
+mod statements;
 mod tickets;
 mod tokens;
 mod upkeep;
@@ -24,28 +25,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
-use flow::{Policy, Stage, TicketId, Time, Usage};
+use flow::event::Lease;
+use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
+use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
-use crate::parcel::Parcel;
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
+use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
+use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
-    Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
-    Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+    Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
+    Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
+    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
-use crate::token::Token;
-use crate::wakes::{LOG, Wakes};
-use crate::{Result, Store};
+use crate::token::{Token, TokenQuery};
+use crate::verbs::{Events, Jobs, Records, Tickets};
 
-use bell::Bell;
+use channel_notifier::ChannelNotifier;
 use claim::{Look, Promoted};
 use pipeline::{Session, Value, values};
 use upkeep::Upkeep;
@@ -65,16 +69,16 @@ pub(crate) struct Postgres {
     name: String,
     settings: Settings,
     pool: Pool,
-    wakes: Arc<Wakes>,
-    bell: Bell,
+    notifier: Arc<Notifier>,
+    channel: ChannelNotifier,
     promoted: Promoted,
     upkeep: Upkeep,
-    secrets: Gather<Pool, Secret>,
-    open: Gather<Pool, OpenIn>,
-    hands: Gather<Pool, InHand>,
-    boxes: Gather<Pool, Letterbox>,
-    posted: Gather<Pool, messages::Posted>,
-    seen: Gather<Pool, records::Seen>,
+    tokens_by_hash: Batcher<Pool, TokenByHash>,
+    open_jobs: Batcher<Pool, HasOpenJobs>,
+    held_jobs: Batcher<Pool, HeldJobs>,
+    unread: Batcher<Pool, UnreadMessages>,
+    posted: Batcher<Pool, messages::Posted>,
+    seen: Batcher<Pool, records::Seen>,
 }
 
 impl Postgres {
@@ -83,21 +87,21 @@ impl Postgres {
         let pool = connect::pool(&config, &settings, settings.connections_max)?;
         let schema = connect::migrate(&pool).await?;
         let quick = connect::pool(&config, &settings, QUICK)?;
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         Ok(Self {
             name: connect::name(&config),
-            bell: Bell::new(config, &schema, Arc::clone(&wakes)),
+            channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick),
-            posted: Gather::new(pool.clone()),
-            seen: Gather::new(pool.clone()),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick),
+            posted: Batcher::new(pool.clone()),
+            seen: Batcher::new(pool.clone()),
             settings,
             pool,
-            wakes,
+            notifier,
         })
     }
 
@@ -110,6 +114,17 @@ impl Postgres {
         pipeline::change(&self.pool, sql, values).await
     }
 
+    async fn end_pause(&self, scope: &Scope) -> Result<bool> {
+        let was_paused = self.delete_pause(scope).await?;
+        let mut session = Session::new(&self.pool).await?;
+        session
+            .run(self.channel.fire_all())
+            .await?
+            .all_well(false)?;
+        self.notifier.nudge();
+        Ok(was_paused)
+    }
+
     async fn removed(&self, retention: &Retention) -> Result<Removed> {
         let tickets = if retention.tickets {
             self.remove(records::OLD_TICKETS, retention).await?
@@ -119,7 +134,8 @@ impl Postgres {
         Ok(Removed {
             tickets,
             jobs: self.remove(records::OLD_JOBS, retention).await?,
-            messages: self.remove(records::OLD_MESSAGES, retention).await?,
+            messages: self.remove(records::OLD_MESSAGES, retention).await?
+                + self.remove(records::OLD_STATEMENTS, retention).await?,
             answers: self.remove(records::OLD_ANSWERS, retention).await?,
             notes: self.remove(records::OLD_NOTES, retention).await?,
         })
@@ -127,7 +143,7 @@ impl Postgres {
 }
 
 #[async_trait]
-impl Store for Postgres {
+impl Tickets for Postgres {
     async fn commit(&self, change: Change) -> Result<Committed> {
         self.write(&Encoded::new(change)?).await
     }
@@ -137,21 +153,37 @@ impl Store for Postgres {
         self.one_ticket(sql, Box::new(id.to_string())).await
     }
 
-    async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>> {
-        let sql = "SELECT number, policy, body FROM tickets WHERE number = $1";
-        self.one_ticket(sql, Box::new(number)).await
-    }
-
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
         self.list_tickets(query, page).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
+    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>> {
         self.count_stages().await
     }
 
-    async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>> {
-        self.list_dependants(id).await
+    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
+        self.list_artefacts(ticket).await
+    }
+
+    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
+        self.one_policy(id).await
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        self.answer_to(key).await
+    }
+
+    async fn add_statement(&self, statement: ClaimStatement) -> Result<()> {
+        self.insert_statement(&statement).await
+    }
+
+    async fn statements(
+        &self,
+        ticket: &TicketId,
+        lease: Lease,
+        most: u32,
+    ) -> Result<Vec<ClaimStatement>> {
+        self.list_statements((ticket, lease), most).await
     }
 
     async fn put_epic(&self, epic: Epic) -> Result<()> {
@@ -162,19 +194,26 @@ impl Store for Postgres {
         self.list_epics().await
     }
 
+    async fn retain(&self, retention: &Retention) -> Result<Removed> {
+        self.removed(retention).await
+    }
+}
+
+#[async_trait]
+impl Jobs for Postgres {
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
         self.add_all(&jobs).await
     }
 
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        self.claim_jobs(ask).await
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
+        self.claim_jobs(request).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
         self.end_all(&ended, then).await
     }
 
-    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
+    async fn cancel(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
         self.drop_free(job, by, why).await
     }
 
@@ -182,45 +221,46 @@ impl Store for Postgres {
         self.prolong(job, fence, lease).await
     }
 
-    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
-        self.list_lapsed(most).await
+    async fn release(&self, job: JobId, fence: u64) -> Result<()> {
+        self.give_back(job, fence).await
+    }
+
+    async fn expire(&self, most: u32) -> Result<Expired> {
+        self.expire_leases(most).await
     }
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
-        self.list_jobs(query, page).await
-    }
-
-    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
-        self.count_jobs().await
-    }
-
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
-        match queues {
-            None => self.any_open_at_all().await,
-            Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+        if let Some(held) = &query.held {
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
+            items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
+            return Ok(Paged { items, next: None });
         }
-    }
-
-    async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
-        self.hands.ask(InHand::new(holder, queues)).await
+        self.list_jobs(query, page).await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.one_job(job).await
     }
 
-    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
-        self.keyed_job(key).await
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>> {
+        self.count_live_jobs().await
     }
 
-    async fn wait(&self, ask: &Ask, most: Duration) {
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
+        match queues {
+            None => self.any_open_at_all().await,
+            Some([]) => Ok(false),
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
+        }
+    }
+
+    async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&ask.queues);
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&request.queue_names());
+        let listening = self.channel.listen().await.is_ok();
         loop {
-            let nap = match self.look(ask).await {
+            let nap = match self.look(request).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.
                 Ok(Look::Ready) | Err(_) => return,
@@ -237,20 +277,22 @@ impl Store for Postgres {
             }
         }
     }
+}
 
+#[async_trait]
+impl Events for Postgres {
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
+        if query.newest {
+            return self.list_newest(query.ticket.as_ref(), query.most).await;
+        }
         self.list_events(query).await
-    }
-
-    async fn latest(&self, ticket: Option<&TicketId>, most: u32) -> Result<Vec<StoredEvent>> {
-        self.list_latest(ticket, most).await
     }
 
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered and listening before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
-        let listening = self.bell.listen().await.is_ok();
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
+        let listening = self.channel.listen().await.is_ok();
         let mut soon = None;
         loop {
             match self.look_for_events(after).await {
@@ -285,44 +327,24 @@ impl Store for Postgres {
         self.append_once(key, note).await
     }
 
-    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
-        self.answer_to(key).await
-    }
-
-    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
-        self.one_policy(id).await
-    }
-
-    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
-        self.list_artefacts(ticket).await
-    }
-
     async fn spent_since(&self, time: Time) -> Result<Usage> {
         self.used_since(time).await
     }
 
-    async fn pause(&self, pause: Pause) -> Result<()> {
-        self.upsert_pause(&pause).await
-    }
-
-    async fn resume(&self, scope: &Scope) -> Result<bool> {
-        let was_paused = self.delete_pause(scope).await?;
-        let mut session = Session::new(&self.pool).await?;
-        session.run(self.bell.fire_all()).await?.all_well(false)?;
-        self.wakes.nudge();
-        Ok(was_paused)
-    }
-
-    async fn pauses(&self) -> Result<Vec<Pause>> {
-        self.list_pauses().await
-    }
-
-    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
-        self.put_provider_limit(provider, most).await
-    }
-
-    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
-        self.list_provider_limits().await
+    async fn lease_cursor(
+        &self,
+        name: &str,
+        holder: &str,
+        to: CursorMove,
+        lease: Duration,
+    ) -> Result<Option<Cursor>> {
+        match to {
+            CursorMove::StartAt(start) => self.hold_cursor(name, holder, start, lease).await,
+            CursorMove::To(to) => {
+                let moved = self.shift_cursor(name, holder, to, lease).await?;
+                Ok(moved.then_some(to))
+            }
+        }
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
@@ -330,7 +352,7 @@ impl Store for Postgres {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -345,36 +367,50 @@ impl Store for Postgres {
         self.list_agents().await
     }
 
-    async fn take_bookmark(
-        &self,
-        name: &str,
-        holder: &str,
-        start: Cursor,
-        lease: Duration,
-    ) -> Result<Option<Cursor>> {
-        self.hold_bookmark(name, holder, start, lease).await
+    async fn database(&self) -> Result<Database> {
+        let sql = "SELECT clock_ms(), current_setting('server_version')";
+        let rows = self.read(sql, values![]).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::Other("no clock".to_owned()))?;
+        let version: &str = row.get(1);
+        let version = version.split(' ').next().unwrap_or_default();
+        Ok(Database {
+            description: format!("PostgreSQL {version} at {}", self.name),
+            now: Time(row.get(0)),
+        })
+    }
+}
+
+#[async_trait]
+impl Records for Postgres {
+    async fn restrict(&self, restriction: Restriction) -> Result<bool> {
+        match restriction {
+            Restriction::Pause(pause) => self.upsert_pause(&pause).await.map(|()| true),
+            Restriction::Resume(scope) => self.end_pause(&scope).await,
+            Restriction::ProviderLimit { provider, most } => {
+                self.put_provider_limit(&provider, most).await
+            }
+        }
     }
 
-    async fn move_bookmark(
-        &self,
-        name: &str,
-        holder: &str,
-        to: Cursor,
-        lease: Duration,
-    ) -> Result<bool> {
-        self.shift_bookmark(name, holder, to, lease).await
+    async fn restrictions(&self) -> Result<Restrictions> {
+        Ok(Restrictions {
+            pauses: self.list_pauses().await?,
+            provider_limits: self.list_provider_limits().await?,
+        })
     }
 
     async fn put_token(&self, token: Token) -> Result<()> {
         self.insert_token(&token).await
     }
 
-    async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        self.secrets.ask(Secret::new(hash)).await
-    }
-
-    async fn tokens(&self, most: u32) -> Result<Vec<Token>> {
-        self.list_tokens(most).await
+    async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
+        if let Some(hash) = &query.hash {
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
+            return Ok(found.into_iter().collect());
+        }
+        self.list_tokens(query.most).await
     }
 
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
@@ -389,38 +425,26 @@ impl Store for Postgres {
         self.write_caller(&caller).await
     }
 
-    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
-        self.upsert_parcel(parcel).await
+    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()> {
+        match update {
+            ParcelUpdate::Put(parcel) => self.upsert_parcel(parcel).await,
+            ParcelUpdate::Want(key) => self.wish_parcel(&key).await,
+        }
     }
 
     async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
         self.one_parcel(key).await
     }
 
-    async fn want_parcel(&self, key: &str) -> Result<()> {
-        self.wish_parcel(key).await
-    }
-
     async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
         self.list_wanted(most).await
     }
 
-    async fn retain(&self, retention: &Retention) -> Result<Removed> {
-        self.removed(retention).await
+    async fn update_rule(&self, update: RuleUpdate) -> Result<bool> {
+        self.change_rule(update).await
     }
 
-    async fn now(&self) -> Result<Time> {
-        let rows = self.read("SELECT clock_ms()", Vec::new()).await?;
-        let row = rows
-            .first()
-            .ok_or_else(|| Error::Other("no clock".to_owned()))?;
-        Ok(Time(row.get(0)))
-    }
-
-    async fn describe(&self) -> Result<String> {
-        let rows = self.read("SHOW server_version", values![]).await?;
-        let version: String = rows.first().map(|row| row.get(0)).unwrap_or_default();
-        let version = version.split(' ').next().unwrap_or_default();
-        Ok(format!("PostgreSQL {version} at {}", self.name))
+    async fn rules(&self, repository: &str, most: u32) -> Result<Vec<ProjectRule>> {
+        self.list_rules(repository, most).await
     }
 }

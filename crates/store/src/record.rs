@@ -1,5 +1,6 @@
 //! What else is kept, and how it is asked for. Every list is paged.
 
+use flow::event::Lease;
 use flow::{Event, Stage, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,6 +39,9 @@ pub struct TicketQuery {
     pub stages: Vec<Stage>,
     pub epic: Option<String>,
     pub repository: Option<String>,
+    /// Only tickets that depend on this one.
+    #[serde(default)]
+    pub depends_on: Option<TicketId>,
 }
 
 /// One page of a list, newest first unless said otherwise.
@@ -77,6 +81,8 @@ pub struct EventQuery {
     pub ticket: Option<TicketId>,
     pub after: Cursor,
     pub most: u32,
+    /// The last ones instead of the first ones after the cursor, in the same order.
+    pub newest: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +139,91 @@ pub struct Pause {
     pub until: Option<Time>,
     pub why: String,
     pub by: String,
+}
+
+/// A change of what claims keep to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restriction {
+    Pause(Pause),
+    Resume(Scope),
+    /// The number of jobs of one provider that all workers together may hold at once; `None` for as
+    /// many as there are. Claims that name their provider keep to it.
+    ProviderLimit {
+        provider: String,
+        most: Option<u32>,
+    },
+}
+
+/// What claims keep to at present.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restrictions {
+    pub pauses: Vec<Pause>,
+    pub provider_limits: Vec<(String, u32)>,
+}
+
+/// Where to take or to move a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorMove {
+    /// Takes it where it is; a name that is new begins here.
+    StartAt(Cursor),
+    /// Moves the one that the holder has.
+    To(Cursor),
+}
+
+/// Which database this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// `SQLite 3.53.0 at …` or `PostgreSQL 15.18 at …`, without a password.
+    pub description: String,
+    /// Its clock.
+    pub now: Time,
+}
+
+/// What an agent has said under a claim that is not reported yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimStatement {
+    pub ticket: TicketId,
+    pub lease: Lease,
+    pub kind: StatementKind,
+    pub at: Time,
+    pub by: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatementKind {
+    /// A builder holds that a finding is wrong; the text is its reason.
+    Dispute {
+        finding: String,
+    },
+    Approved,
+    ChangesRequested,
+}
+
+/// A rule that a person has accepted for a repository's builders, or rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectRule {
+    pub id: i64,
+    pub accepted: bool,
+    pub text: String,
+    pub by: String,
+    pub at: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleUpdate {
+    Answer {
+        repository: String,
+        accepted: bool,
+        text: String,
+        by: String,
+        at: Time,
+    },
+    Withdraw {
+        id: i64,
+        at: Time,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,15 +6,15 @@ mod words;
 
 pub(crate) use jobs::{JobColumns, Turn, lease_end, state_for};
 pub(crate) use words::{
-    JobStory, clean, count, decode, event_body, int, lease, nat, nat32, stage, ticket_id, time,
-    unreadable,
+    ClaimLine, JobStory, clean, count, decode, event_body, int, lease, nat, nat32, stage,
+    ticket_id, time, unreadable,
 };
 
 use flow::{Event, Policy, Ticket, Usage, What};
 
 use crate::change::{Artefact, Change, Remembered};
 use crate::error::Error;
-use crate::job::Ask;
+use crate::job::ClaimRequest;
 use crate::record::Noted;
 
 use jobs::jobs_of;
@@ -113,7 +113,7 @@ pub(crate) struct Encoded {
     pub(crate) reads: Vec<(String, i64)>,
     pub(crate) remember: Option<Remembered>,
     pub(crate) artefacts: Vec<Artefact>,
-    pub(crate) then: Option<Ask>,
+    pub(crate) then: Option<ClaimRequest>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -2,24 +2,25 @@
 //! queued up as a group; reads run beside it on connections that cannot write. Several processes
 //! may share the file.
 
-mod bookmarks;
+mod batched;
 mod callers;
 mod claim;
+mod cursors;
 mod errors;
+mod file_notifier;
 mod finish;
 mod identity;
 mod jobs;
 mod log;
 mod open;
 mod parcels;
-mod quick;
 mod readers;
 mod records;
 mod retain;
 mod space;
+mod statements;
 mod tickets;
 mod tokens;
-mod wakefile;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -27,31 +28,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flow::{Policy, Stage, TicketId, Time, Usage};
+use flow::event::Lease;
+use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 use tokio::time::Instant;
 
+use crate::Result;
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, Committed, Remembered};
 use crate::error::Error;
-use crate::gather::Gather;
-use crate::job::{Ask, Ended, FreeJob, Job, JobId, JobQuery, JobState, Leased};
-use crate::parcel::Parcel;
-use crate::quick::{InHand, Letterbox, OpenIn, Secret};
+use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::notifier::{LOG, Notifier};
+use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
-    Agent, Cursor, Epic, EventQuery, Message, NewMessage, Noted, Page, Paged, Pause, Removed,
-    Retention, Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+    Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
+    Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
+    Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
-use crate::token::Token;
-use crate::wakes::{LOG, Wakes};
-use crate::{Result, Store};
+use crate::token::{Token, TokenQuery};
+use crate::verbs::{Events, Jobs, Records, Tickets};
 
 use claim::Look;
+use file_notifier::Watch;
 use identity::Identity;
 use readers::Readers;
 use retain::Sort;
-use wakefile::Watch;
 use writer::{Tx, Writer};
 
 #[derive(Debug)]
@@ -63,17 +67,17 @@ pub(crate) struct Sqlite {
     /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
     /// is quicker than several who are woken for it, and waits behind no list.
     quick: Readers,
-    secrets: Gather<Readers, Secret>,
-    open: Gather<Readers, OpenIn>,
-    hands: Gather<Readers, InHand>,
-    boxes: Gather<Readers, Letterbox>,
-    wakes: Arc<Wakes>,
+    tokens_by_hash: Batcher<Readers, TokenByHash>,
+    open_jobs: Batcher<Readers, HasOpenJobs>,
+    held_jobs: Batcher<Readers, HeldJobs>,
+    unread: Batcher<Readers, UnreadMessages>,
+    notifier: Arc<Notifier>,
     _watch: Watch,
 }
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
-        let wakes = Arc::<Wakes>::default();
+        let notifier = Arc::<Notifier>::default();
         let (owned, set) = (path.to_owned(), settings.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let db = open::writer(&owned, &set)?;
@@ -95,16 +99,16 @@ impl Sqlite {
                 path.to_owned(),
                 (db, identity),
                 settings.clone(),
-                Arc::clone(&wakes),
+                Arc::clone(&notifier),
             )?,
             readers,
-            secrets: Gather::new(quick.clone()),
-            open: Gather::new(quick.clone()),
-            hands: Gather::new(quick.clone()),
-            boxes: Gather::new(quick.clone()),
+            tokens_by_hash: Batcher::new(quick.clone()),
+            open_jobs: Batcher::new(quick.clone()),
+            held_jobs: Batcher::new(quick.clone()),
+            unread: Batcher::new(quick.clone()),
             quick,
-            _watch: Watch::new(path, Arc::clone(&wakes)),
-            wakes,
+            _watch: Watch::new(path, Arc::clone(&notifier)),
+            notifier,
             settings,
         })
     }
@@ -126,7 +130,7 @@ impl Sqlite {
 }
 
 #[async_trait]
-impl Store for Sqlite {
+impl Tickets for Sqlite {
     async fn commit(&self, change: Change) -> Result<Committed> {
         let change = Encoded::new(change)?;
         self.writer.run(move |tx| tx.commit(&change)).await
@@ -139,12 +143,6 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn ticket_by_number(&self, number: i64) -> Result<Option<Stored>> {
-        self.readers
-            .run(move |db| tickets::by_number(db, number))
-            .await
-    }
-
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>> {
         let (query, page) = (query.clone(), page.clone());
         self.readers
@@ -152,14 +150,42 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn tally(&self) -> Result<Vec<(Stage, u64)>> {
-        self.readers.run(tickets::tally).await
+    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>> {
+        self.readers.run(tickets::count).await
     }
 
-    async fn dependants(&self, id: &TicketId) -> Result<Vec<TicketId>> {
-        let id = id.clone();
+    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
+        let ticket = ticket.clone();
         self.readers
-            .run(move |db| tickets::dependants(db, id.as_str()))
+            .run(move |db| tickets::artefacts(db, &ticket))
+            .await
+    }
+
+    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
+        let id = id.to_owned();
+        self.quick.run(move |db| log::policy(db, &id)).await
+    }
+
+    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
+        let key = key.to_owned();
+        self.readers.run(move |db| log::recall(db, &key)).await
+    }
+
+    async fn add_statement(&self, statement: ClaimStatement) -> Result<()> {
+        self.writer
+            .run(move |tx| tx.add_statement(&statement))
+            .await
+    }
+
+    async fn statements(
+        &self,
+        ticket: &TicketId,
+        lease: Lease,
+        most: u32,
+    ) -> Result<Vec<ClaimStatement>> {
+        let ticket = ticket.clone();
+        self.readers
+            .run(move |db| statements::of_claim(db, (&ticket, lease), most))
             .await
     }
 
@@ -171,6 +197,20 @@ impl Store for Sqlite {
         self.readers.run(records::epics).await
     }
 
+    async fn retain(&self, retention: &Retention) -> Result<Removed> {
+        Ok(Removed {
+            tickets: self.removed(Sort::Tickets, retention).await?,
+            jobs: self.removed(Sort::Jobs, retention).await?,
+            messages: self.removed(Sort::Messages, retention).await?
+                + self.removed(Sort::Statements, retention).await?,
+            answers: self.removed(Sort::Answers, retention).await?,
+            notes: self.removed(Sort::Notes, retention).await?,
+        })
+    }
+}
+
+#[async_trait]
+impl Jobs for Sqlite {
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
         let plain = |job: &JobColumns| job.key.is_none() && job.queue_max.is_none();
         let jobs: Vec<_> = jobs.iter().map(JobColumns::free).collect::<Result<_>>()?;
@@ -180,12 +220,12 @@ impl Store for Sqlite {
         self.writer.run(move |tx| tx.enqueue(&jobs)).await
     }
 
-    async fn claim(&self, ask: &Ask) -> Result<Vec<Leased>> {
-        let ask = ask.clone();
-        self.writer.run_plain(move |tx| tx.claim(&ask)).await
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>> {
+        let request = request.clone();
+        self.writer.run_plain(move |tx| tx.claim(&request)).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&Ask>) -> Result<Vec<Leased>> {
+    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
         let then = then.cloned();
         if ended.len() <= 1 {
             let work = move |tx: &mut Tx<'_>| tx.finish(&ended, then.as_ref());
@@ -196,7 +236,7 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn drop_job(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
+    async fn cancel(&self, job: JobId, by: &str, why: &str) -> Result<bool> {
         let (by, why) = (by.to_owned(), why.to_owned());
         self.writer
             .run_plain(move |tx| tx.drop_free(job, &by, &why))
@@ -209,48 +249,54 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn lapsed(&self, most: u32) -> Result<Vec<Leased>> {
-        self.readers.run(move |db| claim::lapsed(db, most)).await
-    }
-
-    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
-        let (query, page) = (query.clone(), page.clone());
-        self.readers
-            .run(move |db| jobs::list(db, &query, &page))
+    async fn release(&self, job: JobId, fence: u64) -> Result<()> {
+        self.writer
+            .run_plain(move |tx| tx.release(job, fence))
             .await
     }
 
-    async fn depths(&self) -> Result<Vec<(String, JobState, u64)>> {
-        self.readers.run(jobs::depths).await
+    async fn expire(&self, most: u32) -> Result<Expired> {
+        // Most looks find nothing, and need not wait for the writer.
+        if !self.readers.run(claim::any_lapsed).await? {
+            return Ok(Expired::default());
+        }
+        self.writer.run(move |tx| tx.expire(most)).await
+    }
+
+    async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
+        if let Some(held) = &query.held {
+            let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
+            items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
+            return Ok(Paged { items, next: None });
+        }
+        let (query, page) = (query.clone(), page.clone());
+        self.readers
+            .run(move |db| jobs::page(db, &query, &page))
+            .await
     }
 
     async fn job(&self, job: JobId) -> Result<Option<Job>> {
         self.quick.run(move |db| jobs::one(db, job)).await
     }
 
-    async fn has_open(&self, queues: Option<&[String]>) -> Result<bool> {
+    async fn count_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>> {
+        self.readers.run(jobs::count).await
+    }
+
+    async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
         match queues {
             None => self.quick.run(jobs::any_open_at_all).await,
             Some([]) => Ok(false),
-            Some(queues) => self.open.ask(OpenIn::new(queues)).await,
+            Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
     }
 
-    async fn in_hand(&self, holder: &str, queues: &[String]) -> Result<Vec<Job>> {
-        self.hands.ask(InHand::new(holder, queues)).await
-    }
-
-    async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
-        let key = key.to_owned();
-        self.readers.run(move |db| jobs::by_key(db, &key)).await
-    }
-
-    async fn wait(&self, ask: &Ask, most: Duration) {
+    async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what comes after the look rings.
-        let waiter = self.wakes.enter(&ask.queues);
+        let waiter = self.notifier.enter(&request.queue_names());
         loop {
-            let asked = ask.clone();
+            let asked = request.clone();
             let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
                 Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.
@@ -263,23 +309,26 @@ impl Store for Sqlite {
             }
         }
     }
+}
 
+#[async_trait]
+impl Events for Sqlite {
     async fn events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>> {
         let query = query.clone();
-        self.readers.run(move |db| log::events(db, &query)).await
-    }
-
-    async fn latest(&self, ticket: Option<&TicketId>, most: u32) -> Result<Vec<StoredEvent>> {
-        let ticket = ticket.cloned();
         self.readers
-            .run(move |db| log::latest(db, ticket.as_ref(), most))
+            .run(move |db| {
+                if query.newest {
+                    return log::newest(db, query.ticket.as_ref(), query.most);
+                }
+                log::events(db, &query)
+            })
             .await
     }
 
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
         // Entered before the look: what is decided after the look rings.
-        let waiter = self.wakes.enter(&[LOG.to_owned()]);
+        let waiter = self.notifier.enter(&[LOG.to_owned()]);
         loop {
             match self.readers.run(move |db| log::has_after(db, after)).await {
                 Ok(false) => {}
@@ -287,6 +336,7 @@ impl Store for Sqlite {
                 Ok(true) | Err(_) => return,
             }
             let until = deadline.min(Instant::now() + self.settings.poll);
+            // Woken or not, it is looked at again.
             let _ = tokio::time::timeout_at(until, waiter.woken()).await;
             if Instant::now() >= deadline {
                 return;
@@ -304,49 +354,27 @@ impl Store for Sqlite {
         self.writer.run(move |tx| tx.append_once(&key, &note)).await
     }
 
-    async fn recall(&self, key: &str) -> Result<Option<Remembered>> {
-        let key = key.to_owned();
-        self.readers.run(move |db| log::recall(db, &key)).await
-    }
-
-    async fn policy(&self, id: &str) -> Result<Option<Policy>> {
-        let id = id.to_owned();
-        self.quick.run(move |db| log::policy(db, &id)).await
-    }
-
-    async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
-        let ticket = ticket.clone();
-        self.readers
-            .run(move |db| tickets::artefacts(db, &ticket))
-            .await
-    }
-
     async fn spent_since(&self, time: Time) -> Result<Usage> {
         self.readers.run(move |db| log::spent_since(db, time)).await
     }
 
-    async fn pause(&self, pause: Pause) -> Result<()> {
-        self.writer.run(move |tx| tx.pause(&pause)).await
-    }
-
-    async fn resume(&self, scope: &Scope) -> Result<bool> {
-        let scope = scope.clone();
-        self.writer.run(move |tx| tx.resume(&scope)).await
-    }
-
-    async fn pauses(&self) -> Result<Vec<Pause>> {
-        self.readers.run(records::pauses).await
-    }
-
-    async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
-        let provider = provider.to_owned();
+    async fn lease_cursor(
+        &self,
+        name: &str,
+        holder: &str,
+        to: CursorMove,
+        lease: Duration,
+    ) -> Result<Option<Cursor>> {
+        let (name, holder) = (name.to_owned(), holder.to_owned());
         self.writer
-            .run(move |tx| tx.limit_provider(&provider, most))
+            .run(move |tx| match to {
+                CursorMove::StartAt(start) => tx.take_cursor(&name, &holder, start, lease),
+                CursorMove::To(to) => {
+                    let moved = tx.move_cursor(&name, &holder, to, lease)?;
+                    Ok(moved.then_some(to))
+                }
+            })
             .await
-    }
-
-    async fn provider_limits(&self) -> Result<Vec<(String, u32)>> {
-        self.readers.run(records::provider_limits).await
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
@@ -354,7 +382,7 @@ impl Store for Sqlite {
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
-        self.boxes.ask(Letterbox::new(to, most)).await
+        self.unread.ask(UnreadMessages::new(to, most)).await
     }
 
     async fn mark_processed(&self, message: i64, at: Time) -> Result<bool> {
@@ -371,29 +399,35 @@ impl Store for Sqlite {
         self.readers.run(records::agents).await
     }
 
-    async fn take_bookmark(
-        &self,
-        name: &str,
-        holder: &str,
-        start: Cursor,
-        lease: Duration,
-    ) -> Result<Option<Cursor>> {
-        let (name, holder) = (name.to_owned(), holder.to_owned());
+    async fn database(&self) -> Result<Database> {
+        let now = self.readers.run(|db| Ok(Time(writer::now(db)?))).await?;
+        Ok(Database {
+            description: format!("SQLite {} at {}", rusqlite::version(), self.path.display()),
+            now,
+        })
+    }
+}
+
+#[async_trait]
+impl Records for Sqlite {
+    async fn restrict(&self, restriction: Restriction) -> Result<bool> {
         self.writer
-            .run(move |tx| tx.take_bookmark(&name, &holder, start, lease))
+            .run(move |tx| match &restriction {
+                Restriction::Pause(pause) => tx.pause(pause).map(|()| true),
+                Restriction::Resume(scope) => tx.resume(scope),
+                Restriction::ProviderLimit { provider, most } => tx.limit_provider(provider, *most),
+            })
             .await
     }
 
-    async fn move_bookmark(
-        &self,
-        name: &str,
-        holder: &str,
-        to: Cursor,
-        lease: Duration,
-    ) -> Result<bool> {
-        let (name, holder) = (name.to_owned(), holder.to_owned());
-        self.writer
-            .run(move |tx| tx.move_bookmark(&name, &holder, to, lease))
+    async fn restrictions(&self) -> Result<Restrictions> {
+        self.readers
+            .run(|db| {
+                Ok(Restrictions {
+                    pauses: records::pauses(db)?,
+                    provider_limits: records::provider_limits(db)?,
+                })
+            })
             .await
     }
 
@@ -401,11 +435,12 @@ impl Store for Sqlite {
         self.writer.run(move |tx| tx.put_token(&token)).await
     }
 
-    async fn token(&self, hash: &str) -> Result<Option<Token>> {
-        self.secrets.ask(Secret::new(hash)).await
-    }
-
-    async fn tokens(&self, most: u32) -> Result<Vec<Token>> {
+    async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
+        if let Some(hash) = &query.hash {
+            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
+            return Ok(found.into_iter().collect());
+        }
+        let most = query.most;
         self.readers.run(move |db| tokens::list(db, most)).await
     }
 
@@ -425,8 +460,13 @@ impl Store for Sqlite {
         self.writer.run(move |tx| tx.put_caller(&caller)).await
     }
 
-    async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
-        self.writer.run(move |tx| tx.put_parcel(&parcel)).await
+    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()> {
+        self.writer
+            .run(move |tx| match &update {
+                ParcelUpdate::Put(parcel) => tx.put_parcel(parcel),
+                ParcelUpdate::Want(key) => tx.want_parcel(key),
+            })
+            .await
     }
 
     async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
@@ -434,31 +474,18 @@ impl Store for Sqlite {
         self.readers.run(move |db| parcels::one(db, &key)).await
     }
 
-    async fn want_parcel(&self, key: &str) -> Result<()> {
-        let key = key.to_owned();
-        self.writer.run(move |tx| tx.want_parcel(&key)).await
-    }
-
     async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
         self.readers.run(move |db| parcels::wanted(db, most)).await
     }
 
-    async fn retain(&self, retention: &Retention) -> Result<Removed> {
-        Ok(Removed {
-            tickets: self.removed(Sort::Tickets, retention).await?,
-            jobs: self.removed(Sort::Jobs, retention).await?,
-            messages: self.removed(Sort::Messages, retention).await?,
-            answers: self.removed(Sort::Answers, retention).await?,
-            notes: self.removed(Sort::Notes, retention).await?,
-        })
+    async fn update_rule(&self, update: RuleUpdate) -> Result<bool> {
+        self.writer.run(move |tx| tx.update_rule(&update)).await
     }
 
-    async fn now(&self) -> Result<Time> {
-        self.readers.run(|db| Ok(Time(writer::now(db)?))).await
-    }
-
-    async fn describe(&self) -> Result<String> {
-        let version = rusqlite::version();
-        Ok(format!("SQLite {version} at {}", self.path.display()))
+    async fn rules(&self, repository: &str, most: u32) -> Result<Vec<ProjectRule>> {
+        let repository = repository.to_owned();
+        self.readers
+            .run(move |db| statements::rules(db, &repository, most))
+            .await
     }
 }

@@ -28,3 +28,11 @@ pub struct Token {
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
 }
+
+/// Which tokens are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenQuery {
+    /// Only the one whose secret has this hash.
+    pub hash: Option<String>,
+    pub most: u32,
+}

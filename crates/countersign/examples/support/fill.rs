@@ -1,6 +1,6 @@
 //! A store with many tickets in it, as measurements want it.
 
-use engine::desk::Desk;
+use engine::coordinator::LocalCoordinator;
 use flow::ticket::Spec;
 use flow::{Actor, Policy, Role, TicketId};
 use tokio::task::JoinSet;
@@ -10,7 +10,7 @@ const AT_ONCE: usize = 64;
 
 /// Adds so many to the store at this place.
 pub async fn fill(place: &str, tickets: usize) {
-    let desk = Desk {
+    let desk = LocalCoordinator {
         store: store::open(place).await.unwrap(),
         clock: engine::clock::now,
         witness: None,
@@ -26,7 +26,7 @@ pub async fn fill(place: &str, tickets: usize) {
     making.join_all().await;
 }
 
-async fn ticket(desk: Desk, number: usize) {
+async fn ticket(desk: LocalCoordinator, number: usize) {
     let id = TicketId::new(&format!("T-{number}")).unwrap();
     let spec = Spec {
         title: format!("Something that is wanted, number {number}"),

@@ -8,7 +8,6 @@ use crate::failure::{Exit, Failure};
 use crate::operations::project::furnish;
 use crate::operations::{Office, demo, run as running};
 use crate::settings::Surroundings;
-use flow::Stage;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -62,15 +61,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     out.line(format!(
         "  {program} run --help      on a repository of your own"
     ));
-    let expected = if args.escalate {
-        Stage::Escalated
-    } else {
-        Stage::Done
-    };
-    Ok(if ticket.stage == expected {
-        Exit::Done
-    } else {
-        run::exit_of(&ticket)
+    Ok(match run::exit_of(&ticket) {
+        // It was asked for.
+        Exit::Escalated if args.escalate => Exit::Done,
+        exit => exit,
     })
 }
 

@@ -198,7 +198,7 @@ pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Ve
         Span::styled(format!("{pad}{} ", glyphs.corner_top), style),
         Span::styled(format!("{} {}", entry.id, entry.severity().word()), style),
         Span::styled(
-            format!(" {}", entry.status.word()),
+            format!(" {}", entry.status_text()),
             if open {
                 Style::new()
             } else {

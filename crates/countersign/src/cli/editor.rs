@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use engine::agent::Command;
+use engine::log::removed;
 use serde_json::json;
 
 use super::prompt::read_line;
@@ -37,7 +38,7 @@ pub async fn new_ticket(
     made.and_then(|()| write_new(&path, title))?;
     let Some(wanted) = write_until_sound(&path, title)? else {
         // Nothing of the person's is in it.
-        let _ = std::fs::remove_file(&path);
+        removed(&path, std::fs::remove_file(&path));
         desktop
             .out
             .line("nothing was written, and nothing is added");
@@ -47,7 +48,7 @@ pub async fn new_ticket(
     let exit = ticket::add_wanted(vec![wanted], desktop).await;
     if exit.is_ok() {
         // It is in the store now.
-        let _ = std::fs::remove_file(&path);
+        removed(&path, std::fs::remove_file(&path));
     }
     exit.map_err(|failure| failure.hint(format!("what you wrote is in {}", path.display())))
 }

@@ -81,5 +81,6 @@ impl Drop for Region {
 /// A reader that has gone is no error of ours.
 fn write(text: &str) {
     let mut out = std::io::stdout().lock();
+    // As said above.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -173,10 +173,12 @@ pub fn size() -> (usize, usize) {
 
 /// A reader that has gone is no error of ours.
 fn write_out(text: &str) {
+    // As said above.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 fn write_err(text: &str) {
+    // There is no other place to say it.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -250,6 +252,7 @@ fn link_code(text: &str) -> Option<usize> {
 /// Help and version are answers; everything else about the words is a usage error.
 pub fn usage(error: &clap::Error, json: bool) -> Exit {
     if !error.use_stderr() {
+        // A reader that has gone is no error of ours.
         let _ = error.print();
         return Exit::Done;
     }

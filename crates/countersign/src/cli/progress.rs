@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::activity::{Activity, Sign};
-use engine::desk::Told;
+use engine::coordinator::ProgressUpdate;
 use engine::process::Exit;
 use flow::narrate::Mood;
 use flow::ticket::CheckResult;
@@ -86,7 +86,7 @@ impl Progress {
         self.stopping = true;
     }
 
-    pub fn hear(&mut self, told: &Told) {
+    pub fn hear(&mut self, told: &ProgressUpdate) {
         let ticket = &told.after;
         self.spent
             .insert(ticket.id.clone(), ticket.spent.ticket.usd_micros);

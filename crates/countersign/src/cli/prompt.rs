@@ -22,10 +22,9 @@ pub async fn ask(
     if desktop.out.json || !somebody || ticket.escalation.is_none() {
         return Ok(None);
     }
-    let stored = office.desk.ticket(&ticket.id).await?;
-    let policy = office.desk.policy_of(&stored).await?;
-    let choices: Vec<Choice> = flow::choices(&stored.ticket, &policy)
-        .into_iter()
+    let stored = office.ticket(ticket.id.as_str()).await?;
+    let choices = office.choices(&stored).await?.into_iter();
+    let choices: Vec<Choice> = choices
         // Who shall have it instead cannot be said in a letter.
         .filter(|choice| !matches!(choice, Choice::Reassign { .. }))
         .collect();

@@ -201,12 +201,12 @@ fn exit_of(reviewed: &Reviewed, report_only: bool) -> Exit {
     }
 }
 
-/// What stands open of it, the gravest first.
+/// The open findings, the gravest first; notes of low confidence come last.
 fn open(judged: &Judged) -> Vec<&flow::ledger::Entry> {
     let entries = judged.ticket.ledger.entries.iter();
     let mut open: Vec<_> = entries
         .filter(|entry| entry.status.is_open() && entry.finding.actionable)
         .collect();
-    open.sort_by_key(|entry| (entry.severity(), entry.place()));
+    open.sort_by_key(|entry| (entry.low_confidence, entry.severity(), entry.place()));
     open
 }

@@ -167,7 +167,7 @@ async fn foretell(
     id: &TicketId,
     desktop: &Desktop,
 ) -> Result<(), Failure> {
-    let stage = office.desk.ticket(id).await?.ticket.stage;
+    let stage = office.ticket(id.as_str()).await?.ticket.stage;
     if stage.is_at_work() && !desktop.out.json {
         let forecast = forecasts::before_run(office, shop, id).await?;
         desktop.out.told(&forecast.text(), 2);
@@ -258,7 +258,7 @@ pub fn names_of_checks(shop: &Workshop) -> Vec<String> {
 /// The end in a few lines, and how the program ends.
 pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Result<Exit, Failure> {
     let out = &desktop.out;
-    let stored = office.desk.ticket(&ticket.id).await?;
+    let stored = office.ticket(ticket.id.as_str()).await?;
     let ticket = &stored.ticket;
     let exit = exit_of(ticket);
     let forecast = forecasts::of_ticket(office, &stored).await?;

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::log::LogErr;
 use engine::process::Stop;
 use flow::narrate::Mood;
 use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
+use tracing::field;
 
 use super::Desktop;
-use super::out::Out;
 use crate::failure::{Exit, Failure};
 use crate::mcp::{Counter, bridge};
 use crate::notify::{self, Carriers};
-use crate::operations::history::Follower;
+use crate::operations::history::{Follower, Line};
 use crate::operations::service::{self, Posted};
 use crate::operations::{Office, config, identity, overview};
 use crate::remote::Server;
@@ -97,7 +98,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         let (office, stop) = (office.clone(), stop.clone());
         async move { service::keep_house(&office, stop).await }
     });
-    let log = tokio::spawn(write_log(office.clone(), desktop.out.clone(), stop.clone()));
+    let log = tokio::spawn(log_events(office.clone(), stop.clone()));
     let outlets = outlets.start(&stop);
     let house = House::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
@@ -106,32 +107,34 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
     desktop.out.answer(&serde_json::json!({ "url": url }));
-    told.stop_fresh(tls.as_deref(), &mut posted, desktop).await;
-    desktop
-        .out
-        .line("stopping: what is being answered is answered first");
+    tracing::info!(url, "listening");
+    told.stop_fresh(tls.as_deref(), &mut posted).await;
+    tracing::info!("stopping: requests in progress are answered first");
     stopper.stop();
-    let _ = server.await;
-    let _ = watch.await;
-    let _ = keeper.await;
-    let _ = log.await;
+    server.await.log_err("stop the listener");
+    watch.await.log_err("stop the lease watch");
+    keeper.await.log_err("stop the workers of this server");
+    log.await.log_err("stop the log of events");
     outlets.finish().await;
     service::take_down(&office, posted).await;
     Ok(Exit::Done)
 }
 
 /// Reads a renewed certificate; one that cannot be used is told of, and the old one goes on.
-fn renew(tls: &Tls, asked: bool, posted: &mut Posted, desktop: &Desktop) {
+fn renew(tls: &Tls, asked: bool, posted: &mut Posted) {
     let renewed = tls.renew(asked).and_then(|is_new| {
         if is_new {
             posted.renew(tls.fingerprint())?;
-            desktop.out.line("the certificate is renewed");
+            tracing::info!("the certificate is renewed");
         }
         Ok(())
     });
     if let Err(failure) = renewed {
-        let why = "the certificate is not renewed, the old one goes on";
-        desktop.out.remark(format!("{why}: {failure}"));
+        let error = failure.to_string();
+        tracing::error!(
+            error,
+            "the certificate is not renewed, the old one stays in use"
+        );
     }
 }
 
@@ -151,7 +154,7 @@ impl Outlets {
     ) -> Result<Self, Failure> {
         let own = config::own(&desktop.surroundings)?;
         for remark in own.notify.iter().flat_map(Notify::remarks) {
-            desktop.out.line(format!("note: {remark}"));
+            tracing::warn!("{remark}");
         }
         let targets = own.notify.iter().map(Notify::target);
         let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
@@ -180,17 +183,23 @@ impl Outlets {
     }
 }
 
-/// The server's log: verdicts, escalations, ends and troubles as they come, in 000's words.
-async fn write_log(office: Office, out: Out, mut stop: Stop) {
+/// Logs verdicts, escalations, ends and failures of tickets as they are decided, by whichever
+/// process.
+async fn log_events(office: Office, mut stop: Stop) {
     let mut follower = Follower::default();
-    let mut after = overview::newest(&office).await.unwrap_or_default();
+    let mut after = overview::newest(&office)
+        .await
+        .log_err("read the event log")
+        .unwrap_or_default();
     loop {
         let read = follower.read(&office, None, after, LOG_CHUNK).await;
         // A store that is away now is back at another look.
-        let told = read.ok().and_then(|told| Some((told.end?, told.lines)));
+        let told = read
+            .log_err("read the event log")
+            .and_then(|told| Some((told.end?, told.lines)));
         if let Some((end, lines)) = told {
             let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
-            worth.for_each(|line| out.line(super::log::told(line, &out)));
+            worth.for_each(log_event);
             after = end;
         }
         let quiet = async {
@@ -203,6 +212,17 @@ async fn write_log(office: Office, out: Out, mut stop: Stop) {
             () = stop.asked() => return,
         }
     }
+}
+
+fn log_event(line: &Line) {
+    let ticket = line.ticket.as_ref().map(field::display);
+    tracing::info!(
+        ticket,
+        caller = line.by,
+        event = line.event,
+        "{}",
+        findings::one_line(&line.text)
+    );
 }
 
 /// Ctrl-C, and what service managers send.
@@ -226,7 +246,7 @@ impl Signals {
     }
 
     /// Returns when we are told to stop; until then the certificate is kept fresh.
-    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted, desktop: &Desktop) {
+    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted) {
         loop {
             let asked = tokio::select! {
                 _ = self.interrupt.recv() => return,
@@ -239,7 +259,7 @@ impl Signals {
                 () = tokio::time::sleep(RENEWAL), if tls.is_some() => false,
             };
             if let Some(tls) = tls {
-                renew(tls, asked, posted, desktop);
+                renew(tls, asked, posted);
             }
         }
     }

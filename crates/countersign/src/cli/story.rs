@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::activity::{Activity, Sign};
-use engine::desk::{Told, Witness};
+use engine::coordinator::{ProgressListener, ProgressUpdate};
 use flow::narrate::Mood;
 use flow::{TicketId, Time};
 use ratatui::text::Line;
@@ -70,11 +70,11 @@ pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Tel
         live: None,
         ticking: None,
     };
-    office.desk.witness = match form.settled(out) {
+    let listener: Option<Arc<dyn ProgressListener>> = match form.settled(out) {
         None => None,
         Some(Form::Json) => Some(Arc::new(JsonLines)),
         Some(Form::Live) => {
-            let live = Arc::new(Live::new(out.clone(), office.desk.clock, tickets));
+            let live = Arc::new(Live::new(out.clone(), office.clock(), tickets));
             telling.live = Some(live.clone());
             Some(live)
         }
@@ -83,6 +83,7 @@ pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Tel
             names: Names::new(tickets),
         })),
     };
+    office.report_to(listener);
     telling
 }
 
@@ -161,13 +162,13 @@ struct PlainLines {
     names: Names,
 }
 
-impl Witness for PlainLines {
+impl ProgressListener for PlainLines {
     fn notice(&self, text: &str) {
         self.out
             .line(self.out.paint(Mood::Bad, &findings::clean(text)));
     }
 
-    fn hear(&self, told: Told) {
+    fn hear(&self, told: ProgressUpdate) {
         let name = self.names.of(&told.ticket);
         for sentence in told.story {
             let text = self
@@ -181,7 +182,7 @@ impl Witness for PlainLines {
 #[derive(Debug)]
 struct JsonLines;
 
-impl Witness for JsonLines {
+impl ProgressListener for JsonLines {
     fn notice(&self, text: &str) {
         let line = json!({
             "version": JSON_VERSION, "progress": "notice", "text": findings::clean(text),
@@ -189,7 +190,7 @@ impl Witness for JsonLines {
         super::out::raw(&format!("{}\n", escaped_json(&line)));
     }
 
-    fn hear(&self, told: Told) {
+    fn hear(&self, told: ProgressUpdate) {
         let after = &told.after;
         for sentence in &told.story {
             super::out::raw(&format!(
@@ -281,7 +282,7 @@ impl Live {
     }
 }
 
-impl Witness for Live {
+impl ProgressListener for Live {
     fn notice(&self, text: &str) {
         let text = findings::one_line(text);
         let lines = self.out.broken(&text, 2);
@@ -291,7 +292,7 @@ impl Witness for Live {
         self.draw(&above);
     }
 
-    fn hear(&self, told: Told) {
+    fn hear(&self, told: ProgressUpdate) {
         self.progress().hear(&told);
         let name = self.names.of(&told.ticket);
         let mut above = String::new();

@@ -124,8 +124,7 @@ fn usd_micros(word: &str) -> Result<u64, String> {
 }
 
 fn stage(word: &str) -> Result<Stage, String> {
-    let known = Stage::ALL.into_iter().find(|stage| stage.word() == word);
-    known.ok_or_else(|| {
+    Stage::parse(word).ok_or_else(|| {
         let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
         format!("stages are {}", words.join(", "))
     })
@@ -481,7 +480,7 @@ pub fn ledger(ticket: &Ticket) -> Vec<String> {
             vec![
                 format!("  {}", entry.id),
                 entry.severity().word().to_owned(),
-                entry.status.word().to_owned(),
+                entry.status_text(),
                 entry.place(),
                 entry.finding.title.clone(),
             ]

@@ -56,7 +56,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     }
     let mut view = View {
         person: office.surroundings.person.clone(),
-        now: (office.desk.clock)(),
+        now: office.now(),
         ..View::default()
     };
     let mut wants = view.refresh();
@@ -171,7 +171,7 @@ async fn live(
         screen.draw(&mut view, look)?;
         wants = tokio::select! {
             Some(happened) = news.recv() => view.turn(happened),
-            _ = tick.tick() => view.turn(Happened::Tick((office.desk.clock)())),
+            _ = tick.tick() => view.turn(Happened::Tick(office.now())),
             Some(()) = changes.recv() => view.refresh(),
             () = signals.asked() => return Ok(()),
         };

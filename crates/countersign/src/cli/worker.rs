@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use engine::git::Remote;
+use engine::log::LogErr;
 use engine::process::Stop;
-use engine::shift::Told;
+use engine::worker::Shutdown;
 use tokio::sync::mpsc;
 
 use super::Desktop;
 use super::serve::Signals;
 use crate::failure::{Exit, Failure};
 use crate::operations::project::Asked;
-use crate::operations::{Office, service, workers};
+use crate::operations::{service, workers};
 use crate::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
@@ -72,15 +73,15 @@ fn share(text: &str) -> Result<(String, usize), String> {
 
 pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     let wanted = wanted(args)?;
-    let office = desktop.workers_office().await?;
+    let place = desktop.workplace().await?;
     let mut told = Signals::new()?;
     let (drainer, drain) = Stop::pair();
     let (halter, halt) = Stop::pair();
     let (stopper, stop) = Stop::pair();
-    let mut watch = tokio::spawn(watch(office.clone(), stop));
+    let mut watch = tokio::spawn(watch(place.clone(), stop));
     announce(&wanted, desktop);
     let (complaints, mut heard) = mpsc::channel(64);
-    let work = workers::work(&office, wanted, Told { drain, halt }, complaints);
+    let work = workers::work(&place, wanted, Shutdown { drain, halt }, complaints);
     tokio::pin!(work);
     let mut asked = 0_u32;
     let mut shut_out = Ok(());
@@ -92,7 +93,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
                 drainer.stop();
                 halter.stop();
             }
-            Some(complaint) = heard.recv() => desktop.out.remark(complaint),
+            Some(complaint) = heard.recv() => tracing::warn!("{complaint}"),
             () = told.stop() => {
                 asked += 1;
                 if asked == 1 {
@@ -106,18 +107,20 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         }
     };
     stopper.stop();
-    if shut_out.is_ok() {
-        let _ = watch.await;
+    if shut_out.is_ok()
+        && let Some(Err(failure)) = watch.await.log_err("stop the watch")
+    {
+        tracing::warn!("{failure}");
     }
     shut_out.and(ended).map(|()| Exit::Done)
 }
 
 /// What is done beside the work until it stops: looking after leases where the store is ours, and where
 /// it is a server's, seeing that we are still let in.
-async fn watch(office: Office, stop: Stop) -> Result<(), Failure> {
-    if office.surroundings.server.place.is_some() {
-        return workers::stay_known(&office, stop).await;
-    }
+async fn watch(place: workers::Workplace, stop: Stop) -> Result<(), Failure> {
+    let Some(office) = place.office else {
+        return workers::stay_known(&place.loader, stop).await;
+    };
     service::look_after(&office, stop).await;
     Ok(())
 }

@@ -264,6 +264,7 @@ impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
         line.retain(|byte| !matches!(byte, b'\n' | b'\r'));
         line.push(b'\n');
         let mut output = self.output.lock().await;
+        // An agent that has gone reads no more; our input ends then, and so do we.
         let _ = output.write_all(&line).await;
         let _ = output.flush().await;
     }

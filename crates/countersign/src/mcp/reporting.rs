@@ -1,6 +1,6 @@
 //! How a report is answered: once for each attempt, and on record where it is refused.
 
-use engine::desk::Once;
+use engine::coordinator::Once;
 use flow::Ticket;
 use flow::attempt::Attempt;
 use rmcp::Json;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::told;
 use crate::operations::identity::Speaker;
-use crate::operations::{Office, ticket_id, tickets};
+use crate::operations::{Office, assignments, ticket_id, tickets};
 
 const STATE: &str = "countersign://state";
 const TICKET: &str = "countersign://tickets/";
@@ -40,14 +40,9 @@ pub async fn list(office: &Office, speaker: &Speaker) -> Result<Vec<Resource>, E
     if let Some(id) = &speaker.ticket {
         found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
-    if let Some(errand) = engine::guest::held(&office.desk, &speaker.guest())
-        .await
-        .map_err(|error| failed(error.into()))?
-    {
-        let id = errand.stored.ticket.id;
-        if speaker.ticket.as_ref() != Some(&id) {
-            found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
-        }
+    let held = assignments::held(office, speaker).await.map_err(failed)?;
+    if let Some(id) = held.filter(|id| speaker.ticket.as_ref() != Some(id)) {
+        found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
     Ok(found)
 }

@@ -142,11 +142,8 @@ impl Counter {
                 // What is ready is not for this agent, and would wake it without end.
                 tokio::time::sleep(REST.min(left)).await;
             }
-            let mut ask = tasks::ask(&who);
-            ask.queues.extend(who.guest().ask(ask.lease).queues);
-            ask.ticket.clone_from(&who.ticket);
             let began = Instant::now();
-            self.office.desk.store.wait(&ask, left).await;
+            assignments::wait(&self.office, &who, left).await;
             in_vain = began.elapsed() < REST;
         }
     }

@@ -99,7 +99,7 @@ pub struct Judgement {
     /// Needed where it is not approved.
     #[serde(default)]
     pub feedback: String,
-    /// title, problem, severity, file, line, fix, …
+    /// title, problem, severity, confidence, file, line, fix, …
     #[serde(default)]
     pub findings: Option<Vec<Map<String, Value>>>,
     /// {dimension: {score, weight}}

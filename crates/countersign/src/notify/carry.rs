@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use engine::log::LogErr;
 use engine::process::Stop;
 use flow::{Actor, Role};
 use serde_json::json;
@@ -45,9 +46,9 @@ pub async fn carry(office: Office, courier: Courier, start: Cursor, stop: Stop) 
     };
     loop {
         let taken = Bulletin::take(&carrier.office, &name, start, LEASE).await;
-        if let Ok(Some(bulletin)) = taken {
+        if let Some(Some(bulletin)) = taken.log_err("read the event log for a notification") {
             let ended = carrier.follow(bulletin).await;
-            if matches!(ended, Ok(Ended::Stopped)) {
+            if let Some(Ended::Stopped) = ended.log_err("send notifications") {
                 return;
             }
         }
@@ -149,7 +150,7 @@ impl Carrier {
         bulletin: &Bulletin,
         message: &Message,
     ) -> Result<Option<Outcome>, Failure> {
-        let now = (self.office.desk.clock)();
+        let now = self.office.now();
         let sending = self.courier.deliver(message, now);
         tokio::pin!(sending);
         loop {

@@ -5,11 +5,14 @@ pub mod claims;
 pub mod context;
 pub mod verdict;
 
-use engine::desk::{Once, Report};
-use engine::guest::{self, Errand, Guest, Said};
+use std::time::Duration;
+
+use engine::coordinator::{Once, Report};
+use engine::session::{self, AgentSession, Said, SessionClaim};
+use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::{Task, Ticket, What};
+use flow::{Task, Ticket, TicketId, What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Noted;
@@ -19,15 +22,8 @@ use super::{Office, project, tasks};
 use crate::failure::{Exit, Failure};
 pub use claims::Named;
 
-/// Our own agents answer with a file; those who come by themselves have tools.
-const OVER_MCP: &str = "
-## How you answer here
-
-Not with a file: a builder commits on the branch that the assignment names, in its repository, and
-calls `submit_for_review`; whoever judges looks at the exact commit in a copy of its own and calls
-`submit_review_result`: `approved` is the verdict, and the other fields are the same. Send the
-assignment's `attempt` with every call.
-";
+/// Agents that connect by themselves answer with tools.
+const RECIPIENT: Recipient = Recipient::Connected;
 
 /// A job in an agent's hands. The first fields are 000's.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -99,8 +95,8 @@ pub enum Outcome {
 }
 
 impl Speaker {
-    pub fn guest(&self) -> Guest {
-        Guest {
+    pub fn agent_session(&self) -> AgentSession {
+        AgentSession {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
             standing: self.standing,
@@ -111,7 +107,7 @@ impl Speaker {
 
 /// What the agent has in hand, else the most urgent that it may take.
 pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
-    match guest::take(&office.desk, &speaker.guest()).await? {
+    match session::take(&office.desk, &speaker.agent_session()).await? {
         Some(errand) => {
             let described = describe(office, &errand).await?;
             claims::given(office, speaker, &errand.attempt()).await?;
@@ -121,6 +117,17 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
     }
 }
 
+/// Waits until there may be a job, a task or a message for this agent.
+pub async fn wait(office: &Office, speaker: &Speaker, most: Duration) {
+    session::wait(&office.desk, &speaker.agent_session(), most).await;
+}
+
+/// Returns the ticket of the job that this agent holds.
+pub async fn held(office: &Office, speaker: &Speaker) -> Result<Option<TicketId>, Failure> {
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+    Ok(held.map(|claim| claim.stored.ticket.id))
+}
+
 /// The agent says that it is at work.
 pub async fn accept(
     office: &Office,
@@ -128,7 +135,7 @@ pub async fn accept(
     named: &Named,
 ) -> Result<Assignment, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    guest::start(&office.desk, &speaker.guest(), &errand).await?;
+    session::start(&office.desk, &speaker.agent_session(), &errand).await?;
     describe(office, &claims::reporting(office, speaker, named).await?).await
 }
 
@@ -138,12 +145,12 @@ pub async fn beat(
     speaker: &Speaker,
     named: &Named,
 ) -> Result<Option<(String, String)>, Failure> {
-    let guest = speaker.guest();
-    let Some(errand) = guest::held(&office.desk, &guest).await? else {
+    let session = speaker.agent_session();
+    let Some(errand) = session::held(&office.desk, &session).await? else {
         return Ok(None);
     };
     claims::admit(office, speaker, named, Some(&errand.claim())).await?;
-    let until = guest::beat(&office.desk, &guest, &errand).await?;
+    let until = session::beat(&office.desk, &session, &errand).await?;
     Ok(Some((until.iso(), errand.attempt().to_string())))
 }
 
@@ -158,7 +165,7 @@ pub async fn submit(
     let errand = claims::reporting(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
     if !matches!(errand.task, Task::Build { .. }) {
-        let kind = errand.task.queue();
+        let kind = errand.task.word();
         return Err(Failure::new(
             Exit::Refused,
             format!("what you have in hand is a {kind}, not a build"),
@@ -173,9 +180,9 @@ pub async fn submit(
     let put =
         engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
     let desk = &office.desk;
-    let guest = speaker.guest();
+    let session = speaker.agent_session();
     let (policy, said) = (&rules.policy, of_builder(said));
-    let ticket = guest::submit(desk, policy, &guest, &errand, (put, said), once).await?;
+    let ticket = session::submit(desk, policy, &session, &errand, (put, said), once).await?;
     claims::reported(office, speaker, &errand.attempt()).await;
     Ok(ticket)
 }
@@ -210,6 +217,14 @@ pub async fn checkpoint(
     summary: &str,
 ) -> Result<(), Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
+    // Nobody weighs a checkpoint, so a refusal in it would be lost.
+    let judges = matches!(errand.task, Task::Review { .. } | Task::Verify { .. });
+    if judges && findings::read(summary).claim == findings::Claim::ChangesRequested {
+        return Err(
+            Failure::new(Exit::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
+                .hint("refuse with submit_review_result (approved: false, with feedback), or send a checkpoint about your progress only"),
+        );
+    }
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: Some(errand.stored.ticket.id),
@@ -229,15 +244,15 @@ pub async fn ask_for_help(
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
-    let guest = speaker.guest();
-    guest::start(&office.desk, &guest, &errand).await?;
+    let session = speaker.agent_session();
+    session::start(&office.desk, &session, &errand).await?;
     let what = What::HelpRequested {
         why: findings::clean(why),
         lease: Some(errand.lease),
     };
     let report = Report {
         once,
-        ..Report::new(guest.actor_for(&errand.task), what)
+        ..Report::new(session.actor_for(&errand.task), what)
     };
     let id = &errand.stored.ticket.id;
     let ticket = office.desk.decide(id, &errand.policy, report).await?;
@@ -245,24 +260,26 @@ pub async fn ask_for_help(
     Ok(ticket)
 }
 
-async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failure> {
+async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, Failure> {
     let stored = &errand.stored;
     let ticket = &stored.ticket;
     let (_, rules) = project::of_ticket(office, ticket).await?;
     let (policy, house) = (&rules.policy, &rules.house);
     let (brief, commit) = match &errand.task {
         Task::Review { seat, commit, .. } => (
-            flow::brief::for_reviewer(ticket, seat, policy, house),
+            flow::brief::for_reviewer(ticket, seat, policy, house, RECIPIENT),
             Some(commit),
         ),
         Task::Verify {
             findings, commit, ..
-        } => (flow::brief::verify(ticket, findings), Some(commit)),
+        } => (
+            flow::brief::verify(ticket, findings, house, RECIPIENT),
+            Some(commit),
+        ),
         Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-            (flow::brief::build(ticket, policy, house), None)
+            (flow::brief::build(ticket, policy, house, RECIPIENT), None)
         }
     };
-    let brief = format!("{brief}{OVER_MCP}");
     let builds = matches!(errand.task, Task::Build { .. });
     Ok(Assignment {
         id: stored.number,
@@ -272,7 +289,7 @@ async fn describe(office: &Office, errand: &Errand) -> Result<Assignment, Failur
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
         branch_name: branch_of(ticket),
         ticket: ticket.id.to_string(),
-        kind: errand.task.queue().to_owned(),
+        kind: errand.task.word().to_owned(),
         title: ticket.spec.title.clone(),
         attempt: errand.attempt().to_string(),
         lease_until: errand.until.iso(),

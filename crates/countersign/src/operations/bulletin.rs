@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use store::CursorMove;
+
 use super::history::{Follower, Line};
 use super::{Cursor, Office, overview};
 use crate::failure::Failure;
+use engine::log::LogErr;
 
 /// How many events are read at a time.
 const CHUNK: u32 = 100;
@@ -37,9 +40,11 @@ impl Bulletin {
         start: Cursor,
         lease: Duration,
     ) -> Result<Option<Self>, Failure> {
-        let holder = format!("{}:{}", engine::post::worker_name(), name);
+        let holder = format!("{}:{}", engine::worker::name::process_name(), name);
         let store = &office.desk.store;
-        let place = store.take_bookmark(name, &holder, start, lease).await?;
+        let place = store
+            .lease_cursor(name, &holder, CursorMove::StartAt(start), lease)
+            .await?;
         Ok(place.map(|place| Self {
             office: office.clone(),
             name: name.to_owned(),
@@ -74,13 +79,16 @@ impl Bulletin {
     /// Lets anybody go on from here.
     pub async fn release(&self) {
         // Else it is free when the lease has run out.
-        let _ = self.keep(Duration::ZERO).await;
+        let released = self.keep(Duration::ZERO).await;
+        released.log_err("release the place of a reader in the event log");
     }
 
     async fn keep(&self, lease: Duration) -> Result<bool, Failure> {
         let store = &self.office.desk.store;
         let (name, holder) = (&self.name, &self.holder);
-        Ok(store.move_bookmark(name, holder, self.place, lease).await?)
+        let to = CursorMove::To(self.place);
+        let moved = store.lease_cursor(name, holder, to, lease).await?;
+        Ok(moved.is_some())
     }
 
     /// Until there may be more.

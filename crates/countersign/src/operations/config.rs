@@ -8,7 +8,7 @@ use flow::policy::pattern::{self, PathPatterns};
 use serde::Serialize;
 use serde_json::json;
 
-use super::project;
+use super::{briefs, project};
 use crate::failure::Failure;
 use crate::settings::file::{self, NAME, Project};
 use crate::settings::layers::{self, Setting, Source};
@@ -227,8 +227,8 @@ pub async fn check(
     let own = surroundings.user_file.as_ref();
     let own = own.map(|path| path.display().to_string());
     let tracked = tracked_files(surroundings, directory).await;
-    Ok(sources
-        .into_iter()
+    let mut checked: Vec<Checked> = sources
+        .iter()
         .map(|source| {
             let is_own = own.as_ref() == Some(&source.name);
             let mut problems = trouble::find(&source.text);
@@ -243,11 +243,42 @@ pub async fn check(
             };
             Checked {
                 problems,
-                name: source.name,
+                name: source.name.clone(),
                 patterns,
             }
         })
-        .collect())
+        .collect();
+    for (source, checked) in sources.iter().zip(&mut checked) {
+        let missing = missing_briefs(surroundings, directory, source).await?;
+        checked.problems.extend(missing);
+    }
+    Ok(checked)
+}
+
+/// Files of `[briefs]` that the base branch does not have, or not in a form that can be used.
+async fn missing_briefs(
+    surroundings: &Surroundings,
+    directory: &Path,
+    source: &Source,
+) -> Result<Vec<Problem>, Failure> {
+    let read = file::read(&source.name, &source.text).ok();
+    let git = project::open(surroundings, directory).await.ok();
+    let (Some(read), Some(git)) = (read, git) else {
+        return Ok(Vec::new());
+    };
+    let base = match read.base {
+        Some(base) => base,
+        None => git.default_base().await.map_err(Failure::usage)?,
+    };
+    if git.base(&base).await.is_err() {
+        return Ok(Vec::new());
+    }
+    let problems = briefs::problems(&git, &base, &read.briefs).await?;
+    let located = problems.iter().map(|problem| {
+        let message = format!("[briefs] {}: {}", problem.role, problem.message);
+        trouble::of_briefs(&source.text, problem.role, &message, &problem.hint)
+    });
+    Ok(located.collect())
 }
 
 /// The base branch and its files, where there is a repository with one.
@@ -279,10 +310,18 @@ fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
 
 fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
     let list = PathPatterns::new([&pattern.trim_start_matches('!').to_owned()]);
-    let matched: Vec<&String> = files.iter().filter(|file| list.matches(file)).collect();
-    let lost = files.iter().find(|file| {
-        key == "protected" && !list.matches(file) && pattern::matches_across_slashes(pattern, file)
-    });
+    let protected = key == "protected";
+    let means = |file: &&String| {
+        if protected {
+            list.protects(file)
+        } else {
+            list.matches(file)
+        }
+    };
+    let matched: Vec<&String> = files.iter().filter(means).collect();
+    let lost = files
+        .iter()
+        .find(|file| protected && !means(file) && pattern::matches_across_slashes(pattern, file));
     let warning = if matched.is_empty() {
         Some(format!("it matches no file of {base}"))
     } else {

@@ -153,8 +153,9 @@ async fn repository(surroundings: &Surroundings, directory: &Path) -> Result<Str
 async fn database(surroundings: &Surroundings) -> Result<String, String> {
     let office = Office::open(surroundings.clone()).await;
     let office = office.map_err(|failure| failure.message)?;
-    let described = office.desk.store.describe().await;
-    described.map_err(|error| error.to_string())
+    let database = office.desk.store.database().await;
+    let database = database.map_err(|error| error.to_string())?;
+    Ok(database.description)
 }
 
 fn disk(data_dir: &Path) -> Result<String, String> {

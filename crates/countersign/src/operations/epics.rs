@@ -208,7 +208,8 @@ pub async fn work(
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
     sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
-    let mut running: JoinSet<(TicketId, Result<Ticket, engine::desk::Error>)> = JoinSet::new();
+    let mut running: JoinSet<(TicketId, Result<Ticket, engine::coordinator::Error>)> =
+        JoinSet::new();
     let mut at_work: Vec<TicketId> = Vec::new();
     let (stopper, halt) = Stop::pair();
     let mut asked = stop;
@@ -265,7 +266,7 @@ async fn on_one(
     shop: Arc<Workshop>,
     id: TicketId,
     stop: Stop,
-) -> (TicketId, Result<Ticket, engine::desk::Error>) {
-    let ended = Box::pin(engine::work::work(&shop, &id, stop)).await;
+) -> (TicketId, Result<Ticket, engine::coordinator::Error>) {
+    let ended = super::run::see_through(&shop, &id, stop).await;
     (id, ended)
 }

@@ -79,7 +79,7 @@ pub async fn resolve(
         choice,
         why: why.to_owned(),
     };
-    let report = engine::desk::Report {
+    let report = engine::coordinator::Report {
         expects: office.call.expects.or(Some(stored.ticket.version)),
         ..office.report(what)
     };

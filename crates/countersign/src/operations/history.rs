@@ -70,7 +70,7 @@ pub async fn latest(
     ticket: Option<&TicketId>,
     most: u32,
 ) -> Result<Vec<Line>, Failure> {
-    let events = office.desk.store.latest(ticket, most).await?;
+    let events = office.desk.store.newest_events(ticket, most).await?;
     Ok(Follower::default().tell(office, &events).await?.lines)
 }
 
@@ -99,6 +99,7 @@ impl Follower {
             ticket: ticket.cloned(),
             after,
             most,
+            ..EventQuery::default()
         };
         let events = office.desk.store.events(&query).await?;
         self.tell(office, &events).await
@@ -129,6 +130,7 @@ pub async fn after(
         ticket: ticket.cloned(),
         after,
         most: CHUNK,
+        ..EventQuery::default()
     };
     let events = store.events(&query).await?;
     if !events.is_empty() {
@@ -165,6 +167,7 @@ impl Teller {
                 ticket: Some(id.clone()),
                 after,
                 most: CHUNK,
+                ..EventQuery::default()
             };
             let events = office.desk.store.events(&query).await?;
             let Some(last) = events.last() else {
@@ -309,6 +312,7 @@ async fn compare(office: &Office, id: &TicketId, audit: &mut Audit) -> Result<()
             ticket: Some(id.clone()),
             after,
             most: CHUNK,
+            ..EventQuery::default()
         };
         let events = office.desk.store.events(&query).await?;
         let Some(last) = events.last() else { break };

@@ -1,18 +1,19 @@
-//! Rules that a person has accepted for a repository's builders. Each is a standing message to
-//! them, with who sent it and when; withdrawn is processed. Those in `countersign.toml` are not
-//! touched from here.
+//! Rules that a person has accepted for a repository's builders, with who accepted them and when. Those
+//! in `countersign.toml` are not touched from here.
 
 use engine::git::Repository;
 use flow::Time;
 use flow::insight::Rule;
 use serde::Serialize;
-use store::{Message, NewMessage, Noted};
+use store::{Noted, ProjectRule, RuleUpdate};
 
 use super::Office;
 use crate::failure::Failure;
 
 /// More would drown the brief.
 const RULES_MAX: u32 = 50;
+/// Accepted and rejected ones of one repository that are read.
+const ANSWERED_MAX: u32 = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HouseRule {
@@ -37,58 +38,29 @@ impl Answer {
             Self::Rejected => "rejected",
         }
     }
-
-    fn address(self, git: &Repository) -> String {
-        self.address_of(&git.common_dir().to_string_lossy())
-    }
-
-    /// For the repository that tickets name so.
-    fn address_of(self, repository: &str) -> String {
-        format!("{}{repository}", self.prefix())
-    }
-
-    fn prefix(self) -> String {
-        format!("house-rules-{}:", self.word())
-    }
 }
 
-/// Whether the rules of some repository are kept under this address.
-pub fn are_at(address: &str) -> bool {
-    address.starts_with(&Answer::Accepted.prefix())
+/// The name that tickets have for a repository.
+fn name_of(git: &Repository) -> String {
+    git.common_dir().to_string_lossy().into_owned()
 }
 
 /// The rules in force for a repository, beside those of its configuration.
 pub async fn accepted(office: &Office, git: &Repository) -> Result<Vec<HouseRule>, Failure> {
-    sent(office, git, Answer::Accepted).await
+    let rules = answered(office, &name_of(git)).await?.into_iter();
+    Ok(rules.filter(|rule| rule.accepted).map(shown).collect())
 }
 
-/// The same for a repository that is elsewhere, by the name that tickets have for it.
-pub async fn accepted_elsewhere(
-    office: &Office,
-    repository: &str,
-) -> Result<Vec<HouseRule>, Failure> {
-    sent_to(office, Answer::Accepted.address_of(repository)).await
+async fn answered(office: &Office, repository: &str) -> Result<Vec<ProjectRule>, Failure> {
+    Ok(office.desk.store.rules(repository, ANSWERED_MAX).await?)
 }
 
-async fn sent(
-    office: &Office,
-    git: &Repository,
-    answer: Answer,
-) -> Result<Vec<HouseRule>, Failure> {
-    sent_to(office, answer.address(git)).await
-}
-
-async fn sent_to(office: &Office, to: String) -> Result<Vec<HouseRule>, Failure> {
-    let messages = office.desk.store.messages(&to, RULES_MAX).await?;
-    Ok(messages.into_iter().map(rule).collect())
-}
-
-fn rule(message: Message) -> HouseRule {
+fn shown(rule: ProjectRule) -> HouseRule {
     HouseRule {
-        id: message.id,
-        text: findings::one_line(&message.message.content),
-        by: message.message.from,
-        at: message.message.at,
+        id: rule.id,
+        text: findings::one_line(&rule.text),
+        by: rule.by,
+        at: rule.at,
     }
 }
 
@@ -98,8 +70,8 @@ pub async fn unanswered(
     git: &Repository,
     proposed: Vec<Rule>,
 ) -> Result<Vec<Rule>, Failure> {
-    let mut answered = accepted(office, git).await?;
-    answered.extend(sent(office, git, Answer::Rejected).await?);
+    let answered = answered(office, &name_of(git)).await?.into_iter();
+    let answered: Vec<HouseRule> = answered.map(shown).collect();
     let is_new = |rule: &Rule| answered.iter().all(|known| known.text != rule.text);
     Ok(proposed.into_iter().filter(is_new).collect())
 }
@@ -122,15 +94,14 @@ pub async fn answer(
         let many = format!("{RULES_MAX} rules are accepted here; more would drown the brief");
         return Err(Failure::usage(many).hint("withdraw one: countersign insights withdraw ID"));
     }
-    let message = NewMessage {
+    let update = RuleUpdate::Answer {
+        repository: name_of(git),
+        accepted: answer == Answer::Accepted,
+        text: wanted.text.clone(),
+        by: office.surroundings.person.clone(),
         at: (office.desk.clock)(),
-        from: office.surroundings.person.clone(),
-        to: answer.address(git),
-        kind: format!("rule_{}", answer.word()),
-        ticket: None,
-        content: wanted.text.clone(),
     };
-    office.desk.store.send(message).await?;
+    office.desk.store.update_rule(update).await?;
     note(office, &format!("rule_{}", answer.word()), &wanted.text).await?;
     Ok(wanted)
 }
@@ -144,7 +115,8 @@ pub async fn withdraw(office: &Office, git: &Repository, id: i64) -> Result<Hous
             .hint("`countersign insights` lists them with their ids")
     })?;
     let at = (office.desk.clock)();
-    office.desk.store.mark_processed(id, at).await?;
+    let update = RuleUpdate::Withdraw { id, at };
+    office.desk.store.update_rule(update).await?;
     note(office, "rule_withdrawn", &rule.text).await?;
     Ok(rule)
 }

@@ -1,18 +1,26 @@
 //! Who speaks: tokens, whom they stand for, and of what they may speak. The secret is shown once;
 //! what is kept is its hash.
 
+use engine::log::LogErr;
 use engine::secret::Fresh;
 use flow::standing::Standing;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Noted, Token};
+use store::{Noted, Token, TokenQuery};
 
 use super::Office;
 use crate::failure::{Exit, Failure};
 
 /// No list of tokens is longer.
 const TOKENS_MAX: u32 = 1000;
+
+fn all_tokens() -> TokenQuery {
+    TokenQuery {
+        hash: None,
+        most: TOKENS_MAX,
+    }
+}
 
 /// What a token is wanted for.
 #[derive(Clone, Debug)]
@@ -67,16 +75,18 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     if agent.is_empty() {
         return Err(Failure::usage("a token needs the name of its agent"));
     }
+    let principal = match wanted.principal {
+        Some(principal) => findings::clean_name(&principal),
+        None => agent.clone(),
+    };
+    must_be_distinct(office, &principal).await?;
     let now = (office.desk.clock)();
     let Fresh { secret, hash, id } = engine::secret::fresh()
         .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
     let token = Token {
         id,
         hash,
-        principal: match wanted.principal {
-            Some(principal) => findings::clean_name(&principal),
-            None => agent.clone(),
-        },
+        principal,
         agent,
         role: wanted.role.word().to_owned(),
         family: wanted.family.map(|family| findings::clean_name(&family)),
@@ -92,8 +102,47 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     Ok(Minted { secret, token })
 }
 
+/// Refuses a name that a person would take for another's. Independence is judged by the name, so
+/// `Bea` must not review what `bea` built.
+async fn must_be_distinct(office: &Office, principal: &str) -> Result<(), Failure> {
+    let mut letters = principal.chars().filter(|c| c.is_alphabetic());
+    let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
+    if mixed {
+        return Err(Failure::usage(format!(
+            "the name {principal:?} mixes Latin letters with letters of another alphabet, and can be taken for another name"
+        ))
+        .hint("write the name in one alphabet"));
+    }
+    let folded = principal.to_lowercase();
+    let now = (office.desk.clock)();
+    let tokens = list(office).await?;
+    let valid = |token: &&Token| {
+        token.revoked_at.is_none() && token.expires_at.is_none_or(|expiry| expiry > now)
+    };
+    let mut alike = tokens
+        .iter()
+        .filter(valid)
+        .filter(|token| token.principal != principal && token.principal.to_lowercase() == folded);
+    match alike.next() {
+        Some(other) => Err(Failure::usage(format!(
+            "the name {principal:?} differs from {:?} only in upper and lower case, and {:?} has a token",
+            other.principal, other.principal
+        ))
+        .hint(format!(
+            "for the same agent or person write it as {:?}; for another choose another name",
+            other.principal
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Letters of the Latin blocks, with their accents.
+fn is_latin(c: char) -> bool {
+    c.is_ascii() || ('\u{c0}'..='\u{24f}').contains(&c) || ('\u{1e00}'..='\u{1eff}').contains(&c)
+}
+
 pub async fn list(office: &Office) -> Result<Vec<Token>, Failure> {
-    Ok(office.desk.store.tokens(TOKENS_MAX).await?)
+    Ok(office.desk.store.tokens(&all_tokens()).await?)
 }
 
 pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {
@@ -225,7 +274,8 @@ pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Valu
             .to_owned(),
         body,
     };
-    let _ = office.desk.store.note(noted).await;
+    let noted = office.desk.store.note(noted).await;
+    noted.log_err("record a refusal");
 }
 
 async fn note(office: &Office, name: &str, token: &Token) -> Result<(), Failure> {

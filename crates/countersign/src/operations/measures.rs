@@ -6,15 +6,28 @@ pub use running::Running;
 
 use std::collections::BTreeMap;
 
-use flow::Task;
+use flow::Queue;
 use flow::quality::{Quality, ROUNDS_MS, Spread, Verdicts, WAITS_MS};
-use store::JobState;
+use store::{JobQuery, JobState, Page, Store};
 
 use super::{Office, silence, tickets};
 use crate::failure::Failure;
 
 /// More lapsed leases are shown as so many.
 const COUNTED_MAX: u32 = 1000;
+
+/// The number of jobs whose lease has run out.
+async fn lapsed(store: &dyn Store) -> Result<usize, store::Error> {
+    let query = JobQuery {
+        lapsed: true,
+        ..JobQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: COUNTED_MAX,
+    };
+    Ok(store.jobs(&query, &page).await?.items.len())
+}
 
 /// One number, and what it counts.
 #[derive(Clone, Debug)]
@@ -75,7 +88,7 @@ pub async fn gather(office: &Office, running: &Running) -> Result<Vec<Measure>, 
     found.push(one(
         "countersign_leases_lapsed",
         "Jobs whose lease has run out and that nobody has taken back yet.",
-        count(store.lapsed(COUNTED_MAX).await?.len()),
+        count(lapsed(store.as_ref()).await?),
     ));
     found.push(one(
         "countersign_agents_silent",
@@ -178,7 +191,7 @@ fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
 }
 
 async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
-    let depths = office.desk.store.depths().await?;
+    let depths = office.desk.store.count_jobs().await?;
     let mut found = Vec::new();
     for (state, name, means) in [
         (
@@ -197,10 +210,11 @@ async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
             "Jobs that failed for good, by queue.",
         ),
     ] {
+        const OF_LOOP: [Queue; 6] = Queue::OF_LOOP;
         let mut counts: BTreeMap<&str, u64> =
-            Task::QUEUES.iter().map(|queue| (*queue, 0)).collect();
+            OF_LOOP.iter().map(|queue| (queue.name(), 0)).collect();
         let of_state = depths.iter().filter(|(_, known, _)| *known == state);
-        counts.extend(of_state.map(|(queue, _, count)| (queue.as_str(), *count)));
+        counts.extend(of_state.map(|(queue, _, count)| (queue.name(), *count)));
         let counts = counts.into_iter();
         found.extend(
             counts.map(|(queue, value)| Measure::one(name, means, value).of("queue", queue)),

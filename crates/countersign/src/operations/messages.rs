@@ -1,13 +1,14 @@
 //! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
 //! submission: they act when the agent says that it is complete, once.
 
-use engine::desk::Once;
-use engine::guest::{self, Errand};
+use engine::coordinator::Once;
+use engine::session::{self, SessionClaim};
+use flow::attempt::Attempt;
 use flow::standing::Deed;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::{Message, NewMessage};
+use store::{ClaimStatement, Message, NewMessage, StatementKind};
 
 use super::Office;
 use super::assignments::claims::{self, Named};
@@ -61,8 +62,8 @@ pub struct Letter {
     pub ticket: Option<String>,
 }
 
-/// Sends a message; a builder's `needs_review` is its submission, and no letter. A verdict waits in
-/// the claim's own box until the judge is complete. Says what came of it.
+/// Sends a message; a builder's `needs_review` is its submission, and no letter. A verdict waits
+/// with its claim until the judge is complete. Says what came of it.
 pub async fn send(
     office: &Office,
     speaker: &Speaker,
@@ -98,9 +99,9 @@ async fn deliver(
             format!("a message has at most {CONTENT_MAX} bytes"),
         ));
     }
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
     if kind.is_verdict() || named.attempt.is_some() {
-        let claim = held.as_ref().map(Errand::claim);
+        let claim = held.as_ref().map(SessionClaim::claim);
         claims::admit(office, speaker, named, claim.as_ref()).await?;
     }
     if kind.is_verdict() {
@@ -112,17 +113,31 @@ async fn deliver(
             .hint("get_my_assignment gives you one")
         })?;
         claims::say(office, speaker, named).await?;
-        put(
-            office,
-            speaker,
-            &verdict_box(errand),
-            kind,
-            content,
-            held.as_ref(),
-        )
-        .await?;
+        let verdict = match kind {
+            Kind::Approved => StatementKind::Approved,
+            _ => StatementKind::ChangesRequested,
+        };
+        say(office, speaker, errand, (verdict, content)).await?;
     }
     put(office, speaker, to, kind, content, held.as_ref()).await
+}
+
+/// Holds what is said under a claim until the claim is reported.
+async fn say(
+    office: &Office,
+    speaker: &Speaker,
+    errand: &SessionClaim,
+    (kind, text): (StatementKind, &str),
+) -> Result<(), Failure> {
+    let statement = ClaimStatement {
+        ticket: errand.stored.ticket.id.clone(),
+        lease: errand.lease,
+        kind,
+        at: (office.desk.clock)(),
+        by: findings::clean_name(&speaker.actor.agent),
+        text: findings::clean(text),
+    };
+    Ok(office.desk.store.add_statement(statement).await?)
 }
 
 async fn put(
@@ -131,7 +146,7 @@ async fn put(
     to: &str,
     kind: Kind,
     content: &str,
-    held: Option<&Errand>,
+    held: Option<&SessionClaim>,
 ) -> Result<i64, Failure> {
     let message = NewMessage {
         at: (office.desk.clock)(),
@@ -196,12 +211,8 @@ fn letter(message: Message) -> Letter {
     }
 }
 
-fn judges(errand: &Errand) -> bool {
+fn judges(errand: &SessionClaim) -> bool {
     matches!(errand.task, Task::Review { .. })
-}
-
-fn verdict_box(errand: &Errand) -> String {
-    format!("verdict:{}", errand.attempt())
 }
 
 /// A builder disputes a finding; the dispute goes with what it submits.
@@ -226,17 +237,10 @@ pub async fn dispute(
     if reason.trim().is_empty() {
         return Err(Failure::new(Exit::Refused, "a dispute needs a reason"));
     }
-    let text = format!("{finding}\n{reason}");
-    put(
-        office,
-        speaker,
-        &errand.dispute_box(),
-        Kind::Info,
-        &text,
-        Some(&errand),
-    )
-    .await?;
-    Ok(())
+    let kind = StatementKind::Dispute {
+        finding: finding.to_owned(),
+    };
+    say(office, speaker, &errand, (kind, reason)).await
 }
 
 /// Whether the same dispute came before under the attempt that is named; another reason for the same
@@ -250,14 +254,21 @@ async fn disputed_before(
     let Some(attempt) = named.parsed()? else {
         return Ok(false);
     };
-    let to = format!("dispute:{attempt}");
-    let before = office.desk.store.messages(&to, INBOX_MAX).await?;
-    let ours = |one: &&Message| one.message.from == speaker.actor.agent;
-    for one in before.iter().filter(ours) {
-        let content = &one.message.content;
-        let (disputed, why) = content.split_once('\n').unwrap_or((content, ""));
-        if disputed == finding {
-            if why == findings::clean(reason) {
+    let Attempt::Job {
+        ticket,
+        lease,
+        commit: None,
+    } = &attempt
+    else {
+        return Ok(false);
+    };
+    let store = &office.desk.store;
+    let disputed = StatementKind::Dispute {
+        finding: finding.to_owned(),
+    };
+    for one in store.statements(ticket, *lease, INBOX_MAX).await? {
+        if one.by == speaker.actor.agent && one.kind == disputed {
+            if one.text == findings::clean(reason) {
                 return Ok(true);
             }
             let key = format!("{attempt}/{finding}");
@@ -300,7 +311,7 @@ pub async fn complete(
     // From here on it is about this claim, also where the caller named none.
     let named = &Named::of(&errand.attempt());
     if judges(&errand) {
-        let word = gathered(office, &errand).await?;
+        let word = gathered(office, &errand, summary).await?;
         let once = once.map(|once| Once {
             answer: |ticket| json!({"message": verdict::outcome(ticket).message}),
             ..once
@@ -320,25 +331,20 @@ pub async fn complete(
     Ok(Completed::Submitted(Box::new(ticket)))
 }
 
-/// What a judge has said under this claim.
-async fn gathered(office: &Office, errand: &Errand) -> Result<Word, Failure> {
-    let said = office
-        .desk
-        .store
-        .messages(&verdict_box(errand), INBOX_MAX)
-        .await?;
+/// Joins the statements of this claim and the summary to one verdict: a refusal in any of them counts.
+async fn gathered(office: &Office, errand: &SessionClaim, summary: &str) -> Result<Word, Failure> {
+    let (store, ticket) = (&office.desk.store, &errand.stored.ticket.id);
+    let mut said = store.statements(ticket, errand.lease, INBOX_MAX).await?;
+    said.retain(|one| !matches!(one.kind, StatementKind::Dispute { .. }));
     if said.is_empty() {
         return Err(Failure::new(Exit::Refused, "you have given no verdict yet")
             .hint("send_message with type approved or changes_requested first"));
     }
-    let against = Kind::ChangesRequested.word();
-    let texts: Vec<&str> = said
-        .iter()
-        .map(|one| one.message.content.as_str())
-        .collect();
+    let texts = said.iter().map(|one| one.text.as_str());
+    let texts: Vec<&str> = texts.chain([summary]).collect();
     Ok(Word {
-        approved: Some(said.iter().all(|one| one.message.kind != against)),
-        feedback: texts.join("\n\n"),
+        approved: Some(said.iter().all(|one| one.kind == StatementKind::Approved)),
+        feedback: texts.join("\n\n").trim().to_owned(),
         ..Word::default()
     })
 }

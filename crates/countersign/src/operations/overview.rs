@@ -112,11 +112,11 @@ pub async fn look(office: &Office) -> Result<Overview, Failure> {
     let (ready, more_ready) = jobs(office, JobState::Ready).await?;
     let mut queues: BTreeMap<String, u64> = BTreeMap::new();
     for job in ready {
-        *queues.entry(job.queue).or_default() += 1;
+        *queues.entry(job.queue.into()).or_default() += 1;
     }
     Ok(Overview {
         cursor,
-        tally: store.tally().await?,
+        tally: store.count_tickets().await?,
         leases: leases(office, leased).await?,
         ready: queues,
         more: more_leased || more_ready,
@@ -149,7 +149,7 @@ async fn leases(office: &Office, jobs: Vec<Job>) -> Result<Vec<Lease>, Failure> 
         };
         leases.push(Lease {
             kind: match job.work {
-                Work::Task(task) => task.queue().to_owned(),
+                Work::Task(task) => task.word().to_owned(),
                 Work::Free { kind, .. } => kind,
             },
             ticket: job.ticket,
@@ -184,7 +184,7 @@ pub async fn page(
 
 /// The place in the log up to which everything has happened.
 pub async fn newest(office: &Office) -> Result<Cursor, Failure> {
-    let newest = office.desk.store.latest(None, 1).await?;
+    let newest = office.desk.store.newest_events(None, 1).await?;
     Ok(newest.last().map(|event| event.cursor).unwrap_or_default())
 }
 

@@ -82,7 +82,7 @@ pub async fn limit(office: &Office, provider: &str, most: Option<u32>) -> Result
 }
 
 pub async fn limits(office: &Office) -> Result<Vec<(String, u32)>, Failure> {
-    Ok(office.desk.store.provider_limits().await?)
+    Ok(office.desk.store.restrictions().await?.provider_limits)
 }
 
 /// Agents and workers that have given a sign of life.

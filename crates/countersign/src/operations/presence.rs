@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::log::LogErr;
 use flow::Role;
 use serde_json::json;
 use store::Agent;
@@ -36,8 +37,10 @@ impl Presence {
             body: json!({"principal": speaker.actor.principal}),
         };
         let store = office.desk.store.clone();
-        // The next sign is as good.
-        tokio::spawn(async move { store.beat(agent).await });
+        tokio::spawn(async move {
+            // The next sign is as good.
+            store.beat(agent).await.log_err("record a sign of life");
+        });
     }
 
     fn is_due(&self, speaker: &Speaker) -> bool {

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use engine::carrier::Carrier;
 use engine::check::Check;
+use engine::coordinator::{Coordinator, ProgressListener};
 use engine::git::{ABROAD, Remote, Repository, Tool};
-use engine::post::Post;
 use engine::process::{Host, Launcher, find_program};
 use engine::sandbox::Ward;
 use engine::supplies::{Cache, Setup};
 use engine::workshop::{Crew, Project, Workshop};
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::ticket::Spec;
-use flow::{Policy, Role, Ticket};
+use flow::{Policy, Role, Ticket, Time};
 
-use super::house_rules::{self, HouseRule};
-use super::{Office, config, confinement, crew, service};
+use super::house_rules;
+use super::{Office, briefs, config, confinement, crew, service};
 use crate::failure::Failure;
 use crate::settings::Surroundings;
 use crate::settings::file::{self, Project as Written};
@@ -58,29 +58,53 @@ pub struct Furnished {
     pub remarks: Vec<String>,
 }
 
+/// Loads projects for whoever performs jobs. It has no store: a worker's tickets may be on a server.
+#[derive(Clone, Debug)]
+pub struct ProjectLoader {
+    pub coordinator: Arc<dyn Coordinator>,
+    pub clock: fn() -> Time,
+    pub witness: Option<Arc<dyn ProgressListener>>,
+    pub surroundings: Surroundings,
+}
+
+impl ProjectLoader {
+    pub fn of(office: &Office) -> Self {
+        Self {
+            coordinator: Arc::new(office.desk.clone()),
+            clock: office.desk.clock,
+            witness: office.desk.witness.clone(),
+            surroundings: office.surroundings.clone(),
+        }
+    }
+}
+
 pub async fn furnish(
     office: &Office,
     directory: &Path,
     asked: &Asked,
 ) -> Result<Furnished, Failure> {
-    furnish_for(office, directory, asked, (Post::for_everything(), None)).await
+    let git = open(&office.surroundings, directory).await?;
+    let accepted = house_rules::accepted(office, &git).await?;
+    let accepted = accepted.into_iter().map(|rule| rule.text).collect();
+    let loader = ProjectLoader::of(office);
+    furnish_for(&loader, directory, asked, (None, accepted)).await
 }
 
-/// The same for a worker who does part of it.
+/// The same for a worker, which may have a copy of the repository, with the rules that people accepted.
 pub async fn furnish_for(
-    office: &Office,
+    loader: &ProjectLoader,
     directory: &Path,
     asked: &Asked,
-    (post, carrier): (Post, Option<Carrier>),
+    (carrier, accepted): (Option<Carrier>, Vec<String>),
 ) -> Result<Furnished, Failure> {
-    let git = open(&office.surroundings, directory).await?;
-    let (base_branch, mut written, mut remarks) =
-        settled(&office.surroundings, &git, asked).await?;
+    let surroundings = &loader.surroundings;
+    let git = open(surroundings, directory).await?;
+    let (base_branch, mut written, mut remarks) = settled(surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
     // To try the sandbox out takes as long as to look at the work tree.
     let (dirty, ward) = tokio::join!(
         dirty(&git, &written, &base_branch),
-        confinement::ward_for(written.policy.isolation, &office.surroundings)
+        confinement::ward_for(written.policy.isolation, surroundings)
     );
     remarks.extend(dirty?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
@@ -94,25 +118,14 @@ pub async fn furnish_for(
     let roles = asked.roles.as_deref().unwrap_or(&crew::ALL);
     let found = crew::crew(
         &mut written,
-        (&office.surroundings, &directory),
+        (surroundings, &directory),
         roles,
         &mut remarks,
     );
     let crew = found.await?;
-    let (mut shop, without) = workshop(office, git, (base_branch, written), (crew, ward?)).await?;
-    if let Some(carrier) = carrier.as_ref().filter(|carrier| carrier.is_copy) {
-        let accepted = house_rules::accepted_elsewhere(office, &carrier.repository).await?;
-        also(&mut shop.project.house.rules, accepted);
-    }
-    let post = Post {
-        queues: queues(post.queues, carrier.as_ref()),
-        ..post
-    };
-    let shop = Workshop {
-        post,
-        carrier,
-        ..shop
-    };
+    let project = project(&git, base_branch, written, accepted).await?;
+    let (shop, without) = workshop(loader, git, project, (crew, ward?));
+    let shop = Workshop { carrier, ..shop };
     remarks.extend(without);
     Ok(Furnished {
         shop: Arc::new(shop),
@@ -120,44 +133,34 @@ pub async fn furnish_for(
     })
 }
 
-/// A copy of the repository lands nothing unless it is told to: whoever has the repository itself does.
-fn queues(mut queues: Vec<&'static str>, carrier: Option<&Carrier>) -> Vec<&'static str> {
-    let elsewhere = |carrier: &Carrier| carrier.is_copy && !carrier.lands;
-    if carrier.is_some_and(elsewhere) {
-        queues.retain(|queue| *queue != "merge");
-    }
-    queues
-}
-
 /// The workshop of a project with this crew, and what the person should know about it.
-pub async fn workshop(
-    office: &Office,
+pub fn workshop(
+    loader: &ProjectLoader,
     git: Repository,
-    (base_branch, written): (String, Written),
+    project: Project,
     (crew, ward): (Crew, Option<Ward>),
-) -> Result<(Workshop, Option<String>), Failure> {
-    let project = project(office, &git, base_branch, written).await?;
-    let surroundings = &office.surroundings;
+) -> (Workshop, Option<String>) {
+    let surroundings = &loader.surroundings;
     let host = Host {
         data_dir: surroundings.data_dir.clone(),
         launcher: Some(Launcher::hold(&surroundings.program)),
         adopts: true,
     };
     let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
-    let (desk, path) = (office.desk.clone(), surroundings.path.clone());
     let shop = Workshop {
-        desk,
+        coordinator: Arc::clone(&loader.coordinator),
+        clock: loader.clock,
+        witness: loader.witness.clone(),
         host,
         git,
         crew,
         project,
-        post: Post::for_everything(),
         carrier: None,
-        path,
+        path: surroundings.path.clone(),
         ward,
         server: service::callable(surroundings),
     };
-    Ok((shop, without))
+    (shop, without)
 }
 
 /// The rules of the repository that a ticket belongs to, for work that others do.
@@ -173,7 +176,7 @@ pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, 
         ..Asked::default()
     };
     let (base_branch, written, _) = settings(&office.surroundings, &git, &asked).await?;
-    let project = project(office, &git, base_branch, written).await?;
+    let project = of_office(office, &git, base_branch, written).await?;
     Ok((git, project))
 }
 
@@ -218,21 +221,36 @@ pub async fn settle_here(
     Ok(policy)
 }
 
-async fn project(
+/// The project with the rules that people have accepted on this machine.
+pub async fn of_office(
     office: &Office,
     git: &Repository,
     base_branch: String,
     written: Written,
 ) -> Result<Project, Failure> {
+    let accepted = house_rules::accepted(office, git).await?;
+    let accepted = accepted.into_iter().map(|rule| rule.text).collect();
+    project(git, base_branch, written, accepted).await
+}
+
+async fn project(
+    git: &Repository,
+    base_branch: String,
+    written: Written,
+    accepted: Vec<String>,
+) -> Result<Project, Failure> {
     let commands = written.checks.iter().map(|check| match check.coverage_min {
         Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
         None => check.command.clone(),
     });
+    let (instruction_files, role_texts) = briefs::load(git, &base_branch, &written.briefs).await?;
     Ok(Project {
         base_branch,
-        house: House {
-            rules: rules(office, git, written.rules).await?,
+        house: ProjectRules {
+            rules: rules(written.rules, accepted),
             checks: commands.collect(),
+            instruction_files,
+            role_texts,
         },
         checks: written.checks.into_iter().map(check).collect(),
         setup: setup(written.setup)?,
@@ -241,21 +259,13 @@ async fn project(
 }
 
 /// The project's own, and those that persons have accepted since.
-async fn rules(
-    office: &Office,
-    git: &Repository,
-    mut rules: Vec<String>,
-) -> Result<Vec<String>, Failure> {
-    also(&mut rules, house_rules::accepted(office, git).await?);
-    Ok(rules)
-}
-
-fn also(rules: &mut Vec<String>, accepted: Vec<HouseRule>) {
+fn rules(mut rules: Vec<String>, accepted: Vec<String>) -> Vec<String> {
     for rule in accepted {
-        if !rules.contains(&rule.text) {
-            rules.push(rule.text);
+        if !rules.contains(&rule) {
+            rules.push(rule);
         }
     }
+    rules
 }
 
 pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {

@@ -15,7 +15,7 @@ pub async fn jobs(
     page: &Page,
 ) -> Result<Paged<Job>, Failure> {
     let query = JobQuery {
-        queue: queue.map(str::to_owned),
+        queue: queue.map(Into::into),
         state: state.map(state_of).transpose()?,
         ticket,
         ..JobQuery::default()
@@ -32,7 +32,7 @@ pub fn row(job: &Job) -> Vec<String> {
     let ticket = job.ticket.as_ref().map(ToString::to_string);
     vec![
         job.id.0.to_string(),
-        job.queue.clone(),
+        job.queue.to_string(),
         job.state.word().to_owned(),
         ticket.or_else(|| text("id")).unwrap_or_default(),
         text("title").unwrap_or_default(),

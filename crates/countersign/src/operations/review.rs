@@ -140,7 +140,10 @@ fn judged(shop: &Workshop, id: TicketId, opinion: Opinion) -> Judged {
 fn failed(error: opinion::Error, id: &TicketId) -> Failure {
     match error {
         opinion::Error::Stopped => Failure::new(Exit::Interrupted, error),
-        opinion::Error::Failed(_) | opinion::Error::Refused(_) => {
+        // Without the reviewer's answer nobody can tell, as where the answer is not understood.
+        opinion::Error::Failed(_) => Failure::new(Exit::Escalated, error)
+            .hint(format!("what was said: countersign log --transcript {id}")),
+        opinion::Error::Refused(_) => {
             Failure::error(error).hint(format!("what was said: countersign log --transcript {id}"))
         }
     }
@@ -162,8 +165,9 @@ async fn furnish(
     let crew = crew::judges(&written, &office.surroundings, &directory).await?;
     let isolation = written.policy.isolation;
     let ward = confinement::ward_for(isolation, &office.surroundings).await?;
-    let (shop, without) =
-        project::workshop(office, git, (base_branch, written), (crew, ward)).await?;
+    let project = project::of_office(office, &git, base_branch, written).await?;
+    let loader = project::ProjectLoader::of(office);
+    let (shop, without) = project::workshop(&loader, git, project, (crew, ward));
     Ok((Arc::new(shop), without))
 }
 

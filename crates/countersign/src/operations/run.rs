@@ -6,8 +6,9 @@ use std::sync::Arc;
 use engine::git::Repository;
 use engine::process::{Stop, adopt_orphans, sweep};
 use engine::supplies::Setup;
+use engine::worker::{self, Shutdown, WorkerConfig};
 use engine::workshop::{Project, Workshop};
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::{Ticket, TicketId};
 
 use super::project::open;
@@ -67,7 +68,7 @@ pub async fn begin(
     {
         Ok(_) => Ok(Begun { id, resumed: false }),
         // Somebody began the same in this instant: it is theirs and ours.
-        Err(engine::desk::Error::Store(store::Error::Exists(_))) => {
+        Err(engine::coordinator::Error::Store(store::Error::Exists(_))) => {
             must_be_here(&shop.git, &office.desk.ticket(&id).await?.ticket)?;
             Ok(Begun { id, resumed: true })
         }
@@ -101,7 +102,7 @@ pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Tic
     let project = Project {
         base_branch,
         policy,
-        house: House::default(),
+        house: ProjectRules::default(),
         checks: Vec::new(),
         setup: Setup::default(),
     };
@@ -115,5 +116,18 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, stop: Stop) -> Result<Tic
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
     sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
-    Ok(Box::pin(engine::work::work(shop, id, stop)).await?)
+    Ok(see_through(shop, id, stop).await?)
+}
+
+/// The worker of one ticket, until that rests.
+pub async fn see_through(
+    shop: &Arc<Workshop>,
+    id: &TicketId,
+    stop: Stop,
+) -> Result<Ticket, engine::coordinator::Error> {
+    let config = WorkerConfig::for_ticket(id, shop);
+    let coordinator = Arc::clone(&shop.coordinator);
+    let work = worker::run(coordinator, shop, &config, Shutdown::now(stop));
+    let rested = Box::pin(work).await?;
+    rested.ok_or_else(|| engine::coordinator::Error::NoSuchTicket(id.clone()))
 }

@@ -6,8 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::coordinator::QUIET_POLL;
+use engine::log::{LogErr, removed};
 use engine::process::{Identity, Stop};
-use engine::shift::{QUIET_POLL, Told};
+use engine::worker::Shutdown;
 use engine::workshop::Callable;
 use flow::Role;
 use serde::{Deserialize, Serialize};
@@ -183,7 +185,7 @@ async fn forget_the_dead(office: &Office, path: &Path) -> Result<(), Failure> {
 
 fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let aside = path.with_extension("part");
-    let _ = std::fs::remove_file(&aside);
+    removed(&aside, std::fs::remove_file(&aside));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .write(true)
@@ -197,35 +199,36 @@ fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
 
 /// Takes the sign down; its token ends with it.
 pub async fn take_down(office: &Office, posted: Posted) {
-    let _ = identity::revoke(office, &posted.token).await;
+    let revoked = identity::revoke(office, &posted.token).await;
+    revoked.log_err("revoke the token of this server");
     // Another server may have put up its own meanwhile.
     if read(&posted.path).is_some_and(|sign| sign.process == posted.sign.process) {
-        let _ = std::fs::remove_file(&posted.path);
+        removed(&posted.path, std::fs::remove_file(&posted.path));
     }
 }
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
 pub async fn keep_house(office: &Office, stop: Stop) {
-    let told = Told {
-        drain: stop.clone(),
-        halt: stop,
-    };
-    workers::keep_house(office, AT_ONCE, told).await;
+    workers::keep_house(office, AT_ONCE, Shutdown::now(stop)).await;
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
 /// comes back after it was away, or we do, whoever is still at work has a round's time to say so first.
 pub async fn look_after(office: &Office, mut stop: Stop) {
-    let worker = engine::post::worker_name();
     let mut was_away = true;
     loop {
-        let is_away = office.desk.store.now().await.is_err();
+        let now = office.desk.store.now().await;
+        let is_away = now.log_err("reach the database").is_none();
         if !is_away && !was_away {
             // A store that is away now is back at another round.
-            let _ = engine::watchdog::take_back(&office.desk).await;
-            let _ = silence::watch(office).await;
-            let _ = engine::news::bring(&office.desk, &worker).await;
-            let _ = answer_wants(office).await;
+            let reclaimed = office.desk.take_back_lapsed().await;
+            reclaimed.log_err("reclaim expired leases");
+            let watched = silence::watch(office).await;
+            watched.log_err("look for silent agents");
+            let told = office.desk.notify_dependents().await;
+            told.log_err("notify dependent tickets");
+            let packed = answer_wants(office).await;
+            packed.log_err("pack commits for remote workers");
         }
         was_away = is_away;
         tokio::select! {

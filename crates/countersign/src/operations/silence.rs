@@ -1,7 +1,7 @@
 //! Who is silent although work waits for it: an agent with a good token that never calls, or has
 //! stopped. What it held is taken back by the watchdog; here it is reported, until it calls again.
 
-use flow::{Role, Time};
+use flow::{Queue, Role, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Agent, Job, JobQuery, JobState, Noted, Page, Token};
@@ -78,8 +78,8 @@ fn works(token: &Token, now: Time) -> bool {
     is_agent && !ended && token.revoked_at.is_none() && token.lease.is_none()
 }
 
-fn queues(role: Role) -> &'static [&'static str] {
-    engine::guest::queues(role)
+fn queues(role: Role) -> &'static [Queue] {
+    engine::session::queues_of(role)
 }
 
 /// A job that has waited for longer than an agent may be silent.
@@ -93,7 +93,7 @@ struct Overdue {
 impl Overdue {
     fn is_for(&self, token: &Token, since: Time, now: Time) -> bool {
         let role = identity::role(&token.role).ok();
-        let theirs = role.is_some_and(|role| queues(role).contains(&self.job.queue.as_str()));
+        let theirs = role.is_some_and(|role| queues(role).contains(&self.job.queue));
         let of_ticket = token.ticket.is_none() || token.ticket == self.job.ticket;
         let wanted = self.agent.as_ref().is_none_or(|name| *name == token.agent);
         theirs && of_ticket && wanted && now.0 - since.0 > self.patience_ms
@@ -118,9 +118,9 @@ impl Overdue {
 /// The oldest jobs that wait for agents, where they wait too long.
 async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
     let mut jobs = Vec::new();
-    for queue in ["build", "review", "verify"] {
+    for queue in [Queue::Build, Queue::Review, Queue::Verify] {
         let query = JobQuery {
-            queue: Some(queue.to_owned()),
+            queue: Some(queue),
             state: Some(JobState::Ready),
             urgent_first: true,
             ..JobQuery::default()

@@ -2,18 +2,17 @@
 //! the work that its maker has in hand, never from its maker's words.
 
 pub mod board;
-mod take;
 
 use std::time::Duration;
 
-use engine::desk::Once;
+use engine::coordinator::Once;
 use engine::git::without_secret;
-use engine::guest;
+use engine::session;
 use flow::attempt::{Attempt, HeldClaim};
-use flow::{Refused, Role, Task, TicketId};
+use flow::{Queue, Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ask, Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
+use store::{Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
 
 use super::Office;
 use super::assignments;
@@ -75,7 +74,7 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
     if fixes && let Some(queued) = fixed_before(office, speaker, &wanted).await? {
         return Ok(queued);
     }
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
     let reviewed = held
         .as_ref()
         .filter(|held| fixes && matches!(held.task, Task::Review { .. }));
@@ -193,14 +192,19 @@ pub async fn put(
     }
     findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
+    let ticket = flow::free::ticket(&body, 0, (office.desk.clock)());
+    let needs = ticket.map(|ticket| ticket.spec.context.needs);
+    let depends_on = flow::free::depends_on(&body);
     let job = FreeJob {
-        queue: queue.to_owned(),
+        queue: queue.into(),
         kind: findings::one_line(kind),
         priority,
         not_before: None,
         agent: None,
         key: Some(key_of(id)),
         queue_max: Some(QUEUE_MAX),
+        needs: needs.unwrap_or_default(),
+        depends_on: depends_on.iter().map(|id| key_of(id)).collect(),
         body,
     };
     office.desk.store.enqueue(vec![job]).await?;
@@ -215,7 +219,7 @@ fn key_of(id: &str) -> String {
 pub fn queue_name(agent: &str) -> Result<String, Failure> {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(sound);
-    if !fits || Task::QUEUES.contains(&agent) {
+    if !fits || Queue::from(agent).is_of_loop() {
         return Err(Failure::new(
             Exit::Refused,
             format!("{agent:?} cannot name a queue"),
@@ -286,7 +290,7 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
     }
     let (job, fence, work) = match held(office, speaker).await? {
         Some(job) => (job.id, job.fence, job.work),
-        None => match take::next(office, &ask(speaker)).await? {
+        None => match session::take_task(&office.desk, &speaker.agent_session(), LEASE).await? {
             Some(job) => (job.id, job.fence, job.work),
             None => return Ok(None),
         },
@@ -359,7 +363,7 @@ async fn finished_before(
     };
     let found = office.desk.store.job(JobId(job)).await?;
     let ours = found.filter(|found| {
-        let is_ours = found.holder == Some(speaker.guest().holder());
+        let is_ours = found.holder == Some(speaker.agent_session().holder());
         found.state == JobState::Done && found.fence == fence && is_ours
     });
     let named = Some(attempt.to_string());
@@ -391,8 +395,8 @@ pub async fn beat(
 }
 
 async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
-    let (holder, queues) = (speaker.guest().holder(), queues(speaker));
-    let held = office.desk.store.in_hand(&holder, &queues).await?;
+    let (holder, queues) = (speaker.agent_session().holder(), queues(speaker));
+    let held = office.desk.store.held_jobs(&holder, &queues).await?;
     Ok(held.into_iter().next())
 }
 
@@ -403,24 +407,9 @@ fn body(work: Work) -> Value {
     }
 }
 
-pub fn ask(speaker: &Speaker) -> Ask {
-    Ask {
-        queues: queues(speaker),
-        agent: speaker.actor.agent.clone(),
-        holder: speaker.guest().holder(),
-        provider: None,
-        ticket: None,
-        lease: LEASE,
-        own_only: false,
-        alone_in: speaker.guest().alone_in(),
-        job: None,
-        most: 1,
-    }
-}
-
 /// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
 /// no other work.
-pub fn queues(speaker: &Speaker) -> Vec<String> {
+pub fn queues(speaker: &Speaker) -> Vec<Queue> {
     if speaker.ticket.is_some() {
         return Vec::new();
     }
@@ -428,14 +417,14 @@ pub fn queues(speaker: &Speaker) -> Vec<String> {
 }
 
 /// What an agent or a worker of this name takes tasks from.
-pub fn queues_of(name: &str) -> Vec<String> {
-    let mut queues = vec![name.to_owned()];
+pub fn queues_of(name: &str) -> Vec<Queue> {
+    let mut queues = vec![Queue::from(name)];
     if let Some((kind, number)) = name.rsplit_once('-')
         && !number.is_empty()
         && number.chars().all(|c| c.is_ascii_digit())
     {
-        queues.push(kind.to_owned());
+        queues.push(kind.into());
     }
-    queues.retain(|queue| !Task::QUEUES.contains(&queue.as_str()));
+    queues.retain(|queue| !queue.is_of_loop());
     queues
 }

@@ -74,7 +74,9 @@ async fn refuse_known_or_missing(
         for need in needs.iter().filter(|need| !graph.contains_key(need)) {
             if office.desk.store.ticket(need).await?.is_none() {
                 let (ticket, dependency) = (id.clone(), need.clone());
-                return Err(engine::desk::Error::NoSuchDependency { ticket, dependency }.into());
+                return Err(
+                    engine::coordinator::Error::NoSuchDependency { ticket, dependency }.into(),
+                );
             }
         }
     }
@@ -129,7 +131,7 @@ pub async fn pauses(office: &Office) -> Result<Vec<Pause>, Failure> {
 
 /// How many tickets stand where.
 pub async fn tally(office: &Office) -> Result<Vec<(Stage, u64)>, Failure> {
-    Ok(office.desk.store.tally().await?)
+    Ok(office.desk.store.count_tickets().await?)
 }
 
 #[derive(

@@ -5,19 +5,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::post::{Post, Shares};
+use engine::coordinator::{Error, system_queues};
+use engine::log::LogErr;
 use engine::process::{Stop, adopt_orphans, sweep};
-use engine::shift::{self, Hand, Told};
+use engine::worker::name::replica_name;
+use engine::worker::permits::ProviderPermits;
+use engine::worker::{self, Shutdown, WorkerConfig};
 use flow::policy::Land;
-use flow::{Role, Task};
+use flow::{Queue, Role};
 use serde_json::json;
 use store::Agent;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::project::Asked;
-use super::shops::Furnisher;
-pub use super::shops::Reach;
+use super::project::{Asked, ProjectLoader};
+use super::projects::LoadedProjects;
+pub use super::projects::Reach;
 use super::tasks::{queue_name, queues_of};
 use super::{Office, service};
 use crate::failure::Failure;
@@ -25,7 +28,7 @@ use crate::failure::Failure;
 /// More hands than this are another worker's.
 pub const REPLICAS_MAX: u16 = 64;
 
-/// What a worker is to do.
+/// The work that a worker is started for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub name: String,
@@ -38,19 +41,20 @@ pub struct Wanted {
     pub asked: Asked,
 }
 
-/// Where a worker takes its work from.
+/// The queues that a worker serves.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
-    /// Of the loop: build, check, review, verify, merge.
-    pub of_loop: Vec<&'static str>,
-    /// Of free tasks, by the name of the agent that they are for.
-    pub of_tasks: Vec<String>,
+    /// Queues of the loop: build, check, review, verify, merge.
+    pub of_loop: Vec<Queue>,
+    /// Queues of tasks, by the name of the agent that they are for.
+    pub of_tasks: Vec<Queue>,
 }
 
 impl Queues {
     /// All that these words name; the whole loop where there are no words.
     pub fn named(words: &[String]) -> Result<Self, Failure> {
-        let known = Task::QUEUES.into_iter().filter(|queue| *queue != "tell");
+        let known = Queue::OF_LOOP.into_iter();
+        let known = known.filter(|queue| *queue != Queue::Tell);
         if words.is_empty() {
             let of_loop = known.collect();
             return Ok(Self {
@@ -58,24 +62,26 @@ impl Queues {
                 ..Self::default()
             });
         }
-        let known: Vec<&'static str> = known.collect();
+        let known: Vec<Queue> = known.collect();
         let mut queues = Self::default();
         for word in words {
-            match known.iter().find(|queue| *queue == word) {
-                Some(queue) => queues.of_loop.push(queue),
-                None => queues.of_tasks.push(queue_name(word)?),
+            let queue = Queue::from(word);
+            if known.contains(&queue) {
+                queues.of_loop.push(queue);
+            } else {
+                queues.of_tasks.push(queue_name(word)?.into());
             }
         }
         Ok(queues)
     }
 
     pub fn names(&self) -> Vec<&str> {
-        let of_tasks = self.of_tasks.iter().map(String::as_str);
-        self.of_loop.iter().copied().chain(of_tasks).collect()
+        let queues = self.of_loop.iter().chain(&self.of_tasks);
+        queues.map(Queue::name).collect()
     }
 
-    /// Of tasks, for one replica: `engineer-1` has what is for `engineer`, and what is for itself.
-    fn of_replica(&self, name: &str) -> Vec<String> {
+    /// The task queues of one replica: `engineer-1` has what is for `engineer`, and what is for itself.
+    fn of_replica(&self, name: &str) -> Vec<Queue> {
         let own = queues_of(name);
         let mut queues = self.of_tasks.clone();
         if own.iter().any(|queue| queues.contains(queue)) {
@@ -87,63 +93,80 @@ impl Queues {
     }
 }
 
-/// Works until it is told to drain, and is over when nothing is in hand any more.
+/// Everything a worker works with: no store where its tickets are on a server.
+#[derive(Clone, Debug)]
+pub struct Workplace {
+    pub loader: ProjectLoader,
+    /// The store of this machine, whose leases and news are looked after beside the work.
+    pub office: Option<Office>,
+}
+
+impl Workplace {
+    pub fn of(office: Office) -> Self {
+        Self {
+            loader: ProjectLoader::of(&office),
+            office: Some(office),
+        }
+    }
+}
+
+/// Works until it is told to drain, and is over when nothing runs any more.
 pub async fn work(
-    office: &Office,
+    place: &Workplace,
     wanted: Wanted,
-    told: Told,
+    shutdown: Shutdown,
     complaints: Sender<String>,
 ) -> Result<(), Failure> {
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
-    sweep(&office.surroundings.data_dir)
+    sweep(&place.loader.surroundings.data_dir)
         .await
         .map_err(Failure::error)?;
-    let shares = Shares::new(wanted.shares.clone());
-    let mut hands = JoinSet::new();
+    let permits = ProviderPermits::new(wanted.shares.clone());
+    let mut replicas = JoinSet::new();
     for number in 1..=wanted.replicas {
         let name = format!("{}-{number}", wanted.name);
-        let hand = Hand {
-            queues: wanted.queues.of_loop.clone(),
+        let config = WorkerConfig {
             tasks: wanted.queues.of_replica(&name),
-            labels: wanted.labels.clone(),
-            name,
+            labels: Some(wanted.labels.clone()),
+            permits: permits.clone(),
+            ..WorkerConfig::replica(&name, wanted.queues.of_loop.clone())
         };
-        let post = Post::of_replica(&hand.name, hand.queues.clone(), shares.clone());
         let asked = Asked {
-            roles: Some(roles(&hand)),
+            roles: Some(roles(&config)),
             // Nothing of a task lands.
-            land: hand.queues.is_empty().then_some(Land::Branch),
+            land: config.queues.is_empty().then_some(Land::Branch),
             ..wanted.asked.clone()
         };
-        let shops = Furnisher::new(office.clone(), asked, post)
+        let projects = LoadedProjects::new(&config.holder, place.loader.clone(), asked)
             .reaching(wanted.reach.clone(), complaints.clone());
-        let (office, told) = (office.clone(), told.clone());
-        hands.spawn(async move {
+        let (loader, shutdown) = (place.loader.clone(), shutdown.clone());
+        replicas.spawn(async move {
+            let coordinator = Arc::clone(&loader.coordinator);
             tokio::select! {
-                () = shift::work(&office.desk, &shops, &hand, told) => {}
-                () = show_life(&office, &hand) => {}
+                ended = worker::run(coordinator, &projects, &config, shutdown) => ended.map(drop),
+                () = show_life(&loader, &config) => Ok(()),
             }
         });
     }
-    while let Some(ended) = hands.join_next().await {
-        ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))?;
+    while let Some(ended) = replicas.join_next().await {
+        ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))??;
     }
     Ok(())
 }
 
-/// Whom of the crew these queues need.
-fn roles(hand: &Hand) -> Vec<Role> {
+/// The roles of the agents that these queues need.
+fn roles(config: &WorkerConfig) -> Vec<Role> {
     let roles = [
-        ("build", Role::Builder),
-        ("review", Role::Reviewer),
-        ("verify", Role::Verifier),
+        (Queue::Build, Role::Builder),
+        (Queue::Review, Role::Reviewer),
+        (Queue::Verify, Role::Verifier),
     ];
     let served = roles
         .into_iter()
-        .filter(|(queue, _)| hand.queues.contains(queue));
+        .filter(|(queue, _)| config.queues.contains(queue));
     let mut roles: Vec<Role> = served.map(|(_, role)| role).collect();
-    if !hand.tasks.is_empty() && !roles.contains(&Role::Builder) {
+    if !config.tasks.is_empty() && !roles.contains(&Role::Builder) {
         roles.push(Role::Builder);
     }
     roles
@@ -151,9 +174,9 @@ fn roles(hand: &Hand) -> Vec<Role> {
 
 /// Ends when it is told to stop, or when the server does not let us in any more. One that is away may
 /// come back.
-pub async fn stay_known(office: &Office, mut stop: Stop) -> Result<(), Failure> {
+pub async fn stay_known(loader: &ProjectLoader, mut stop: Stop) -> Result<(), Failure> {
     loop {
-        if let Err(error @ store::Error::Overruled(_)) = office.desk.store.now().await {
+        if let Err(error @ Error::Denied { .. }) = loader.coordinator.now().await {
             return Err(error.into());
         }
         tokio::select! {
@@ -164,39 +187,36 @@ pub async fn stay_known(office: &Office, mut stop: Stop) -> Result<(), Failure> 
 }
 
 /// Signs of life, for those who look who is there. It never ends by itself.
-async fn show_life(office: &Office, hand: &Hand) {
+async fn show_life(loader: &ProjectLoader, config: &WorkerConfig) {
     loop {
         let agent = Agent {
-            name: hand.name.clone(),
+            name: config.name.clone(),
             role: "worker".to_owned(),
-            seen_at: (office.desk.clock)(),
-            body: json!({"queues": hand.queues, "tasks": hand.tasks, "labels": hand.labels}),
+            seen_at: (loader.clock)(),
+            body: json!({"queues": config.queues, "tasks": config.tasks, "labels": config.labels}),
         };
         // A store that is away now is back at another round.
-        let _ = office.desk.store.beat(agent).await;
+        let beat = loader.coordinator.heartbeat(agent).await;
+        beat.log_err("record a sign of life");
         tokio::time::sleep(service::ROUND).await;
     }
 }
 
-/// The house's own hands: checks and merges, and nobody who is paid.
-pub async fn keep_house(office: &Office, hands: u16, told: Told) {
-    let queues = shift::of_the_house();
-    let shops = Furnisher::new(
-        office.clone(),
-        Asked::of_the_house(),
-        Post::of_replica("house", queues.clone(), Shares::default()),
-    );
-    let shops = Arc::new(shops);
+/// The server's own workers: checks and merges, and no agent that is paid.
+pub async fn keep_house(office: &Office, workers: u16, shutdown: Shutdown) {
+    let loader = ProjectLoader::of(office);
+    let asked = Asked::of_the_house();
+    let projects = LoadedProjects::new(&replica_name("house"), loader.clone(), asked);
+    let projects = Arc::new(projects);
     let mut working = JoinSet::new();
-    for number in 1..=hands {
-        let hand = Hand {
-            name: format!("house-{number}"),
-            queues: queues.clone(),
-            tasks: Vec::new(),
-            labels: BTreeSet::new(),
-        };
-        let (office, shops, told) = (office.clone(), Arc::clone(&shops), told.clone());
-        working.spawn(async move { shift::work(&office.desk, shops.as_ref(), &hand, told).await });
+    for number in 1..=workers {
+        let config = WorkerConfig::replica(&format!("house-{number}"), system_queues());
+        let (coordinator, shutdown) = (Arc::clone(&loader.coordinator), shutdown.clone());
+        let projects = Arc::clone(&projects);
+        working.spawn(async move {
+            let ended = worker::run(coordinator, &*projects, &config, shutdown).await;
+            ended.log_err("end a worker of the server in order");
+        });
     }
     working.join_all().await;
 }

@@ -22,6 +22,7 @@ struct Written {
     reviewer: Option<OneOrMore>,
     verifier: Option<String>,
     rules: Vec<String>,
+    briefs: Briefs,
     families: BTreeMap<String, String>,
     agents: BTreeMap<String, Agent>,
     checks: BTreeMap<String, WrittenCheck>,
@@ -40,6 +41,15 @@ struct Written {
 pub struct Sandbox {
     /// Directories and files that every run may read: `~/x`, or absolute.
     pub show: Vec<String>,
+}
+
+/// Files of the base branch whose text is added to the brief of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Briefs {
+    pub builder: Option<String>,
+    pub reviewer: Option<String>,
+    pub verifier: Option<String>,
 }
 
 /// 001's directory, for `serve`.
@@ -172,6 +182,7 @@ pub struct Project {
     pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub rules: Vec<String>,
+    pub briefs: Briefs,
     /// Agents as they are written here, and their models' families.
     pub families: BTreeMap<String, String>,
     pub agents: BTreeMap<String, Agent>,
@@ -231,12 +242,10 @@ pub(super) fn words(text: &str) -> Result<(), toml::de::Error> {
 pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
     let refuse = |error: toml::de::Error| Failure::usage(format!("{name}: {}", error.message()));
     let written: Written = table.clone().try_into().map_err(refuse)?;
-    let policy = match &written.preset {
-        None => written.policy.clone(),
-        Some(preset) => {
-            over_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?
-        }
-    };
+    // Stored policies may lack newer keys; what a file does not say is the preset's.
+    let preset = written.preset.as_deref().unwrap_or("standard");
+    let policy =
+        over_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     sound(name, &policy)?;
     let mut agents = written.agents.iter();
     if let Some(problem) = agents.find_map(|(name, agent)| agent.problem(name)) {
@@ -262,6 +271,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         reviewers: written.reviewer.map(OneOrMore::list).unwrap_or_default(),
         verifier: written.verifier,
         rules: written.rules,
+        briefs: written.briefs,
         families: written.families,
         agents: written.agents,
         checks: checks.map(|(name, check)| check_of(name, check)).collect(),

@@ -47,6 +47,13 @@ pub const SENTENCES: &[(&str, &str)] = &[
         "Rules of the house, one sentence each; every agent is told them.",
     ),
     (
+        "config.briefs",
+        "Files of the base branch whose text is added to the briefs of a role; at most 16 KiB each.",
+    ),
+    ("config.briefs.builder", "For builders and tasks."),
+    ("config.briefs.reviewer", "For reviewers."),
+    ("config.briefs.verifier", "For verifiers."),
+    (
         "config.families",
         "Agents as they are written here, and the families of their models, for other_family.",
     ),
@@ -188,6 +195,10 @@ pub const SENTENCES: &[(&str, &str)] = &[
     (
         "config.policy.must_fix",
         "Severities that hold a change up.",
+    ),
+    (
+        "config.policy.min_confidence",
+        "Findings of less confidence (0 to 1) are notes: shown, but they cost no round. 0 turns it off.",
     ),
     (
         "config.policy.minor_only",

@@ -91,11 +91,14 @@ impl Layered {
             .iter()
             .map(|check| (check.name.clone(), Value::String(check.command.clone())))
             .collect();
+        let mut policy = serde_json::json!(project.policy);
+        policy["min_confidence"] = serde_json::json!(project.policy.min_confidence);
         serde_json::json!({
             "builder": project.builder,
             "reviewer": one_or_more(&project.reviewers),
             "verifier": project.verifier,
             "rules": project.rules,
+            "briefs": project.briefs,
             "checks": checks,
             "setup": {
                 "run": project.setup.command.as_ref().map(|check| &check.command),
@@ -108,7 +111,7 @@ impl Layered {
             "notify": project.notify.iter().map(Notify::shown).collect::<Vec<_>>(),
             "spool": project.spool,
             "sandbox": project.sandbox,
-            "policy": project.policy,
+            "policy": policy,
         })
     }
 

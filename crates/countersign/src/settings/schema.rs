@@ -162,6 +162,12 @@ impl Asked<'_> {
         } else {
             json!({"type": "integer", "minimum": 0})
         };
+        let share = self.ask(path, json!(0.5)).is_ok() && self.ask(path, json!(2)).is_err();
+        let least = if share {
+            json!({"type": "number", "minimum": 0, "maximum": 1})
+        } else {
+            least
+        };
         let number = self.ask(path, json!(1)).is_ok().then_some(least);
         let switch = self.ask(path, json!(true)).is_ok().then_some("boolean");
         let of_type = |kind: &str| json!({"type": kind});

@@ -73,6 +73,14 @@ pub fn of_the_users(text: &str, what: &str) -> Problem {
     Problem::at(text, span, message, Some(hint))
 }
 
+/// A file of `[briefs]` that cannot be used, with the place of its key.
+pub fn of_briefs(text: &str, role: &str, message: &str, hint: &str) -> Problem {
+    let span = DeTable::parse(text)
+        .ok()
+        .and_then(|read| place(read.get_ref(), &["briefs".to_owned(), role.to_owned()]));
+    Problem::at(text, span, message.to_owned(), Some(hint.to_owned()))
+}
+
 /// Reads again and again, each time without the line that was wrong.
 fn unknown_words(text: &str) -> Vec<Problem> {
     let mut found = Vec::new();

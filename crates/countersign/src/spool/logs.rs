@@ -1,6 +1,7 @@
 //! `logs/<agent>.log`, line by line as 001 has it: `16:17:23 INFO [qa] [PROJ-123] Starting review of
 //! PR #456`. Times are universal.
 
+use engine::log::LogErr;
 use serde_json::Value;
 
 use super::Spool;
@@ -13,16 +14,12 @@ const LINE_CHARS_MAX: usize = 500;
 impl Spool {
     /// A line in a queue's log. One that cannot be written is not worth a failure.
     pub(super) fn log(&self, queue: &str, level: &str, agent: &str, text: &str) {
-        let time: String = (self.office.desk.clock)()
-            .iso()
-            .chars()
-            .skip(11)
-            .take(8)
-            .collect();
+        let time: String = self.office.now().iso().chars().skip(11).take(8).collect();
         let text = findings::shorten(&findings::one_line(text), LINE_CHARS_MAX);
         let line = format!("{time} {level} [{agent}] {text}\n");
         let name = format!("{queue}.log");
-        let _ = self.parts.logs.append(&name, line.as_bytes(), BYTES_MAX);
+        let written = self.parts.logs.append(&name, line.as_bytes(), BYTES_MAX);
+        written.log_err("write to the log of a spool queue");
     }
 
     /// The same on one task, with the key that people know it by.

@@ -117,7 +117,7 @@ impl Spool {
             // Somebody has written to it; it is looked at first.
             return Ok(());
         }
-        let now = (self.office.desk.clock)();
+        let now = self.office.now();
         if card.standing == Standing::InProgress && shown.started.is_none() {
             shown.started = Some(now);
         }

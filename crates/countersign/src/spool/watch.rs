@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use engine::log::LogErr;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::sync::Notify;
@@ -30,9 +31,10 @@ impl Watch {
         if let Some(eyes) = eyes.clone() {
             let rung = Arc::clone(&rung);
             // Without the thread there is still the slow scan.
-            let _ = thread::Builder::new()
+            thread::Builder::new()
                 .name("spool-watch".to_owned())
-                .spawn(move || eyes.pass_on(&rung));
+                .spawn(move || eyes.pass_on(&rung))
+                .log_err("start the thread that watches the spool");
         }
         Self { eyes, rung }
     }
@@ -47,7 +49,8 @@ impl Watch {
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
         // Too many watches on this machine: the slow scan sees it.
-        let _ = inotify::add_watch(&eyes.changes, directory, flags);
+        let watched = inotify::add_watch(&eyes.changes, directory, flags);
+        watched.log_err("watch a directory of the spool");
     }
 
     /// Returns when something has changed.
@@ -59,6 +62,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(eyes) = &self.eyes {
+            // The counter cannot be full, and without the thread nobody reads it.
             let _ = rustix::io::write(&eyes.end, &1_u64.to_ne_bytes());
         }
     }

@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use axum::{Extension, Json};
-use engine::desk::Once;
+use engine::coordinator::Once;
 use flow::{Role, Ticket};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -194,7 +194,8 @@ impl Call {
         let id = operations::ticket_id(ticket)
             .map_err(|failure| Problem::from(Failure::missing(failure)))?;
         if self.speaker.ticket.as_ref().is_some_and(|only| *only != id) {
-            let problem = Problem::from(Failure::from(engine::desk::Error::NoSuchTicket(id)));
+            let problem =
+                Problem::from(Failure::from(engine::coordinator::Error::NoSuchTicket(id)));
             return Err(problem.refusal());
         }
         self.office.ticket(ticket).await?;

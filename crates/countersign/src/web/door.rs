@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::House;
 use super::problem::{Problem, Refusal};
+use super::trace;
 use crate::failure::Failure;
 use crate::operations::identity::{self, Speaker, Stranger};
 
@@ -93,6 +94,7 @@ pub async fn recognise(State(house): State<House>, mut request: Request, next: N
     match speaker(&house, request.headers()).await {
         Ok(Ok(speaker)) => {
             let name = speaker.actor.agent.clone();
+            trace::authenticated(&name);
             if !house.rates.admit(&name) {
                 return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many calls at once")
                     .hint("wait a second")

@@ -16,9 +16,9 @@ use crate::operations::measures::{self, Measure};
 
 /// Ready means that the store answers.
 pub async fn ready(State(house): State<House>) -> Response {
-    match house.office.desk.store.now().await {
-        Ok(_) => (StatusCode::OK, "ready\n").into_response(),
-        Err(error) => Problem::from(crate::failure::Failure::from(error)).into(),
+    match house.office.check_store().await {
+        Ok(()) => (StatusCode::OK, "ready\n").into_response(),
+        Err(failure) => Problem::from(failure).into(),
     }
 }
 

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use super::trace::Cause;
 use crate::failure::{Exit, Failure};
 
 #[derive(Debug)]
@@ -141,6 +142,9 @@ impl IntoResponse for Problem {
             fields.insert("error".to_owned(), *error);
         }
         let mut response = (self.status, Json(body)).into_response();
+        if self.status.is_server_error() {
+            response.extensions_mut().insert(Cause(self.detail.clone()));
+        }
         if self.is_refusal {
             response.extensions_mut().insert(Refusal(self.detail));
         }

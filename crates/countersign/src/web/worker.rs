@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::problem::Problem;
 use super::{House, body};
 use crate::operations::identity::Speaker;
-use crate::operations::outpost::{self, Declined};
+use crate::operations::rpc::{self, Declined};
 
 /// Large bodies that are read at once, and how long each may take or wait for its turn.
 pub const LARGE_AT_ONCE: usize = 4;
@@ -27,7 +27,7 @@ pub async fn call(
     body: Body,
 ) -> Result<Json<Value>, Problem> {
     let office = &house.office;
-    if let Err(why) = outpost::may_work(&speaker) {
+    if let Err(why) = rpc::may_work(&speaker) {
         return Err(Problem::new(StatusCode::FORBIDDEN, why)
             .hint("`countersign token create --agent NAME --role service` makes one"));
     }
@@ -36,10 +36,10 @@ pub async fn call(
     } else {
         Some(a_place(&house.parcels).await?)
     };
-    let body = body::read(body, outpost::call::BODY_MAX, READ_WITHIN).await?;
+    let body = body::read(body, engine::coordinator::wire::BODY_MAX, READ_WITHIN).await?;
     let name = &speaker.actor.agent;
     let admits = || house.refusals.admit(name);
-    let answered = outpost::answer(office, (&speaker, &admits), &body).await;
+    let answered = rpc::answer(office, (&speaker, &admits), &body).await;
     drop(place);
     answered.map(Json).map_err(Problem::from)
 }

@@ -14,7 +14,7 @@ mod queue;
 
 use std::time::Duration;
 
-use crate::support::{say, told};
+use crate::support::{say, skip, told};
 use instants::Instants;
 use play::Play;
 
@@ -28,7 +28,7 @@ fn blows(variable: &str, few: u32) -> u32 {
 fn postgres() -> Option<String> {
     let server = told("COUNTERSIGN_TEST_POSTGRES");
     if server.is_none() {
-        say("skipped: COUNTERSIGN_TEST_POSTGRES names no server");
+        skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
     }
     Some(server?.into_string().unwrap())
 }

@@ -2,7 +2,6 @@
 //! binary on every rung that this machine has, as root and as an ordinary user. None succeeds, and
 //! honest work does.
 #![expect(
-    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a test stops where its ground is missing, and says what it skips"
 )]
@@ -16,6 +15,7 @@ mod shown;
 
 use std::fmt::Write;
 
+use crate::support::skip;
 use engine::process::Exit;
 use engine::sandbox::{Network, Rung};
 use ground::{Ground, Who, bubblewrap_is_here, people};
@@ -32,7 +32,7 @@ fn combinations() -> Vec<(Rung, Who, Network)> {
         if bubblewrap_is_here() {
             all.push((Rung::Bubblewrap, who, Network::On));
         } else {
-            println!("SKIPPED: the rung bubblewrap, because bubblewrap is not installed");
+            skip::lacks("bubblewrap is not installed");
         }
         all.push((Rung::Landlock, who, Network::On));
     }
@@ -95,7 +95,7 @@ fn no_attack_succeeds_on_any_rung() {
 #[test]
 fn unconfined_the_attacks_do_succeed() {
     if !people().contains(&Who::Nobody) {
-        println!("SKIPPED: the control, because only root can run it as somebody without rights");
+        skip::is_for_another_user("only root can run it as somebody without rights");
         return;
     }
     let ground = Ground::new(Rung::Native, Who::Nobody, &Network::On);

@@ -5,7 +5,10 @@ mod agents;
 mod attempts;
 mod bridge;
 mod door;
+mod logs;
 mod notify;
+#[cfg(feature = "otel")]
+mod otel;
 mod refusals;
 mod rest;
 mod runs;

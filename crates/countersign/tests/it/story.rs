@@ -2,6 +2,7 @@
 
 mod agents;
 mod base;
+mod briefs;
 mod builders;
 mod commands;
 mod converge;

@@ -10,6 +10,8 @@ mod outside;
 pub mod processes;
 mod pty;
 pub mod server;
+#[path = "../../../store/tests/it/skip.rs"]
+pub mod skip;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -415,6 +417,11 @@ pub struct Running {
 impl Running {
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// What it has written to standard error until now.
+    pub fn log(&self) -> String {
+        read(&self.said.err)
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -10,6 +10,7 @@ mod layers;
 mod licences;
 mod manifests;
 mod prose;
+mod ratchets;
 mod rules;
 mod table;
 mod tree;

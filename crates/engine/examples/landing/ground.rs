@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use engine::agent::Command;
 use engine::check::Check;
-use engine::desk::{Desk, Report};
+use engine::coordinator::{LocalCoordinator, Report};
 use engine::git::{Repository, Tool};
+use engine::perform::queue::take_turn;
 use engine::process::{Host, Stop, find_program};
 use engine::supplies::Setup;
+use engine::worker::name::process_name;
 use engine::workshop::{Callable, Crew, Member, Project, Workshop};
 use findings::Review;
-use flow::brief::House;
+use flow::brief::ProjectRules;
 use flow::event::Lease;
 use flow::policy::{Isolation, Land, Limits};
 use flow::ticket::{Context, Setback, Spec, Submission};
 use flow::{Actor, Policy, Role, Stage, Ticket, TicketId, Usage, What};
-use store::Ask;
+use store::{ClaimRequest, ClaimTarget};
 use tempfile::TempDir;
 
 /// What kind of trouble a ticket makes.
@@ -35,6 +37,7 @@ pub enum Kind {
 
 pub struct Ground {
     pub shop: Arc<Workshop>,
+    coordinator: LocalCoordinator,
     repository: PathBuf,
     home: TempDir,
 }
@@ -56,9 +59,20 @@ impl Ground {
         git(&repository, &["commit", "-qm", "first"]);
         // Nobody's work tree is on the branch that is landed on.
         git(&repository, &["checkout", "-q", "--detach"]);
-        let shop = workshop(home.path(), &repository, batch_max, check).await;
+        let data_dir = home.path().join("data");
+        std::fs::create_dir(&data_dir).unwrap();
+        let coordinator = LocalCoordinator {
+            store: store::open(data_dir.join("db").to_str().unwrap())
+                .await
+                .unwrap(),
+            clock: engine::clock::now,
+            witness: None,
+            refusals: Arc::default(),
+        };
+        let shop = workshop(data_dir, &repository, &coordinator, (batch_max, check)).await;
         Self {
             shop: Arc::new(shop),
+            coordinator,
             repository,
             home,
         }
@@ -106,7 +120,7 @@ impl Ground {
     }
 
     pub async fn ticket(&self, id: &TicketId) -> Ticket {
-        self.shop.desk.ticket(id).await.unwrap().ticket
+        self.shop.ticket(id).await.unwrap()
     }
 
     /// Lands all that waits.
@@ -114,7 +128,7 @@ impl Ground {
         for id in ids {
             if self.ticket(id).await.stage == Stage::Approved {
                 let (_stopper, stop) = Stop::pair();
-                let turn = engine::perform::queue::take_turn(self.shop.clone(), id.clone(), stop);
+                let turn = take_turn(self.shop.clone(), id.clone(), process_name(), stop);
                 turn.await.unwrap();
             }
         }
@@ -172,7 +186,7 @@ impl Ground {
             },
             ..Spec::default()
         };
-        let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
+        let (desk, policy) = (&self.coordinator, &self.shop.project.policy);
         let by = Actor::new("person", Role::Human);
         desk.open(id, spec, policy, (by, None)).await.unwrap();
     }
@@ -224,20 +238,13 @@ impl Ground {
     }
 
     async fn step(&self, id: &TicketId, queue: &str, by: Actor, what: impl FnOnce(Lease) -> What) {
-        let ask = Ask {
-            queues: vec![queue.to_owned()],
-            agent: by.agent.clone(),
-            own_only: false,
-            alone_in: Vec::new(),
-            job: None,
-            holder: self.shop.post.worker.clone(),
-            provider: None,
-            ticket: Some(id.clone()),
-            lease: Duration::from_secs(60),
-            most: 1,
+        let lease = Duration::from_secs(60);
+        let request = ClaimRequest {
+            only: Some(ClaimTarget::Ticket(id.clone())),
+            ..ClaimRequest::new(process_name(), &by.agent, [queue], lease)
         };
-        let (desk, policy) = (&self.shop.desk, &self.shop.project.policy);
-        let job = desk.store.claim(&ask).await.unwrap().remove(0);
+        let (desk, policy) = (&self.coordinator, &self.shop.project.policy);
+        let job = desk.store.claim(&request).await.unwrap().remove(0);
         let lease = Lease {
             serial: job.serial.unwrap(),
             fence: job.fence,
@@ -267,18 +274,18 @@ fn approves() -> Review {
     findings::read(r#"{"verdict": "approved", "findings": []}"#)
 }
 
-async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -> Workshop {
+async fn workshop(
+    data_dir: PathBuf,
+    repository: &Path,
+    coordinator: &LocalCoordinator,
+    (batch_max, check): (u32, &str),
+) -> Workshop {
     let path = std::ffi::OsString::from("/usr/local/bin:/usr/bin:/bin");
     let tool = Tool {
         program: find_program("git".as_ref(), &path, repository).unwrap(),
         launcher: None,
         abroad: Vec::new(),
     };
-    let data_dir = home.join("data");
-    std::fs::create_dir(&data_dir).unwrap();
-    let store = store::open(data_dir.join("db").to_str().unwrap())
-        .await
-        .unwrap();
     let member = |name: &str| Member {
         name: name.to_owned(),
         written: name.to_owned(),
@@ -297,12 +304,9 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
     };
     Workshop {
         server: Callable::Running(|_| None),
-        desk: Desk {
-            store,
-            clock: engine::clock::now,
-            witness: None,
-            refusals: Arc::default(),
-        },
+        coordinator: Arc::new(coordinator.clone()),
+        clock: engine::clock::now,
+        witness: None,
         host: Host {
             data_dir,
             launcher: None,
@@ -318,7 +322,7 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
         project: Project {
             base_branch: "main".to_owned(),
             policy,
-            house: House::default(),
+            house: ProjectRules::default(),
             checks: vec![Check {
                 name: "test".to_owned(),
                 command: format!("{check}\n{CHECK}"),
@@ -329,7 +333,6 @@ async fn workshop(home: &Path, repository: &Path, batch_max: u32, check: &str) -
             setup: Setup::default(),
         },
         carrier: None,
-        post: engine::post::Post::for_everything(),
         path,
         ward: None,
     }

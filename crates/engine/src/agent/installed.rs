@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cli;
 use crate::hash;
+use crate::log::LogErr;
 use crate::private;
 use crate::process::{self, Call, output};
 
@@ -51,7 +52,7 @@ pub async fn examine(
     }
     let home = dir.join("home");
     // Without it the answer is not kept, and nothing else is lost.
-    let _ = private::make_dir(&home);
+    private::make_dir(&home).log_err("make a home to ask an agent for its version in");
     let mut found = Installed {
         version: first_line(&ask(place, &["--version"], path, &home).await?),
         missing: Vec::new(),
@@ -64,7 +65,7 @@ pub async fn examine(
         found.missing.extend(absent.map(|flag| (*flag).to_owned()));
     }
     if let Ok(text) = serde_json::to_vec(&found) {
-        let _ = private::write(&known, text);
+        private::write(&known, text).log_err("keep the version of an agent");
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::nested::{SaveBudget, SaveLimits, plain};
 use super::remove::remove_tree;
 use super::{Error, Oid, Place, Repository, Worktree};
+use crate::log::removed;
 
 /// How often what git refuses is left out, before nothing is saved at all.
 const UNSOUND_TRIES_MAX: usize = 8;
@@ -225,20 +226,22 @@ impl Repository {
     async fn snapshot(&self, place: &Place, large: &mut Large<'_>) -> Result<Snapshot, Error> {
         self.refuse_commands(Some(place)).await?;
         // Whoever worked here has ended: a lock is a killed git's.
-        let _ = fs::remove_file(place.git_dir.join("index.lock"));
+        let lock = place.git_dir.join("index.lock");
+        removed(&lock, fs::remove_file(&lock));
         let index = place.git_dir.join("countersign-index");
-        let _ = fs::remove_file(place.git_dir.join("countersign-index.lock"));
+        let lock = place.git_dir.join("countersign-index.lock");
+        removed(&lock, fs::remove_file(&lock));
         let theirs = place.git_dir.join("index");
         if self.hides_nothing(place).await? && copy_index(&theirs, &index).is_ok() {
             match self.snapshot_from(place, index.clone(), large).await {
                 Ok(snapshot) => return Ok(snapshot),
                 // Another index would not make it smaller.
                 Err(error @ Error::LargeFile { .. }) => return Err(error),
-                Err(_) => {}
+                Err(error) => tracing::debug!(%error, "index not usable, starting from HEAD"),
             }
         }
         large.start_again();
-        let _ = fs::remove_file(&index);
+        removed(&index, fs::remove_file(&index));
         self.git_at(place)
             .index(&index)
             .args(["read-tree", "HEAD"])

@@ -48,6 +48,26 @@ pub struct Commit {
     pub message: String,
 }
 
+/// A file of a commit, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    pub path: String,
+    pub is_link: bool,
+    pub bytes: u64,
+}
+
+/// Reads a line of `ls-tree -l`: `100644 blob 1f7a…     312\tREADME.md`.
+fn named_file(line: &str) -> Option<NamedFile> {
+    let (facts, path) = line.split_once('\t')?;
+    let mut facts = facts.split_ascii_whitespace();
+    let (mode, kind, bytes) = (facts.next()?, facts.next()?, facts.nth(1)?);
+    (kind == "blob").then_some(NamedFile {
+        path: path.to_owned(),
+        is_link: mode == "120000",
+        bytes: bytes.parse().ok()?,
+    })
+}
+
 const DIFF: &[&str] = &[
     "diff-tree",
     "-r",
@@ -155,6 +175,21 @@ impl Repository {
             return Err(Error::TooLarge(format!("cat-file {path}")));
         }
         Ok((said.code == 0).then_some(said.out))
+    }
+
+    /// Those of the paths that are files of a commit.
+    pub async fn named_files_at(
+        &self,
+        commit: &Oid,
+        paths: &[&str],
+    ) -> Result<Vec<NamedFile>, Error> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let run = self.git().env("GIT_LITERAL_PATHSPECS", "1");
+        let list = ["ls-tree", "-z", "-l", "--full-tree", commit.as_str(), "--"];
+        let found = run.args(list).args(paths).fields().await?;
+        Ok(found.iter().filter_map(|line| named_file(line)).collect())
     }
 
     /// The paths of all files of a commit.

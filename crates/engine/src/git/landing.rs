@@ -27,6 +27,7 @@ mod files;
 mod index;
 mod journal;
 
+use crate::log::LogErr;
 use changes::TreeChange;
 use files::{FileStep, NotDone, Site};
 use index::IndexFiles;
@@ -118,7 +119,8 @@ impl Plan {
         }
         for path in &self.submodules {
             // Git makes a place for a submodule, and goes on where it cannot.
-            let _ = fs::create_dir_all(self.place.path.join(path));
+            let made = fs::create_dir_all(self.place.path.join(path));
+            made.log_err("make the directory of a submodule");
         }
         Ok(None)
     }

@@ -130,13 +130,23 @@ impl Repository {
             Tree::None => Ok(None),
             Tree::Unclear(why) => Err(Error::Unserved(why)),
             Tree::At(path) => {
-                let alone = tree_of_files(&git_dir);
+                let alone = Self::tree_of_files(&git_dir);
                 if leads_to(&path, &git_dir) && alone.as_deref() != Some(path.as_path()) {
                     note(&git_dir, &path);
                 }
                 Ok(Some(Place { git_dir, path }))
             }
         }
+    }
+
+    /// What a git directory itself says about its work tree, and we have noted there.
+    fn tree_of_files(git_dir: &Path) -> Option<PathBuf> {
+        let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
+        let parent = parent.map(Path::to_owned);
+        let known = [parent, linked(git_dir), noted(git_dir)];
+        let paths = known.into_iter().flatten();
+        let mut real = paths.filter_map(|path| fs::canonicalize(path).ok());
+        real.find(|path| leads_to(path, git_dir))
     }
 
     /// The work tree of the repository itself, as against its linked ones, if it is known.
@@ -229,16 +239,6 @@ impl Repository {
         let last = said.lines().last().unwrap_or_default();
         Ok(last.strip_prefix("refs/heads/").map(str::to_owned))
     }
-}
-
-/// What a git directory itself says about its work tree, and we have noted there.
-fn tree_of_files(git_dir: &Path) -> Option<PathBuf> {
-    let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
-    let parent = parent.map(Path::to_owned);
-    let known = [parent, linked(git_dir), noted(git_dir)];
-    let paths = known.into_iter().flatten();
-    let mut real = paths.filter_map(|path| fs::canonicalize(path).ok());
-    real.find(|path| leads_to(path, git_dir))
 }
 
 /// Whether `.git` in the directory is, or names, the git directory.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{Error, Oid, Repository, Worktree};
+use crate::log::removed;
 
 /// What a git operation that was not finished leaves in the git directory.
 const UNFINISHED: &[&str] = &["rebase-merge", "rebase-apply", "sequencer"];
@@ -34,8 +35,8 @@ impl Repository {
     pub async fn put_back(&self, worktree: &Worktree, commit: &Oid) -> Result<(), Error> {
         let place = worktree.place()?;
         for left in UNFINISHED {
-            // Mostly there is none.
-            let _ = fs::remove_dir_all(place.git_dir.join(left));
+            let path = place.git_dir.join(left);
+            removed(&path, fs::remove_dir_all(&path));
         }
         let branch = format!("refs/heads/{}", worktree.branch);
         let git = || self.git_at(&place);

@@ -88,9 +88,12 @@ pub fn is_agent_configuration(path: &str) -> bool {
         && second.is_some_and(|second| FOR_COPILOT.contains(&second.as_str()));
     let of_editor = first.is_some_and(|first| first == ".vscode")
         && second.is_some_and(|second| FOR_EDITOR.contains(&second.as_str()));
-    of_forge || of_editor || parts.iter().any(|part| of_agent(part))
+    let of_review = matches!(parts.as_slice(), [name] if name == FOR_REVIEW);
+    of_forge || of_editor || of_review || parts.iter().any(|part| of_agent(part))
 }
 
+/// Instructions for reviewers, at the top only: deeper it is an ordinary document.
+const FOR_REVIEW: &str = "review.md";
 /// Below `.github`, from the top only.
 const FOR_COPILOT: &[&str] = &[
     "copilot-instructions.md",
@@ -335,6 +338,7 @@ mod tests {
         }
         assert!(!is_read_by_tools("src/файл.py") && !is_read_by_tools("a.b/c.d"));
         assert!(!is_agent_configuration(".github/workflows/ci.yml"));
+        assert!(is_agent_configuration("REVIEW.md") && !is_agent_configuration("docs/review.md"));
         assert!(is_agent_configuration(".github/copilot-instructions.md"));
         assert!(is_agent_configuration(".github/instructions/x.md"));
     }

@@ -192,3 +192,129 @@ fn notes_on_standard_error_do_not_hide_a_report() {
     };
     assert_eq!(findings_of(&clippy).unwrap().findings.len(), 1);
 }
+
+/// Machine output that is no report of "nothing found", with an exit code of 0.
+const UNCLEAR: &[&str] = &[
+    r#"{"verdict":"request_changes"}"#,
+    r#"{"verdict":"reject","summary":"data loss"}"#,
+    r#"{"approved":false}"#,
+    r#"{"status":"failed"}"#,
+    r#"{"ok":false,"count":3}"#,
+    r#"{"success":false}"#,
+    r#"{"success":true}"#,
+    r#"{"error":"license expired"}"#,
+    r#"{"message":"rate limit exceeded"}"#,
+    r#"{"issues":3}"#,
+    r#"{"total":7,"critical":2}"#,
+    r#"{"ran":0}"#,
+    r#"{"exit":2}"#,
+    r#"{"errors":["config broken"]}"#,
+    r#"{"errors":[]}"#,
+    r#"{"Report":{"Outcome":"Fail"}}"#,
+    r#"{"results":null}"#,
+    r#"{"results":[],"success":false}"#,
+    r#"{"results":[],"status":"timed_out"}"#,
+    r#"{"results":[],"truncated":true}"#,
+    r#"{"results":[],"message":"rate limit exceeded"}"#,
+    r#"{"diagnostics":[],"summary":{"errors":4}}"#,
+    r#"{"files":[],"errorCount":2}"#,
+    r#"{"violations":{"a.py":"leaks"}}"#,
+    r#"{"vulnerabilities":{"lodash":{"via":["x"],"range":"<4"}}}"#,
+    r#"{"metadata":{"vulnerabilities":{"critical":3}}}"#,
+    r#"{"vulnerabilities":{},"metadata":{"vulnerabilities":{"critical":3}}}"#,
+    r#"[{"filePath":"/w/a.js","messages":[],"errorCount":2,"warningCount":0}]"#,
+    "{}",
+    "null",
+    "false",
+    "true",
+    "42",
+    "\"crashed\"",
+    "[1,2,3]",
+    "[null]",
+    "[{}]",
+    "<html>502 Bad Gateway</html>",
+    "<error>boom</error>",
+    r#"<testsuites failures="4"/>"#,
+    r#"<testsuite tests="3" errors="1"></testsuite>"#,
+    r#"<testsuite tests="1"><testcase name="x"><rerunFailure/></testcase></testsuite>"#,
+    r#"<pmd><error filename="a.py" msg="crash"/></pmd>"#,
+    "<checkstyle><exception>boom</exception></checkstyle>",
+    r#"<checkstyle><file name="a.py"><exception>boom</exception></file></checkstyle>"#,
+    "<checkstyle>",
+    r#"{"version":"2.1.0","runs":[]}"#,
+    r#"{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}}}]}"#,
+    r#"{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}},"results":null}]}"#,
+    r#"{"version":"2.1.0","runs":[{"results":[],"invocations":[{"executionSuccessful":false}]}]}"#,
+    r#"{"version":"2.1.0","runs":[{"results":[],"invocations":[{"executionSuccessful":true,"toolExecutionNotifications":[{"level":"error","message":{"text":"x"}}]}]}]}"#,
+    "{\"reason\":\"compiler-artifact\"}\n{\"reason\":\"build-finished\",\"success\":false}\n",
+];
+
+/// Reports of tools that found nothing.
+const CLEAN: &[&str] = &[
+    "[]",
+    r#"{"results": [], "errors": []}"#,
+    r#"{"issues":[],"errors":[]}"#,
+    r#"{"comments":[]}"#,
+    r#"{"Issues":null,"Report":{"Linters":[{"Name":"errcheck","Enabled":true}]}}"#,
+    r#"[{"filePath":"/w/a.js","messages":[],"suppressedMessages":[],"errorCount":0,"fatalErrorCount":0,"warningCount":0,"usedDeprecatedRules":[]}]"#,
+    r#"[{"source":"/w/a.css","deprecations":[],"invalidOptionWarnings":[],"parseErrors":[],"errored":false,"warnings":[]}]"#,
+    r#"{"errors":[],"generated_at":"2026-01-02T03:04:05Z","metrics":{"_totals":{"CONFIDENCE.HIGH":0,"SEVERITY.HIGH":0,"loc":120,"nosec":0,"skipped_tests":0}},"results":[]}"#,
+    r#"{"version":"1.50.0","results":[],"errors":[],"paths":{"scanned":["a.py"]},"skipped_rules":[]}"#,
+    r#"{"totals":{"errors":0,"file_errors":0},"files":[],"errors":[]}"#,
+    r#"{"version":"1.1","time":"1700000000","generalDiagnostics":[],"summary":{"filesAnalyzed":12,"errorCount":0,"warningCount":0,"informationCount":0,"timeInSec":0.5}}"#,
+    r#"{"metadata":{"rubocop_version":"1.60"},"files":[{"path":"a.rb","offenses":[]}],"summary":{"offense_count":0,"target_file_count":1,"inspected_file_count":1}}"#,
+    r#"{"summary":{"changed":0,"unchanged":1,"errors":0,"warnings":0},"diagnostics":[],"command":"lint"}"#,
+    r#"{"auditReportVersion":2,"vulnerabilities":{},"metadata":{"vulnerabilities":{"info":0,"low":0,"moderate":0,"high":0,"critical":0,"total":0},"dependencies":{"prod":12,"total":80}}}"#,
+    r#"{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}},"results":[],"invocations":[{"executionSuccessful":true}]}]}"#,
+    r#"<?xml version="1.0"?><checkstyle version="8"><file name="a.java"></file></checkstyle>"#,
+    r#"<testsuites tests="3" failures="0" errors="0"><testsuite tests="3"><testcase name="a"/></testsuite></testsuites>"#,
+    r#"<pmd version="7"></pmd>"#,
+    "{\"reason\":\"compiler-artifact\"}\n{\"reason\":\"build-finished\",\"success\":true}\n",
+];
+
+#[test]
+fn only_a_known_report_that_states_nothing_found_is_clean() {
+    for text in UNCLEAR {
+        for command in ["my-lint", "eslint .", "ruff check ."] {
+            assert_eq!(
+                count(command, 0, text).unwrap_or(1).min(1),
+                1,
+                "{command}: {text}"
+            );
+        }
+    }
+    for text in CLEAN {
+        assert_eq!(count("my-lint", 0, text), Some(0), "{text}");
+    }
+}
+
+/// A clean report with one more field that tells of a failure or of results is clean no more.
+#[test]
+fn one_field_more_takes_a_clean_report_back() {
+    let fields = [
+        r#""success":false"#,
+        r#""ok":false"#,
+        r#""error":"x""#,
+        r#""errorCount":1"#,
+        r#""critical":2"#,
+        r#""status":"failed""#,
+        r#""exception":{"type":"x"}"#,
+        r#""timedOut":true"#,
+        r#""message":"not logged in""#,
+        r#""totals":{"errors":3}"#,
+        r#""exit_code":2"#,
+    ];
+    let mut tried = 0;
+    for text in CLEAN
+        .iter()
+        .filter(|text| text.starts_with('{') && !text.contains("runs") && !text.contains('\n'))
+    {
+        for field in fields {
+            let more = text.replacen('{', &format!("{{{field},"), 1);
+            let is_json = serde_json::from_str::<Value>(&more).is_ok();
+            assert!(!is_json || count("my-lint", 0, &more) != Some(0), "{more}");
+            tried += 1;
+        }
+    }
+    println!("{tried} reports with one field more, 0 clean");
+}

@@ -21,6 +21,7 @@ use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
 use crate::git::{make_readable, remove_tree};
+use crate::log::removed;
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
 use crate::redact::Redactor;
@@ -91,7 +92,8 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
 pub fn forget(shop: &Workshop, ticket: &TicketId, lease: Lease) {
     for (_, dir) in runs_of(shop, ticket, lease) {
         // It may never have been there.
-        let _ = fs::remove_file(dir.join(ENDED));
+        let path = dir.join(ENDED);
+        removed(&path, fs::remove_file(&path));
     }
 }
 
@@ -322,7 +324,7 @@ async fn recorded(
         round: assignment.round,
         agent: member.name.clone(),
         format: adapter.format().to_owned(),
-        started: (held.shop.desk.clock)(),
+        started: (held.shop.clock)(),
         budget: held.left(),
         token,
         ended: None,
@@ -359,18 +361,16 @@ async fn tell_refused(held: &Held<'_>, who: &str, refused: &[RefusedHost]) {
     if refused.is_empty() {
         return;
     }
-    let desk = &held.shop.desk;
     let hosts: Vec<String> = refused.iter().map(ToString::to_string).collect();
     let hosts = findings::shorten(&hosts.join(", "), REFUSED_CHARS_MAX);
     let noted = Noted {
-        at: (desk.clock)(),
+        at: (held.shop.clock)(),
         ticket: Some(held.ticket.id.clone()),
         name: "network_refused".to_owned(),
         by: held.shop.house().agent,
         body: json!({"agent": who, "job": held.lease.serial, "try": held.lease.fence, "hosts": hosts}),
     };
-    // It is a note; nothing depends on it.
-    let _ = desk.store.note(noted).await;
+    held.note(noted).await;
 }
 
 /// The agent to its end, or to the end of what it may spend; seen by whoever watches.
@@ -447,7 +447,8 @@ fn throw_away(held: &Held<'_>, assignment: &Assignment) -> Result<(), Trouble> {
     if assignment.role == Role::Build {
         dirs.push(&assignment.dir);
         // Set up again, in the worktree that the next try gets.
-        let _ = fs::remove_file(held.shop.files(&held.ticket.id).set_up());
+        let path = held.shop.files(&held.ticket.id).set_up();
+        removed(&path, fs::remove_file(&path));
     }
     for dir in dirs {
         remove_tree(dir)?;

@@ -1,6 +1,7 @@
 //! Building: a worktree, the builder in it, and the exact commit that comes out.
 
 use findings::CriterionAnswer;
+use flow::brief::Recipient;
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::policy::Leftovers;
 use flow::{Ticket, TicketId, What};
@@ -10,7 +11,7 @@ use super::{Brought, Held, Trouble, ground, refusal, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
 use crate::git::{Combined, How, Identity, Made, Oid, Worktree, make_readable, remove_tree};
-use crate::guest;
+use crate::log::LogErr;
 use crate::workshop::Workshop;
 
 /// Of a builder's summary, and of each of its claims.
@@ -31,7 +32,8 @@ pub struct Work {
 
 pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
     let (shop, project) = (held.shop, &held.shop.project);
-    let brief = flow::brief::build(held.ticket, &project.policy, &project.house);
+    let (policy, house) = (&project.policy, &project.house);
+    let brief = flow::brief::build(held.ticket, policy, house, Recipient::Spawned);
     let work = in_worktree(held, &brief).await?;
     submission::must_change_something(&shop.git, project, &work.head).await?;
     bring(held, &work.head, &work.branch, work.run).await
@@ -158,7 +160,8 @@ pub async fn remove_worktree(shop: &Workshop, ticket: &Ticket) {
     let keep = format!("refs/countersign/{}/leftovers-end", ticket.id);
     if let Some(worktree) = shop.git.find_worktree(&branch(ticket), &path) {
         // A worktree that stays takes room and does no harm.
-        let _ = shop.git.remove_worktree(&worktree, &keep).await;
+        let removed = shop.git.remove_worktree(&worktree, &keep).await;
+        removed.log_err("remove the worktree of a finished ticket");
     }
 }
 
@@ -215,13 +218,7 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
 pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> {
     let mut found = Vec::new();
     for id in &held.ticket.spec.depends_on {
-        let below = held
-            .shop
-            .desk
-            .ticket(id)
-            .await
-            .map_err(Trouble::transient)?;
-        let ticket = below.ticket;
+        let ticket = held.shop.ticket(id).await.map_err(Trouble::transient)?;
         let put = ticket.submission.as_ref().map(|put| put.commit.clone());
         let commit = put.as_deref().and_then(Oid::parse);
         if ticket.landed.is_none() {
@@ -326,9 +323,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     submission.claims = claims.map(claim).collect();
     submission.summary = short(&format!("{}{}", said.summary, not_stored(&run.unstorable)));
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
-    let claim = (&held.ticket.id, held.lease);
-    let reports = guest::with_disputes(&held.shop.desk, claim, handled.map(report).collect());
-    let reports = reports.await.map_err(Trouble::transient)?;
+    let reports = handled.map(report).collect();
     let what = What::Submitted {
         lease: held.lease,
         submission: Box::new(submission),

@@ -48,7 +48,7 @@ pub fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<T
             report.exit
         ))),
         Some(AgentEvent::OutOfQuota { until }) => {
-            let now = (held.shop.desk.clock)();
+            let now = (held.shop.clock)();
             let until = until.map_or(now.plus_ms(LOOK_AGAIN_MS), |until| until.from_now(now));
             Some(Trouble {
                 failure: Failure::Quota { until },

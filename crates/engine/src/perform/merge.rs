@@ -107,9 +107,9 @@ async fn land(held: &Held<'_>, branch: &str, new: &Oid, old: &Oid) -> Result<Lan
 
 /// What it is stacked on lands first; no try is counted.
 fn later(held: &Held<'_>, below: &flow::TicketId) -> Trouble {
-    let until = (held.shop.desk.clock)().plus_ms(STACKED_WAIT_MS);
+    let until = (held.shop.clock)().plus_ms(STACKED_WAIT_MS);
     Trouble {
-        failure: flow::event::Failure::Quota { until },
+        failure: flow::event::Failure::Deferred { until },
         ..Trouble::transient(format!("{below} lands first"))
     }
 }

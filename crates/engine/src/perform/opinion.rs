@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{Brought, Held, Trouble, do_task, submission};
 use crate::git::{Oid, Secret};
+use crate::log::removed;
 use crate::process::Stop;
 use crate::workshop::Workshop;
 
@@ -67,6 +68,7 @@ impl From<Trouble> for Error {
             | Failure::Permanent
             | Failure::NoJudge
             | Failure::Budget
+            | Failure::Deferred { .. }
             | Failure::Quota { .. } => Self::Failed(trouble.message),
         }
     }
@@ -89,7 +91,7 @@ pub async fn ask(
     )
     .await?;
     let spec = asked.spec.clone();
-    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.desk.clock)())?;
+    let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.clock)())?;
     let mut table = Table {
         shop,
         asked,
@@ -148,14 +150,11 @@ impl Table<'_> {
                 Err(trouble)
                     if trouble.failure == Failure::Transient && lease.fence < TRIES_MAX =>
                 {
-                    let again = self
-                        .ticket
-                        .jobs
-                        .iter()
-                        .find(|open| open.serial == job.serial);
-                    if let Some(job) = again.cloned() {
-                        self.begin(&mut runs, job)?;
-                    }
+                    let again = self.give_back(&job, lease, &trouble)?;
+                    let Some(job) = again else {
+                        return Err(trouble.into());
+                    };
+                    self.begin(&mut runs, job)?;
                 }
                 Err(trouble) => return Err(trouble.into()),
             }
@@ -188,6 +187,25 @@ impl Table<'_> {
         Ok(())
     }
 
+    /// Ends a failed try, so that the job is free to be taken again; nothing where no try is left.
+    fn give_back(
+        &mut self,
+        job: &OpenJob,
+        lease: Lease,
+        trouble: &Trouble,
+    ) -> Result<Option<OpenJob>, Error> {
+        let actor = self.shop.actor(&job.task, job.agent.as_deref());
+        let failed = What::JobFailed {
+            lease,
+            failure: trouble.failure,
+            message: trouble.message.clone(),
+            usage: trouble.usage,
+        };
+        self.tell(actor, failed)?;
+        let mut open = self.ticket.jobs.iter();
+        Ok(open.find(|open| open.serial == job.serial).cloned())
+    }
+
     fn report(&mut self, job: &OpenJob, what: What, hear: &impl Fn(&Looked)) -> Result<(), Error> {
         let actor = self.shop.actor(&job.task, job.agent.as_deref());
         let looked = Looked {
@@ -203,7 +221,7 @@ impl Table<'_> {
 
     fn tell(&mut self, by: Actor, what: What) -> Result<(), Error> {
         let event = Event {
-            at: (self.shop.desk.clock)(),
+            at: (self.shop.clock)(),
             by,
             expects: None,
             what,
@@ -217,7 +235,7 @@ impl Table<'_> {
 fn seat_of(task: &Task) -> String {
     match task {
         Task::Review { seat, .. } => seat.clone(),
-        other => other.queue().to_owned(),
+        other => other.word().to_owned(),
     }
 }
 
@@ -309,8 +327,7 @@ pub fn tidy_up(shop: &Workshop, id: &TicketId) {
                 "lint/tmp",
             ] {
                 let dir: PathBuf = run.join(part);
-                // What cannot be removed is only in the way of nobody.
-                let _ = std::fs::remove_dir_all(dir);
+                removed(&dir, std::fs::remove_dir_all(&dir));
             }
         }
     }

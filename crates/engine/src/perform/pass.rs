@@ -5,13 +5,13 @@
 
 use std::ffi::OsString;
 
-use flow::Time;
 use flow::policy::Network;
-use serde_json::json;
-use store::{Noted, Token};
+use store::Token;
 
 use super::{Held, Trouble, millis, room};
 use crate::agent::{AgentEvent, Assignment, Report, Role, Tools, tools};
+use crate::coordinator::{RunToken, noted_of_token};
+use crate::log::LogErr;
 use crate::secret::{self, Fresh};
 use crate::workshop::{Member, Server};
 
@@ -52,12 +52,12 @@ pub async fn issue(
     member: &Member,
     assignment: &Assignment,
 ) -> Result<Option<Pass>, Trouble> {
-    let Some(server) = server(held, assignment.role).await? else {
+    let Some(server) = server(held, assignment.role) else {
         return Ok(None);
     };
     let Fresh { secret, hash, id } = secret::fresh()?;
     let actor = member.actor(role(assignment.role));
-    let now = (held.shop.desk.clock)();
+    let now = (held.shop.clock)();
     let lasts = millis(assignment.limits.wall).saturating_add(GRACE_MS);
     let token = Token {
         id,
@@ -73,12 +73,14 @@ pub async fn issue(
         expires_at: Some(now.plus_ms(lasts)),
         revoked_at: None,
     };
-    let store = &held.shop.desk.store;
-    let put = store.put_token(token.clone()).await;
-    put.map_err(Trouble::transient)?;
-    note(held, "token_created", &token).await;
+    let issue = RunToken::Issue {
+        token: Box::new(token.clone()),
+        server: server.token_hash,
+    };
+    let issued = held.shop.coordinator.run_token(issue).await;
+    let is_known = issued.map_err(Trouble::transient)?;
     let url = server.url;
-    Ok(Some(Pass { token, secret, url }))
+    Ok(is_known.then_some(Pass { token, secret, url }))
 }
 
 /// A run whose CLI said that it could not connect went without our tools; that is on record once.
@@ -89,11 +91,10 @@ pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) 
     else {
         return;
     };
-    let desk = &held.shop.desk;
-    let mut noted = noted_of_token("tools_unconnected", &pass.token, (desk.clock)());
+    let now = (held.shop.clock)();
+    let mut noted = noted_of_token("tools_unconnected", &pass.token, now);
     noted.body["why"] = findings::shorten(&findings::one_line(why), WHY_CHARS_MAX).into();
-    // It is a note; the transcript has it too.
-    let _ = desk.store.note(noted).await;
+    held.note(noted).await;
 }
 
 /// The run is over. What cannot be written now is over all the same: by its lease, and by its time.
@@ -101,31 +102,18 @@ pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
     let Some(Pass { token, .. }) = pass else {
         return;
     };
-    let desk = &held.shop.desk;
-    if let Ok(true) = desk.store.revoke(&token.id, (desk.clock)()).await {
-        note(held, "token_revoked", &token).await;
-    }
+    let token = Box::new(token);
+    let revoked = held.shop.coordinator.run_token(RunToken::Revoke { token });
+    revoked.await.log_err("revoke a run token");
 }
 
 /// The server that the agent may call about a job of a ticket that it knows.
-async fn server(held: &Held<'_>, role: Role) -> Result<Option<Server>, Trouble> {
+fn server(held: &Held<'_>, role: Role) -> Option<Server> {
     let shop = held.shop;
     if held.job.is_none() || *room::wanted_network(shop, role) == Network::Off {
-        return Ok(None);
+        return None;
     }
-    let Some(server) = shop.server.find(&shop.host.data_dir) else {
-        return Ok(None);
-    };
-    // Of a task, which is a ticket that nobody keeps, there is nothing to say to it.
-    let ticket = shop.desk.store.ticket(&held.ticket.id).await;
-    if ticket.map_err(Trouble::transient)?.is_none() {
-        return Ok(None);
-    }
-    let known = shop.desk.store.token(&server.token_hash).await;
-    let known = known.map_err(Trouble::transient)?;
-    Ok(known
-        .is_some_and(|token| token.revoked_at.is_none())
-        .then_some(server))
+    shop.server.find(&shop.host.data_dir)
 }
 
 fn role(role: Role) -> flow::Role {
@@ -134,26 +122,4 @@ fn role(role: Role) -> flow::Role {
         Role::Review => flow::Role::Reviewer,
         Role::Verify => flow::Role::Verifier,
     }
-}
-
-/// The log says who was let speak, and until when it was.
-pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
-    let (job, fence) = token.lease.map(|lease| (lease.serial, lease.fence)).unzip();
-    Noted {
-        at,
-        ticket: token.ticket.clone(),
-        name: name.to_owned(),
-        by: token.created_by.clone(),
-        body: json!({"token": token.id, "agent": token.agent, "role": token.role,
-            "job": job, "try": fence}),
-    }
-}
-
-async fn note(held: &Held<'_>, name: &str, token: &Token) {
-    let desk = &held.shop.desk;
-    // It is a note; what it tells of is in the store.
-    let _ = desk
-        .store
-        .note(noted_of_token(name, token, (desk.clock)()))
-        .await;
 }

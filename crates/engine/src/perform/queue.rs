@@ -8,13 +8,15 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Stage, Task, Ticket, TicketId, Usage, What};
-use store::{Ask, JobId, Page, TicketQuery, Work};
+use flow::{Queue, Task, Ticket, TicketId, Usage, What};
+use store::{JobId, Work};
+use tracing::Instrument;
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, ground, not_ours, report};
-use crate::desk::{Error, Report};
+use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
+use crate::coordinator::{Error, JobRequest, Report, WorkItem};
 use crate::git::{Combined, Landed, Oid};
+use crate::log::LogErr;
 use crate::process::{Stop, Stopper};
 use crate::workshop::Workshop;
 
@@ -33,11 +35,18 @@ struct Car {
     approved: Oid,
     job: JobId,
     lease: Lease,
+    /// The name on the lease.
+    holder: String,
 }
 
 /// Waits for the turn and lands whatever waits, until this ticket no longer does. One queue per
 /// branch and repository has the turn, in whichever process it is.
-pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Result<(), Error> {
+pub async fn take_turn(
+    shop: Arc<Workshop>,
+    id: TicketId,
+    worker: String,
+    mut stop: Stop,
+) -> Result<(), Error> {
     let branch = &shop.project.base_branch;
     let broken = |error: crate::git::Error| Error::Broken(error.to_string());
     let _turn = loop {
@@ -49,8 +58,8 @@ pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Res
             () = stop.asked() => return Ok(()),
         }
     };
-    while waits(&shop.desk.ticket(&id).await?.ticket) {
-        let train = board(&shop).await?;
+    while waits(&shop.ticket(&id).await?) {
+        let train = board(&shop, &worker).await?;
         if train.is_empty() {
             // Ours waits for another that is not here yet.
             tokio::select! {
@@ -67,21 +76,22 @@ pub async fn take_turn(shop: Arc<Workshop>, id: TicketId, mut stop: Stop) -> Res
 }
 
 /// Takes up what waits for this branch, in its order.
-async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
-    let query = TicketQuery {
-        stages: vec![Stage::Approved],
-        repository: Some(shop.git.common_dir().to_string_lossy().into_owned()),
-        ..TicketQuery::default()
-    };
-    let page = Page {
-        after: None,
+async fn board(shop: &Workshop, worker: &str) -> Result<Vec<Car>, Error> {
+    let request = JobRequest {
+        worker: worker.to_owned(),
+        queues: vec![Queue::Merge],
+        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
         most: LINE_MAX,
+        ..JobRequest::default()
     };
+    let repository = shop.git.common_dir().to_string_lossy();
     let mut line = Vec::new();
-    for row in shop.desk.store.tickets(&query, &page).await?.items {
-        let ticket = shop.desk.ticket(&row.id).await?.ticket;
-        let base = ticket.spec.context.base_branch.as_deref();
-        let here = base.is_none_or(|base| base == shop.project.base_branch);
+    for offer in shop.coordinator.wait(&request, Duration::ZERO).await? {
+        let ticket = *offer.ticket;
+        let context = &ticket.spec.context;
+        let base = context.base_branch.as_deref();
+        let here = context.repository.as_deref() == Some(&*repository)
+            && base.is_none_or(|base| base == shop.project.base_branch);
         if here && waits(&ticket) && may_land(shop, &ticket).await? && is_here(shop, &ticket).await
         {
             line.extend(place(&ticket));
@@ -93,7 +103,7 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
         if train.len() == batch_max(&shop.project.policy) {
             break;
         }
-        train.extend(take(shop, &id).await?);
+        train.extend(take(shop, &id, &request).await?);
     }
     Ok(train)
 }
@@ -101,7 +111,11 @@ async fn board(shop: &Workshop) -> Result<Vec<Car>, Error> {
 /// What was built elsewhere is brought; what cannot be had now is left for another train.
 async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
     match &shop.carrier {
-        Some(carrier) => carrier.bring(&shop.desk, &shop.git, ticket).await.is_ok(),
+        Some(carrier) => {
+            let coordinator = &*shop.coordinator;
+            let brought = carrier.bring(coordinator, &shop.git, ticket).await;
+            brought.log_err("fetch an approved commit").is_some()
+        }
         None => true,
     }
 }
@@ -109,27 +123,21 @@ async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
 /// What a ticket is stacked on lands before it does.
 async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
     for id in &ticket.spec.depends_on {
-        if !lets_land(&shop.desk.ticket(id).await?.ticket) {
+        if !lets_land(&shop.ticket(id).await?) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
-    let ask = Ask {
-        queues: vec!["merge".to_owned()],
-        agent: "countersign".to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: shop.post.worker.clone(),
-        provider: None,
-        ticket: Some(id.clone()),
-        lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
+async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Option<Car>, Error> {
+    let request = JobRequest {
+        only: Some(WorkItem::Ticket(id.clone())),
+        policy: Some(Box::new(shop.project.policy.clone())),
         most: 1,
+        ..request.clone()
     };
-    let Some(job) = shop.desk.store.claim(&ask).await?.into_iter().next() else {
+    let Some(job) = shop.coordinator.claim(&request).await?.pop() else {
         return Ok(None);
     };
     let (Some(serial), Work::Task(task)) = (job.serial, job.work.clone()) else {
@@ -140,7 +148,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         fence: job.fence,
     };
     let started = Report::new(shop.house(), What::Started { lease });
-    let ticket = match shop.desk.decide(id, &shop.project.policy, started).await {
+    let ticket = match shop.report(id, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(shop, id, lease, error).await.map(|()| None),
     };
@@ -157,6 +165,7 @@ async fn take(shop: &Workshop, id: &TicketId) -> Result<Option<Car>, Error> {
         approved,
         job: job.id,
         lease,
+        holder: job.holder,
     }))
 }
 
@@ -189,8 +198,12 @@ async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper,
             }
         }
         for (job, fence) in leases {
-            // Cars that have been reported have no lease to prolong.
-            let _ = shop.desk.store.renew(*job, *fence, lease).await;
+            match shop.coordinator.renew(*job, *fence, Some(lease)).await {
+                Ok(()) => {}
+                // Cars that have been reported have no lease to prolong.
+                Err(error) if error.is_stale() => {}
+                Err(error) => tracing::warn!(%error, "could not renew a lease of the merge train"),
+            }
         }
     }
 }
@@ -427,14 +440,12 @@ impl Journey<'_> {
     }
 
     async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
-        report(
-            self.shop,
-            &car.ticket.id,
-            self.shop.house(),
-            car.lease,
-            found,
-        )
-        .await
+        let id = &car.ticket.id;
+        let span = trace::span(id, "merge", car.lease, &car.holder);
+        span.record("round", car.ticket.round);
+        report(self.shop, id, self.shop.house(), car.lease, found)
+            .instrument(span)
+            .await
     }
 
     /// The same trouble for all that are left.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use findings::Claim;
 use flow::bound::bounded;
-use flow::brief::Placement;
+use flow::brief::{Placement, Recipient};
 use flow::policy::pattern::PathPatterns;
 use flow::{Policy, Ticket, Usage, What};
 
@@ -44,7 +44,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         && !flow::answer::is_usable(&unclear.review, &shop.project.policy)
     {
         let missing = unclear.unclear.clone().unwrap_or_default();
-        if let Some(again) = ask_for_form(held, &question, &watched, &missing).await? {
+        if let Some(again) = Box::pin(ask_for_form(held, &question, &watched, &missing)).await? {
             watched = again;
             heard = hear(held, commit, &watched).await;
         }
@@ -83,8 +83,14 @@ impl<'a> Asked<'a> {
             .and_then(|seat| seat.refusal.as_ref());
         Self {
             commit,
-            brief: flow::brief::for_reviewer(ticket, seat, &project.policy, &project.house),
-            alone: flow::brief::countersign(ticket, seat, commit),
+            brief: flow::brief::for_reviewer(
+                ticket,
+                seat,
+                &project.policy,
+                &project.house,
+                Recipient::Spawned,
+            ),
+            alone: flow::brief::countersign(ticket, seat, commit, Recipient::Spawned),
             earlier: refusal.map(|refusal| refusal.job),
         }
     }

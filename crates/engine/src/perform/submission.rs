@@ -180,7 +180,7 @@ fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<Str
         patterns(&spec.protected)?,
     ];
     let hit = |file: &&String| {
-        lists.iter().any(|list| list.matches(file))
+        lists.iter().any(|list| list.protects(file))
             || is_agent_configuration(file)
             || *file == "countersign.toml"
     };

@@ -11,6 +11,7 @@ use super::check::{Ran, Site, run_one};
 use super::{Held, Trouble, agents};
 use crate::agent::Role;
 use crate::git::{Oid, Worktree};
+use crate::log::removed;
 use crate::supplies::{Cache, Setup, copy_tree};
 
 /// How many prepared sets are kept for a repository, the newest first.
@@ -139,7 +140,7 @@ async fn prepare(held: &Held<'_>, base: &Oid, sets: &Path, set: &Path) -> Result
     }
     for old in newest_first(sets).into_iter().skip(SETS_MAX) {
         // Who copies from it at this moment begins again; a rest is found the next time.
-        let _ = fs::remove_dir_all(old);
+        removed(&old, fs::remove_dir_all(&old));
     }
     Ok(())
 }

@@ -7,14 +7,15 @@ use flow::event::{Failure, Lease};
 use flow::free::{self, Fate};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
-use store::{Ended, JobId, Leased, Noted, Outcome, Work};
+use store::{Leased, Outcome, Work};
+use tracing::Instrument;
 
 use super::{
-    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, unreachable_end,
+    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, trace,
+    unreachable_end,
 };
 use crate::agent::answer;
-use crate::desk::Error;
-use crate::post::Share;
+use crate::coordinator::{Error, TaskReport};
 use crate::process::Stop;
 use crate::runs;
 use crate::workshop::Workshop;
@@ -24,15 +25,13 @@ const SERIAL: u32 = 1;
 
 /// A task under a lease.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ClaimedTask {
     pub shop: Arc<Workshop>,
     pub job: Leased,
     /// The task as a ticket, which nobody keeps.
     pub ticket: Ticket,
     /// Whose hand it is in: `engineer-1`.
     pub by: String,
-    /// Held while it is performed.
-    pub share: Share,
 }
 
 /// What a run came to, and what it cost.
@@ -43,7 +42,16 @@ struct Done {
 }
 
 /// Performs a task to its end, whatever that is.
-pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
+pub async fn perform(taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
+    let lease = Lease {
+        serial: SERIAL,
+        fence: taken.job.fence,
+    };
+    let span = trace::span(&taken.ticket.id, "task", lease, &taken.by);
+    Box::pin(perform_leased(taken, stop)).instrument(span).await
+}
+
+async fn perform_leased(mut taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
     taken.ticket.spent.ticket = spent_before(&taken);
     let (shop, job) = (&taken.shop, &taken.job);
     let (stopper, own_stop) = Stop::pair();
@@ -58,6 +66,7 @@ pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
         },
         stop: own_stop,
     };
+    trace::started(taken.ticket.round);
     let came_to = tokio::select! {
         came_to = Box::pin(work(&held, &taken)) => came_to,
         () = keep_alive(shop, job, &stopper, stop.clone()) => unreachable_end(),
@@ -69,7 +78,7 @@ pub async fn perform(mut taken: Taken, stop: Stop) -> Result<(), Error> {
 }
 
 /// What earlier tries on this machine have cost.
-fn spent_before(taken: &Taken) -> Usage {
+fn spent_before(taken: &ClaimedTask) -> Usage {
     let runs = runs::of_ticket(&taken.shop.files(&taken.ticket.id));
     let ended = runs.into_iter().filter_map(|found| found.run.ended);
     ended.fold(Usage::default(), |sum, ended| {
@@ -78,7 +87,7 @@ fn spent_before(taken: &Taken) -> Usage {
     })
 }
 
-async fn work(held: &Held<'_>, taken: &Taken) -> Result<Done, Trouble> {
+async fn work(held: &Held<'_>, taken: &ClaimedTask) -> Result<Done, Trouble> {
     must_be_nobodys(held).await?;
     let shop = held.shop;
     let along = match &taken.job.work {
@@ -94,7 +103,7 @@ async fn work(held: &Held<'_>, taken: &Taken) -> Result<Done, Trouble> {
 }
 
 /// What there is to tell of what was made.
-async fn told(held: &Held<'_>, taken: &Taken, made: &build::Work) -> Result<Value, Trouble> {
+async fn told(held: &Held<'_>, taken: &ClaimedTask, made: &build::Work) -> Result<Value, Trouble> {
     let shop = held.shop;
     let said = answer::built(made.run.result.as_deref().unwrap_or_default());
     let base = shop.git.base(&shop.project.base_branch).await?;
@@ -123,8 +132,8 @@ async fn told(held: &Held<'_>, taken: &Taken, made: &build::Work) -> Result<Valu
 /// Its files and its branch would be those of a ticket that is called the same.
 async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
     let id = &held.ticket.id;
-    let store = &held.shop.desk.store;
-    match store.ticket(id).await.map_err(Trouble::transient)? {
+    let found = held.shop.coordinator.ticket(id).await;
+    match found.map_err(Trouble::transient)? {
         None => Ok(()),
         Some(_) => Err(Trouble::permanent(format!(
             "there is a ticket {id}, whose files and branch this task would use; queue it with another id"
@@ -133,15 +142,22 @@ async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
 }
 
 /// Reports what it cost and what came of it. A store that is away is asked again while there may still
-/// be somebody who waits for it; what a lease that is lost has brought is refused, and said so.
-async fn tell(held: &Held<'_>, taken: &Taken, came_to: Result<Done, Trouble>) -> Result<(), Error> {
+/// be somebody who waits for it; what a lost lease has brought is refused, and the log says so.
+async fn tell(
+    held: &Held<'_>,
+    taken: &ClaimedTask,
+    came_to: Result<Done, Trouble>,
+) -> Result<(), Error> {
     let usage = came_to
         .as_ref()
         .map_or_else(|trouble| trouble.usage, |done| done.usage);
-    patiently(|| spend(held, taken, usage)).await?;
     let outcome = match came_to {
-        Ok(Done { result, .. }) => Outcome::Done { result },
+        Ok(Done { result, .. }) => {
+            trace::finished("task_done");
+            Outcome::Done { result }
+        }
         Err(trouble) => {
+            trace::failed(trouble.failure, &trouble.message);
             agents::forget(held.shop, &held.ticket.id, held.lease);
             if let (Failure::Quota { .. }, Some(member)) = (trouble.failure, held.member) {
                 patiently(|| pause_provider(held.shop, member, &trouble)).await?;
@@ -149,68 +165,24 @@ async fn tell(held: &Held<'_>, taken: &Taken, came_to: Result<Done, Trouble>) ->
             failed(held, &taken.job, trouble)
         }
     };
-    let is_result = matches!(outcome, Outcome::Done { .. });
-    let (job, fence) = (taken.job.id, taken.job.fence);
-    let ended = Ended {
-        job,
-        fence,
+    let report = TaskReport {
+        job: taken.job.id,
+        fence: taken.job.fence,
+        run: agents::newest(held),
+        usage,
         outcome,
-    };
-    let store = &held.shop.desk.store;
-    let finished = patiently(async || {
-        store.finish(vec![ended.clone()], None).await?;
-        Ok(())
-    });
-    match finished.await {
-        Err(Error::Store(error @ store::Error::StaleFence { .. })) if is_result => {
-            let why = json!({"task": id_of(taken), "why": error.to_string()});
-            Ok(store.note(noted(held, taken, "refused", why)).await?)
-        }
-        Err(Error::Store(store::Error::StaleFence { .. })) => Ok(()),
-        ended => ended,
-    }
-}
-
-/// It counts in the day's budget whatever came of it.
-async fn spend(held: &Held<'_>, taken: &Taken, usage: Usage) -> Result<(), Error> {
-    if usage == Usage::default() {
-        return Ok(());
-    }
-    let (job, run) = (taken.job.id, agents::newest(held));
-    let body = json!({"task": id_of(taken), "queue": taken.job.queue, "usage": usage,
-        "job": job, "fence": taken.job.fence, "run": run});
-    let noted = noted(held, taken, "task_ran", body);
-    let key = spending_key(job, run);
-    Ok(held.shop.desk.store.spend(&key, noted, usage).await?)
-}
-
-/// What a run has cost counts once, however often it is reported: by whoever takes the job up after
-/// its worker died, too.
-pub fn spending_key(job: JobId, run: u64) -> String {
-    format!("task/{}/{run}", job.0)
-}
-
-fn noted(held: &Held<'_>, taken: &Taken, name: &str, body: Value) -> Noted {
-    Noted {
-        at: (held.shop.desk.clock)(),
-        ticket: None,
-        name: name.to_owned(),
         by: taken.by.clone(),
-        body,
-    }
-}
-
-/// As its maker named it.
-fn id_of(taken: &Taken) -> Value {
-    match &taken.job.work {
-        Work::Free { body, .. } => body.get("id").cloned().unwrap_or_default(),
-        Work::Task(_) => Value::Null,
+    };
+    let coordinator = &held.shop.coordinator;
+    match patiently(|| coordinator.finish(report.clone())).await {
+        Err(error) if error.is_stale() => Ok(()),
+        ended => ended,
     }
 }
 
 fn failed(held: &Held<'_>, job: &Leased, trouble: Trouble) -> Outcome {
     let (shop, id) = (held.shop, &held.ticket.id);
-    let (limits, now) = (&shop.project.policy.limits, (shop.desk.clock)());
+    let (limits, now) = (&shop.project.policy.limits, (shop.clock)());
     let error = findings::clean(&trouble.message);
     match free::fate(trouble.failure, id, job.attempts, limits, now) {
         Fate::Again { not_before, counts } => Outcome::Retry {

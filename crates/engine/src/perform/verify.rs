@@ -1,6 +1,7 @@
 //! Verifying: somebody who reported nothing and built nothing looks at single findings.
 
 use flow::What;
+use flow::brief::Recipient;
 use flow::event::{Answer, AnswerOutcome};
 
 use super::review::watch;
@@ -10,7 +11,8 @@ use crate::agent::answer::{self, Verification};
 
 pub async fn verify(held: &Held<'_>, commit: &str, ids: &[String]) -> Result<Brought, Trouble> {
     let shop = held.shop;
-    let brief = flow::brief::verify(held.ticket, ids);
+    let house = &shop.project.house;
+    let brief = flow::brief::verify(held.ticket, ids, house, Recipient::Spawned);
     let limit = shop.project.policy.limits.verify_secs;
     let watched = watch(held, commit, held.member()?, Role::Verify, &brief, limit).await?;
     if let Some(why) = watched.tampered {

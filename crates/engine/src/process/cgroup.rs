@@ -107,6 +107,7 @@ impl Group {
     pub fn end(&self) {
         // Where we could not go back, nobody may be killed: we would be among them.
         if self.leave().is_ok() {
+            // Kernels before 5.14 have no such file; the tree of the run is ended in another way too.
             let _ = self.write("cgroup.kill", "1");
         }
         let events = openat(&self.dir, "cgroup.events", OFlags::CLOEXEC, Mode::empty());
@@ -118,6 +119,7 @@ impl Group {
                 // The kernel tells when the last of them has gone.
                 (Err(rustix::io::Errno::BUSY), Ok(events)) => {
                     let mut news = [PollFd::new(events, PollFlags::PRI)];
+                    // Where waiting fails, the next try is made at once; their number is bounded.
                     let _ = poll(&mut news, Some(&REMOVE_PAUSE));
                 }
                 _ => return,
@@ -131,6 +133,7 @@ fn sweep(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
     for entry in ours.take(SWEPT_MAX) {
+        // A group in use cannot be removed, and is to stay.
         let _ = fs::remove_dir(entry.path());
     }
 }

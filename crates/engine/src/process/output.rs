@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tracing::{Instrument, Span, debug_span, field};
 
 use super::run::exit_of;
 use super::spawn::{Known, Recipe, spawn};
 use super::{Error, Exit, Launcher};
+use crate::log::LogErr;
 use crate::private;
 
 /// One short command.
@@ -43,6 +45,7 @@ struct Group(Option<Pid>);
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
+            // It may have ended in this instant.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -51,6 +54,12 @@ impl Drop for Group {
 /// Runs the command to its end or its limit. The whole group is killed if it
 /// does not end, or if the returned future is dropped.
 pub async fn output(call: &Call) -> Result<Output, Error> {
+    let program = call.program.display();
+    let span = debug_span!("process", %program, pid = field::Empty, exit = field::Empty);
+    Box::pin(read_output(call)).instrument(span).await
+}
+
+async fn read_output(call: &Call) -> Result<Output, Error> {
     let program = || call.program.display().to_string();
     if !call.cwd.is_dir() {
         return Err(Error::NoDirectory {
@@ -77,6 +86,7 @@ pub async fn output(call: &Call) -> Result<Output, Error> {
         program: program(),
         source,
     })?;
+    Span::current().record("pid", known.pid);
     let mut group = Group(Pid::from_raw(known.pid));
     let finished = tokio::time::timeout(call.wall, converse(&mut known, call)).await;
     let (exit, stdout, stderr) = match finished {
@@ -92,10 +102,13 @@ pub async fn output(call: &Call) -> Result<Output, Error> {
         }
         Err(_) => {
             drop(group);
-            let _ = known.child.wait().await;
+            let reaped = known.child.wait().await;
+            reaped.log_err("reap a command that was killed at its time limit");
             (Exit::WallLimit, Kept::default(), Kept::default())
         }
     };
+    Span::current().record("exit", field::display(exit));
+    tracing::debug!("process ended");
     let cut = stdout.cut || stderr.cut;
     Ok(Output {
         exit,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tree::{Family, Identity, new_mark, place};
 use super::{Error, RunId};
+use crate::log::removed;
 use crate::private;
 
 const TERM_GRACE: Duration = Duration::from_millis(500);
@@ -84,7 +85,7 @@ impl Record {
 
     pub fn remove(&self) {
         // A record that stays is found by the next sweep, which finds nobody.
-        let _ = fs::remove_file(&self.path);
+        removed(&self.path, fs::remove_file(&self.path));
     }
 
     fn write(&self) -> Result<(), Error> {
@@ -146,22 +147,22 @@ async fn end_where(
     let mut swept = Vec::new();
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
         if writer_of_half(&path).is_some_and(|writer| !writer.is_alive()) {
-            let _ = fs::remove_file(&path);
+            removed(&path, fs::remove_file(&path));
             continue;
         }
         if is_cut_off(&path) {
-            let _ = fs::remove_file(&path);
+            removed(&path, fs::remove_file(&path));
             continue;
         }
         let Some(entry) = read(&path) else { continue };
         if !entry.place.starts_with(boot) {
-            let _ = fs::remove_file(&path);
+            removed(&path, fs::remove_file(&path));
         } else if entry.place == here && wanted(&entry) {
             let mut family = Family::of(&entry.mark, entry.leader);
             family.strays = entry.strays;
             let cleared = family.end(TERM_GRACE).await;
             if cleared.left == 0 {
-                let _ = fs::remove_file(&path);
+                removed(&path, fs::remove_file(&path));
             }
             swept.push(Swept {
                 run: entry.run,

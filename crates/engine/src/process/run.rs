@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{Instrument, Span, field, info_span};
 
 use super::disk::{Gauge, Taken};
 use super::lines::{Piece, Splitter, Spool, text};
@@ -29,6 +30,21 @@ impl Host {
     /// Runs a program to its end, whatever that end is. Every line is handed to
     /// `on_line` as it comes. Dropping the future kills the tree at once.
     pub async fn run<R: Into<Reaction>>(
+        &self,
+        spec: Spec,
+        on_line: impl FnMut(Line) -> R + Send,
+        stop: Stop,
+    ) -> Result<Ended, Error> {
+        let program = spec.program.display();
+        // Arguments are left out: they may hold a brief, and an agent's credentials.
+        let span = info_span!("process", %program, pid = field::Empty, exit = field::Empty);
+        let ended = Box::pin(self.run_watched(spec, on_line, stop));
+        let ended = ended.instrument(span.clone()).await;
+        span.in_scope(|| log_end(&ended));
+        ended
+    }
+
+    async fn run_watched<R: Into<Reaction>>(
         &self,
         spec: Spec,
         mut on_line: impl FnMut(Line) -> R + Send,
@@ -87,6 +103,7 @@ impl Host {
             source,
         })?;
         held.started(known.pid)?;
+        Span::current().record("pid", known.pid);
 
         let voice = Voice::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
@@ -150,6 +167,19 @@ impl Host {
             (None, Some(_)) => Err(Error::NoLauncher(named.to_owned())),
             (launcher, None) => Ok(launcher.clone()),
         }
+    }
+}
+
+fn log_end(ended: &Result<Ended, Error>) {
+    match ended {
+        Ok(ended) => {
+            let exit = ended.exit.to_string();
+            Span::current().record("exit", &exit);
+            let wall_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(exit, wall_ms, swept = ended.swept, "process ended");
+        }
+        // The caller passes it on: it is logged where it stops.
+        Err(error) => tracing::debug!(%error, "process not run"),
     }
 }
 
@@ -238,7 +268,10 @@ async fn watch(
             }
         }
     }
-    let _ = timeout_at(Instant::now() + REAP_MAX, known.child.wait()).await;
+    let reaped = timeout_at(Instant::now() + REAP_MAX, known.child.wait()).await;
+    if reaped.is_err() {
+        tracing::warn!("a killed process is still there: it hangs in the kernel");
+    }
     cause
 }
 

@@ -324,6 +324,7 @@ fn orphans(all: &[Entry], us: i32) -> Vec<Identity> {
         if !stranger.dead {
             alive.push(stranger.id);
         } else if let Some(pid) = Pid::from_raw(stranger.id.pid) {
+            // Somebody else's child is not ours to reap.
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }

@@ -28,6 +28,7 @@ impl Voice {
                 // A program that does not want its input says so by closing it.
                 let _ = stdin.write_all(&first).await;
                 while let Some(bytes) = to_say.recv().await {
+                    // As above.
                     let _ = stdin.write_all(&bytes).await;
                 }
             })

@@ -21,6 +21,7 @@ use rustix::net::{
 use tokio::io::Interest;
 
 use super::proxy::{FORWARDS_MAX, Proxied};
+use crate::log::removed;
 
 const NAME: &str = "proxy.sock";
 /// How long the run's side waits for ours.
@@ -120,8 +121,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // It may be gone already.
-        let _ = fs::remove_file(&self.file);
+        removed(&self.file, fs::remove_file(&self.file));
     }
 }
 

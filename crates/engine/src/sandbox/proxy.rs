@@ -285,7 +285,7 @@ async fn serve(state: Arc<State>, source: Source) {
         // A run that never began hands over nothing.
         Source::Handed(receiver) => match receiver.listeners().await {
             Ok(listeners) => listeners,
-            Err(_) => return,
+            Err(error) => return tracing::debug!(%error, "no listeners were handed over"),
         },
     };
     let mut loops = JoinSet::new();
@@ -322,11 +322,14 @@ async fn accept(state: Arc<State>, listener: TcpListener, route: Route) {
         };
         let (state, route) = (Arc::clone(&state), route.clone());
         connections.spawn(async move {
-            // Whoever is cut off sees that by itself.
-            let _ = match route {
+            let served = match route {
                 Route::Proxy => answer(&state, client).await,
                 Route::Forward(to) => forward(client, &to).await,
             };
+            // Programs cut their connections off at any time, so it is no warning.
+            if let Err(error) = served {
+                tracing::debug!(%error, "connection through the proxy broke off");
+            }
             drop(place);
         });
     }

@@ -6,7 +6,8 @@ use serde_json::{Map, Number, Value};
 use super::{quote, severity};
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, one_line, shorten};
 use crate::finding::Finding;
-use crate::severity::Rating;
+use crate::read::{blocks_the_merge, find_stop};
+use crate::severity::{Rating, Severity};
 
 /// Fields of words: read for what they refuse or find.
 const TEXTS: [&str; 12] = [
@@ -129,6 +130,25 @@ impl Form {
         }
     }
 
+    /// Words that stop an approval: it says what to do with them.
+    fn stops(&mut self, place: &str, what: &str, words: &str) {
+        self.misses(format!(
+            "{place} {what} ({:?}): put it as a finding with its severity, or leave it out",
+            quote(words)
+        ));
+    }
+
+    /// Looks for what stops an approval in every text that is no finding.
+    pub fn must_not_stop(&mut self) {
+        let texts = std::mem::take(&mut self.texts);
+        for text in &texts {
+            if let Some((stop, words)) = find_stop(text) {
+                self.stops("the text beside the verdict", stop.says(), words);
+            }
+        }
+        self.texts = texts;
+    }
+
     fn misses(&mut self, why: impl Into<String>) {
         self.reasons.push(why.into());
     }
@@ -146,6 +166,7 @@ impl Form {
                 }
             }
             _ if FACTS.contains(&name) => {
+                self.texts.extend(strings(value));
                 if !is_plain(value) {
                     self.misses(format!("`{name}` cannot be read"));
                 }
@@ -207,6 +228,9 @@ impl Form {
                     if !SUGGESTIONS.contains(&name.as_str()) {
                         self.item_texts.push(text.clone());
                     }
+                    if blocks_the_merge(text) {
+                        self.stops("a finding", "says that it has to be dealt with first", text);
+                    }
                 }
                 other if is_empty(other) => {}
                 Value::Bool(_) | Value::Array(_) | Value::Object(_) => self.misses(format!(
@@ -221,6 +245,16 @@ impl Form {
         let Some(title) = title.filter(|title| !title.trim().is_empty()) else {
             return self.misses("a finding says nothing");
         };
+        // "CRITICAL …" under the severity `low` says two things.
+        let given = text_of("severity").and_then(severity);
+        let graver = texts.iter().find(|text| {
+            leading_severity(text).is_some_and(|named| {
+                named.is_must_fix() && given.is_none_or(|given| !given.is_must_fix())
+            })
+        });
+        if let Some(text) = graver {
+            self.stops("a finding", "names a graver severity than its own", text);
+        }
         let part = |name: &str| text_of(name).map(|text| shorten(&clean(text), FIELD_CHARS_MAX));
         let line = fields.get("line").and_then(Value::as_u64);
         self.findings.push(Finding {
@@ -248,7 +282,11 @@ impl Form {
         }
         for (name, value) in fields {
             match (name.as_str(), value) {
-                ("met", _) | (_, Value::Null | Value::String(_) | Value::Number(_)) => {}
+                // The criterion's own words are the ticket's.
+                ("met", _)
+                | (_, Value::Null | Value::Number(_))
+                | ("criterion" | "id" | "name", Value::String(_)) => {}
+                (_, Value::String(text)) => self.texts.push(text.clone()),
                 _ => self.misses(format!(
                     "a criterion has a part that cannot be read: `{}`",
                     quote(name)
@@ -269,6 +307,13 @@ impl Form {
             }),
             other => is_score(other),
         };
+        if let Value::Object(scores) = value {
+            let inner = scores.values().filter_map(Value::as_object).flatten();
+            let texts = inner
+                .filter(|(name, _)| name.as_str() != "weight")
+                .filter_map(|(_, value)| value.as_str());
+            self.texts.extend(texts.map(str::to_owned));
+        }
         match value {
             Value::Object(scores) if scores.values().all(sound) => {}
             other if is_empty(other) => {}
@@ -285,6 +330,28 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// The strings of a fact, on two levels.
+fn strings(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Object(fields) => fields
+            .values()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Vec::new(),
+    }
+}
+
+/// The severity that a text begins with: `CRITICAL: …`, `Blocker …`.
+fn leading_severity(text: &str) -> Option<Severity> {
+    let first = text.split_whitespace().next()?;
+    let word = first.trim_matches(|c: char| !c.is_alphanumeric());
+    let marked = first.ends_with([':', ']', ')'])
+        || (word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase()));
+    marked.then(|| severity(word)).flatten()
 }
 
 /// Scalars, or one level of them.

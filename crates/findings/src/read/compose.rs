@@ -1,6 +1,7 @@
 //! Makes a finding of a unit: its title without numbers, labels and places, its severity from the
 //! nearest label, its place from the surest text.
 
+use super::confidence;
 use super::degree::scale_word;
 use super::draft::Draft;
 use super::label::{self, Plain};
@@ -64,7 +65,11 @@ pub(super) fn draft(unit: &Unit, context: &Context) -> Option<Draft> {
             .category
             .clone()
             .or_else(|| category_tag(&unit.title)),
-        confidence: unit.fields.confidence.as_deref().and_then(percent),
+        confidence: unit
+            .fields
+            .confidence
+            .as_deref()
+            .and_then(confidence::of_text),
         anchor: anchor(&unit.code),
         idle: told_fixed || asks_nothing || unit.ticked || context.settled,
         ..Draft::default()
@@ -290,15 +295,6 @@ fn ends_settled(title: &str) -> bool {
 fn starts_settled(text: &str) -> bool {
     let head: String = text.chars().take(24).collect();
     head.trim_start().starts_with(['—', '–', '-']) && topic::is_settled(&head)
-}
-
-fn percent(text: &str) -> Option<u8> {
-    let digits: String = text
-        .chars()
-        .skip_while(|c| !c.is_ascii_digit())
-        .take_while(char::is_ascii_digit)
-        .collect();
-    digits.parse().ok().filter(|percent| *percent <= 100)
 }
 
 /// A single quoted line of code is what the finding points at.

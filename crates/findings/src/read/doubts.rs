@@ -46,9 +46,42 @@ pub(super) fn of_characters(text: &str) -> Option<&'static str> {
         .then_some("the text has characters that nobody sees inside words")
 }
 
+/// A document that is indented like code is quoted.
+pub(super) fn of_indent(text: &str) -> Option<&'static str> {
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    (first.starts_with("    ") || first.starts_with('\t'))
+        .then_some("the JSON is quoted, commented out or set apart")
+}
+
+/// Tags by which what they hold is not shown.
+fn of_tags(text: &str) -> Option<&'static str> {
+    const TAG_BYTES_MAX: usize = 300;
+    text.split('<').skip(1).find_map(|rest| {
+        let end = rest
+            .bytes()
+            .take(TAG_BYTES_MAX)
+            .position(|byte| byte == b'>')?;
+        let tag = rest.get(..end)?.to_ascii_lowercase();
+        let named = tag.starts_with(|c: char| c.is_ascii_alphabetic());
+        let hides = [
+            "hidden",
+            "display",
+            "visibility",
+            "opacity",
+            "font-size",
+            "template",
+            "noscript",
+        ]
+        .iter()
+        .any(|sign| tag.contains(sign));
+        (named && hides).then_some("part of the text is not shown")
+    })
+}
+
 /// What the lines of a document show.
 pub(super) fn of_text(text: &str, lines: &[Line]) -> Option<&'static str> {
     of_characters(text)
+        .or_else(|| of_tags(text))
         .or_else(|| {
             lines.iter().find_map(|line| match line {
                 Line::Text { text, .. } => of_line(text),

@@ -5,6 +5,10 @@ use serde_json::Value;
 use super::{lenient, twice};
 
 /// One JSON value that a text holds.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact about the text"
+)]
 pub(super) struct Found {
     pub value: Value,
     /// Where it stands in the text, fences included.
@@ -13,6 +17,8 @@ pub(super) struct Found {
     pub cut_off: bool,
     /// An object has a key twice.
     pub doubled: bool,
+    /// It has comments inside.
+    pub commented: bool,
 }
 
 /// The text as one JSON value, or one a line.
@@ -37,6 +43,7 @@ pub(super) fn whole(text: &str) -> Option<Found> {
     let rest = trimmed[lenient.taken..].trim();
     rest.is_empty().then(|| Found {
         doubled: lenient.doubled,
+        commented: lenient.commented,
         ..found(lenient.value, text, true, lenient.cut_off)
     })
 }
@@ -58,6 +65,7 @@ fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> Found {
         repaired,
         cut_off,
         doubled: false,
+        commented: false,
     }
 }
 
@@ -109,6 +117,7 @@ fn prefix(text: &str) -> Option<Found> {
         repaired: true,
         cut_off: lenient.cut_off,
         doubled: lenient.doubled,
+        commented: lenient.commented,
     })
 }
 
@@ -179,6 +188,7 @@ fn strict_prefix(text: &str) -> Option<Found> {
         repaired: false,
         cut_off: false,
         doubled,
+        commented: false,
     })
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::severity::{Severity, is_no_severity};
 
+use super::confidence;
 use super::draft::Draft;
 use super::keys;
 use super::place;
@@ -62,7 +63,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         severity,
         category: keys::text(&rest, keys::CATEGORY),
         dimension: keys::text(&rest, &["dimension"]),
-        confidence: keys::get(&rest, keys::CONFIDENCE).and_then(confidence),
+        confidence: keys::get(&rest, keys::CONFIDENCE).and_then(confidence::of_value),
         rule: keys::get(&rest, keys::RULE).and_then(rule),
         anchor: keys::text(&rest, keys::ANCHOR).or_else(|| place_anchor(&rest)),
         idle: settled || no_action,
@@ -214,29 +215,6 @@ fn rule(value: &Value) -> Option<String> {
         Value::Object(inner) => keys::get(inner, &["code", "value", "id"]).and_then(rule),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) => None,
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to 0..=100 first"
-)]
-fn confidence(value: &Value) -> Option<u8> {
-    if let Value::String(word) = value {
-        match word.to_lowercase().as_str() {
-            "high" | "certain" => return Some(90),
-            "medium" => return Some(60),
-            "low" => return Some(30),
-            _ => {}
-        }
-    }
-    let number = keys::number(value).filter(|number| number.is_finite())?;
-    let scaled = if number <= 1.0 {
-        number * 100.0
-    } else {
-        number
-    };
-    Some(scaled.clamp(0.0, 100.0).round() as u8)
 }
 
 fn place_anchor(object: &Map<String, Value>) -> Option<String> {

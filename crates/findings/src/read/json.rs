@@ -5,6 +5,7 @@
 //! on the way down to the findings, never inside one. A refusal counts on any such way; an approval
 //! only in the outermost object or under a key that names the review or its answer.
 
+mod audit;
 mod fields;
 
 use serde_json::{Map, Value};
@@ -125,8 +126,12 @@ impl Said {
             {
                 self.claims.push((refusal.claim, refusal.text));
             }
-            let reserved = short && verdict::objects(&cleaned);
-            if stated.doubt.is_some() || reserved || verdict::forbids(&cleaned) {
+            let understood = if short {
+                verdict::is_understood(&blocks)
+            } else {
+                verdict::find_stop(&cleaned).is_none()
+            };
+            if stated.doubt.is_some() || !understood || verdict::forbids(&cleaned) {
                 self.doubt(Some("the words of the report take the approval back"));
             }
         }
@@ -177,6 +182,15 @@ pub(super) fn said(value: &Value) -> Said {
         },
         &mut said,
     );
+    let approves = said
+        .claims
+        .iter()
+        .any(|(claim, _)| *claim == Claim::Approved);
+    if approves && !audit::is_harmless(value, said.drafts.len()) {
+        said.doubt(Some(
+            "a field of the report is not known or speaks against the approval",
+        ));
+    }
     said
 }
 
@@ -292,7 +306,7 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
 }
 
 /// Keys under which the review's own answer may lie.
-fn is_answer(name: &str) -> bool {
+pub(super) fn is_answer(name: &str) -> bool {
     matches!(
         name,
         "review"
@@ -315,7 +329,7 @@ fn is_answer(name: &str) -> bool {
 }
 
 /// Keys that list findings, whatever is in them.
-fn is_findings(name: &str) -> bool {
+pub(super) fn is_findings(name: &str) -> bool {
     matches!(
         name,
         "findings"
@@ -370,7 +384,7 @@ fn comment_body(object: &Map<String, Value>) -> Option<String> {
 }
 
 /// `"critical": […]` and `"must_fix": […]` rate what is in them.
-fn severity_key(key: &str) -> Option<String> {
+pub(super) fn severity_key(key: &str) -> Option<String> {
     let words = key.split(|c: char| !c.is_alphanumeric()).count();
     (words <= 3 && !key.to_lowercase().contains("score") && !key.to_lowercase().contains("count"))
         .then(|| Severity::of(key))
@@ -378,7 +392,7 @@ fn severity_key(key: &str) -> Option<String> {
         .map(|_| key.trim().to_owned())
 }
 
-fn is_list(name: &str) -> bool {
+pub(super) fn is_list(name: &str) -> bool {
     const STEMS: [&str; 19] = [
         "finding",
         "issue",
@@ -406,12 +420,12 @@ fn is_list(name: &str) -> bool {
         && !name.contains("total")
 }
 
-fn is_blocking_list(name: &str) -> bool {
+pub(super) fn is_blocking_list(name: &str) -> bool {
     name == "blockingissues"
 }
 
 /// Lists of what an earlier round found and this one saw fixed.
-fn is_earlier(name: &str) -> bool {
+pub(super) fn is_earlier(name: &str) -> bool {
     [
         "resolved",
         "fixed",

@@ -15,6 +15,8 @@ pub(super) struct Lenient {
     pub taken: usize,
     /// An object has a key twice.
     pub doubled: bool,
+    /// The value has comments inside.
+    pub commented: bool,
 }
 
 /// Reads one object or array at the start of the text.
@@ -24,6 +26,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
         at: 0,
         cut_off: false,
         doubled: false,
+        commented: false,
     };
     reader.skip_blank();
     if !matches!(reader.peek(), Some('{' | '[')) {
@@ -35,6 +38,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
         cut_off: reader.cut_off,
         taken: reader.at,
         doubled: reader.doubled,
+        commented: reader.commented,
     })
 }
 
@@ -43,6 +47,7 @@ struct Reader<'a> {
     at: usize,
     cut_off: bool,
     doubled: bool,
+    commented: bool,
 }
 
 impl Reader<'_> {
@@ -65,6 +70,7 @@ impl Reader<'_> {
         loop {
             self.skip_while(|c| c.is_whitespace() || c == '\u{feff}');
             let rest = &self.text[self.at..];
+            self.commented |= rest.starts_with("//") || rest.starts_with("/*");
             if rest.starts_with("//") {
                 self.skip_while(|c| c != '\n');
             } else if rest.starts_with("/*") {

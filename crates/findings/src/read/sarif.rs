@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::confidence;
 use super::draft::Draft;
 use super::item;
 use super::keys;
@@ -47,6 +48,7 @@ fn draft(result: &Value, run: &Value) -> Option<Draft> {
         end_line: place.end_line,
         severity: Some(level(result, rule)),
         category: rule.and_then(|rule| keys::as_text(&rule["properties"]["tags"])),
+        confidence: own_confidence(result),
         rule: result["ruleId"]
             .as_str()
             .or_else(|| rule.and_then(|rule| rule["id"].as_str()))
@@ -58,6 +60,13 @@ fn draft(result: &Value, run: &Value) -> Option<Draft> {
         idle: suppressed || passed || result["baselineState"] == "absent",
         ..Draft::default()
     })
+}
+
+/// The rank of our own results is their confidence; other tools rank by importance.
+fn own_confidence(result: &Value) -> Option<u8> {
+    result["partialFingerprints"].get("countersign/v1")?;
+    let rank = result["rank"].as_f64()?;
+    confidence::of_text(&format!("{rank}%"))
 }
 
 fn rule<'a>(result: &Value, run: &'a Value) -> Option<&'a Value> {

@@ -10,11 +10,16 @@ mod approval_lists;
 mod candidates;
 mod cue_lists;
 mod cues;
+mod harmless;
+mod harmless_lists;
 mod phrases;
+mod stop_lists;
+mod stops;
 mod surroundings;
 mod words;
 
 pub(super) use approval::{Answer, keyed};
+pub(crate) use stops::{blocks as blocks_the_merge, find as find_stop};
 
 use crate::finding::Claim;
 
@@ -65,6 +70,16 @@ pub(super) fn objects(text: &str) -> bool {
 /// Whether words take an approval back wherever they stand.
 pub(super) fn forbids(text: &str) -> bool {
     cues::forbids(text) || cues::accuses(text)
+}
+
+/// Whether every sentence of a text is understood and takes nothing back.
+pub(super) fn is_harmless(text: &str) -> bool {
+    harmless::is_harmless(text)
+}
+
+/// The same for a text that was taken apart. Its own approving words are harmless too.
+pub(super) fn is_understood(blocks: &[Block]) -> bool {
+    surroundings::are_understood(blocks)
 }
 
 /// Roughly how many words a text has.

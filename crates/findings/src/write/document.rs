@@ -92,6 +92,9 @@ fn write_finding(out: &mut String, number: usize, entry: &Entry<'_>) {
     ) {
         let _ = writeln!(out, "   - **Severity:** {}", finding.rating.severity.word());
     }
+    if let Some(percent) = finding.confidence {
+        let _ = writeln!(out, "   - **Confidence:** {percent} %");
+    }
     let fields = [
         ("Problem", &finding.problem),
         ("Impact", &finding.impact),

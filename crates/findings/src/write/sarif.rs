@@ -82,6 +82,9 @@ fn result(entry: &Entry<'_>, rules: &BTreeMap<String, usize>) -> Value {
     if let Some(location) = location(finding) {
         result["locations"] = json!([location]);
     }
+    if let Some(percent) = finding.confidence {
+        result["rank"] = json!(f64::from(percent));
+    }
     if !finding.actionable {
         result["kind"] = json!("informational");
         result["level"] = json!("none");

@@ -394,3 +394,39 @@ fn revision_instructions_have_the_second_seeds_parts() {
         assert!(text.contains(part), "{part}");
     }
 }
+
+#[test]
+fn a_confidence_survives_the_forms_that_have_a_field_for_it() {
+    for percent in [0, 1, 30, 60, 100] {
+        let sure = Finding {
+            confidence: Some(percent),
+            problem: Some("It is wrong.".to_owned()),
+            file: Some("src/a.rs".to_owned()),
+            line: Some(3),
+            ..Finding::new("The lock leaks on long input", Severity::High.into())
+        };
+        let entries = [Entry::from(&sure)];
+        let head = Document {
+            story: "T-1",
+            round: 1,
+            reviewer: "rita",
+            date: "2026-01-01",
+            branch: "b",
+            recommendation: "Fix it.",
+        };
+        let texts = [
+            sarif("countersign", "1", &entries).to_string(),
+            document(&head, &entries),
+            json!({"findings": [{"title": sure.title, "severity": "high",
+                "confidence": f64::from(percent) / 100.0}]})
+            .to_string(),
+        ];
+        for text in texts {
+            let read = read(&text);
+            assert_eq!(read.findings[0].confidence, Some(percent), "{text}");
+        }
+    }
+    let doubtful = json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}},
+        "results": [{"ruleId": "A", "level": "error", "rank": 3.0, "message": {"text": "Overflow here"}}]}]});
+    assert_eq!(read(&doubtful.to_string()).findings[0].confidence, None);
+}

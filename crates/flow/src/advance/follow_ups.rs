@@ -12,7 +12,7 @@ use crate::job::Task;
 use crate::ledger::Entry;
 use crate::policy::MinorOnly;
 use crate::ticket::{Refusal, Seat, Stage, Ticket};
-use crate::verdict::verdict;
+use crate::verdict::{keeps_refusal, verdict};
 
 /// The reviewer whose own answer this task waits for, where it is such a question.
 pub(super) fn reviewer_of<'a>(ticket: &'a Ticket, task: &Task) -> Option<&'a str> {
@@ -50,10 +50,12 @@ impl Draft<'_> {
         seats.any(|known| known.name == seat && known.is_asked_to_countersign())
     }
 
-    /// Where a refusal came from. Kept only where the policy asks, so that the log of a ticket under
-    /// another policy replays to the same ticket.
+    /// Where a refusal came from. Kept only where its reviewer may be asked about it, so that the log
+    /// of a ticket under another policy replays to the same ticket.
     pub(super) fn refusal(&self, serial: u32, review: &Review) -> Option<Refusal> {
-        let asks = self.policy.minor_only == MinorOnly::Ask;
+        let mut findings = review.findings.iter();
+        let asks = self.policy.minor_only == MinorOnly::Ask
+            || findings.any(|finding| self.policy.is_note(finding));
         if !asks || review.claim != Claim::ChangesRequested {
             return None;
         }
@@ -103,10 +105,34 @@ impl Draft<'_> {
             let answer = seat.answer.as_ref();
             let refused = answer.is_some_and(|answer| answer.claim == Claim::ChangesRequested);
             let unasked = seat.refusal.as_ref().is_some_and(|refusal| !refusal.asked);
-            refused && unasked && !minor_findings(&self.ticket, seat, self.policy).is_empty()
+            let open = minor_findings(&self.ticket, seat, self.policy);
+            // Under another rule than "ask" a finding that is no note decides by itself.
+            let asks = self.policy.minor_only == MinorOnly::Ask
+                || !open.iter().any(|entry| keeps_refusal(entry, self.policy));
+            refused && unasked && asks && !open.is_empty()
         };
         let seats = self.ticket.seats.iter().filter(refuses);
         seats.map(|seat| seat.name.clone()).collect()
+    }
+
+    /// The notes that refusals rest on, where nothing else holds the change up: its reviewers were
+    /// asked and did not countersign, and there is nothing that a builder has to fix.
+    pub(super) fn refused_over_notes(&self) -> Option<Vec<String>> {
+        let mut notes = std::collections::BTreeSet::new();
+        let mut refusing = Vec::new();
+        for seat in &self.ticket.seats {
+            let answer = seat.answer.as_ref();
+            if answer.is_none_or(|answer| answer.claim != Claim::ChangesRequested) {
+                continue;
+            }
+            let open = minor_findings(&self.ticket, seat, self.policy);
+            if !open.is_empty() && open.iter().all(|entry| entry.low_confidence) {
+                notes.extend(open.iter().map(|entry| entry.id.clone()));
+                refusing.push(seat.name.clone());
+            }
+        }
+        let decide = !notes.is_empty() && self.would_be_approved_by(&refusing);
+        decide.then(|| notes.into_iter().collect())
     }
 
     fn would_be_approved_by(&self, seats: &[String]) -> bool {

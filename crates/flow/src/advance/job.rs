@@ -50,7 +50,7 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
         return Err(stale);
     }
     if !fits(&event.what, &job.task) {
-        let (task, event) = (job.task.queue(), event.what.name());
+        let (task, event) = (job.task.word(), event.what.name());
         return Err(Refused::WrongJob {
             serial,
             task,
@@ -221,7 +221,7 @@ impl Draft<'_> {
         }
         match failure {
             Failure::Transient => self.try_again(lease, message),
-            Failure::Quota { until } => {
+            Failure::Quota { until } | Failure::Deferred { until } => {
                 let until = until.max(self.event.at);
                 self.give_back(lease, until);
                 Ok(())
@@ -295,7 +295,7 @@ impl Draft<'_> {
     fn give_up(&mut self, serial: u32, why: &str) {
         let task = self
             .job_mut(serial)
-            .map(|job| job.task.queue())
+            .map(|job| job.task.word())
             .unwrap_or_default();
         self.bury(serial, why);
         let from = self.resting_stage();

@@ -273,7 +273,10 @@ impl Draft<'_> {
     /// stands, it says nothing, and somebody else is asked. True where that is so.
     pub(super) fn ask_again_where_nothing_is_said(&mut self) -> bool {
         let ledger = &self.ticket.ledger;
-        let stands = |id: &String| ledger.get(id).is_some_and(|entry| entry.status.is_open());
+        let stands = |id: &String| {
+            let entry = ledger.get(id);
+            entry.is_some_and(|entry| entry.status.is_open() && !entry.low_confidence)
+        };
         let empty = self.ticket.seats.iter().find(|seat| {
             seat.answer.as_ref().is_some_and(|answer| {
                 answer.claim == Claim::Unknown && !answer.reported.iter().any(stands)

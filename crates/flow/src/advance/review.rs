@@ -114,27 +114,24 @@ impl Draft<'_> {
         if !names_must_fix(review, self.policy) {
             bare.extend(unmet(review, &self.ticket.spec));
         }
+        let incoming = |finding, blocking| Incoming {
+            finding,
+            blocking,
+            low_confidence: !blocking && self.policy.is_note(finding),
+        };
+        let named = bare.iter().chain(&review.findings);
         let mut incoming: Vec<Incoming<'_>> = blocking
             .iter()
-            .map(|finding| Incoming {
-                finding,
-                blocking: true,
-            })
-            .chain(bare.iter().map(|finding| Incoming {
-                finding,
-                blocking: false,
-            }))
-            .chain(review.findings.iter().map(|finding| Incoming {
-                finding,
-                blocking: false,
-            }))
+            .map(|finding| incoming(finding, true))
+            .chain(named.map(|finding| incoming(finding, false)))
             .collect();
         let left_out = incoming.len().saturating_sub(most);
         if left_out > 0 {
             // The gravest stay: a flood of small ones must not wash them away.
             incoming.sort_by_key(|one| {
                 let finding = one.finding;
-                (!one.blocking, !finding.actionable, finding.rating.severity)
+                let last = (!finding.actionable, one.low_confidence);
+                (!one.blocking, last, finding.rating.severity)
             });
             incoming.truncate(most);
         }
@@ -196,6 +193,13 @@ impl Draft<'_> {
                 Stage::Rework,
                 &evidence,
             );
+        } else if let Some(notes) = self.refused_over_notes() {
+            let evidence = format!(
+                "refused over notes, and nothing that a reviewer is sure of has to be fixed: {}",
+                notes.join(", ")
+            );
+            let reason = Reason::RefusedOverNotes { findings: notes };
+            self.escalate(reason, Stage::Rework, &evidence);
         } else if self.rounds_used_up() {
             self.exhausted();
         } else if let Some(open) = self.no_progress() {
@@ -285,7 +289,9 @@ pub(crate) fn unusable(review: &Review, policy: &Policy) -> Option<&'static str>
 
 pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
     let must = |finding: &Finding| {
-        finding.actionable && policy.must_fix.contains(&finding.rating.severity)
+        finding.actionable
+            && policy.must_fix.contains(&finding.rating.severity)
+            && !policy.is_note(finding)
     };
     !review.blocking_issues.is_empty() || review.findings.iter().any(must)
 }

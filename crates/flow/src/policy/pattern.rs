@@ -48,14 +48,25 @@ impl PathPatterns {
 
     /// Whether the patterns mean this file, relative to the repository, or a directory above it.
     pub fn matches(&self, path: &str) -> bool {
+        self.any(path, false)
+    }
+
+    /// Whether the patterns protect this path: [`Self::matches`], and `tests/` also means whatever is
+    /// called `tests` itself. A submodule is one path for git and a directory for everybody else, and a
+    /// file or a link in the place of a protected directory replaces all of it.
+    pub fn protects(&self, path: &str) -> bool {
+        self.any(path, false) || self.any(path, true)
+    }
+
+    fn any(&self, path: &str, is_directory: bool) -> bool {
         let names: Vec<&[u8]> = path
             .split('/')
             .filter(|name| !name.is_empty())
             .map(str::as_bytes)
             .collect();
         (1..=names.len()).any(|end| {
-            let (above, is_directory) = (names.get(..end).unwrap_or_default(), end < names.len());
-            self.decides(above, is_directory) == Some(true)
+            let above = names.get(..end).unwrap_or_default();
+            self.decides(above, is_directory || end < names.len()) == Some(true)
         })
     }
 

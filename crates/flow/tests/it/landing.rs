@@ -350,7 +350,12 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
         ),
         (1, 0)
     );
-    let brief = flow::brief::build(&story.ticket, &forbids(), &flow::brief::House::default());
+    let brief = flow::brief::build(
+        &story.ticket,
+        &forbids(),
+        &flow::brief::ProjectRules::default(),
+        flow::brief::Recipient::Spawned,
+    );
     assert!(
         brief.contains("git checkout base -- 'tests/x.py'"),
         "{brief}"

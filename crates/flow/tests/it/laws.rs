@@ -4,8 +4,8 @@ mod life;
 mod watch;
 
 use flow::policy::{
-    DependantsStart, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase,
-    ReviewMode, SeatSpec, Verify, Votes,
+    Confidence, DependantsStart, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange,
+    RedOnBase, ReviewMode, SeatSpec, Verify, Votes,
 };
 use flow::usage::{Budget, Caps};
 use flow::{Event, Policy, Ticket, replay};
@@ -63,6 +63,7 @@ prop_compose! {
         (reviewers, votes) in panel(),
         fails in any::<bool>(),
         minor_only in proptest::sample::select(&[MinorOnly::Ask, MinorOnly::Approve, MinorOnly::Rework][..]),
+        min_confidence in proptest::sample::select(&[0, 60, 100][..]),
         verify in proptest::sample::select(&[Verify::MustFix, Verify::Disputed, Verify::Never][..]),
         land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Queue][..]),
         unreviewed in prop::bool::weighted(0.1),
@@ -78,6 +79,7 @@ prop_compose! {
             reviewers,
             votes,
             verify,
+            min_confidence: Confidence::of_percent(min_confidence),
             land,
             on_exhausted: if fails { OnExhausted::Fail } else { OnExhausted::Escalate },
             minor_only,

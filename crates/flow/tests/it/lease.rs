@@ -248,6 +248,26 @@ fn a_quota_pauses_the_job_and_counts_no_try() {
 }
 
 #[test]
+fn a_landing_that_comes_after_another_waits_and_counts_no_try() {
+    let mut story = Story::at(Stage::Merging, &Policy::default());
+    let lease = held(&story, "merge");
+    let until = Time(9_000_000);
+    story.tell(&house(), failed(lease, Failure::Deferred { until }));
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(story.ticket.jobs[0].attempts, 0);
+    assert!(matches!(story.effects[..], [Effect::Retry { not_before, .. }] if not_before == until));
+}
+
+#[test]
+fn a_landing_that_was_put_off_as_a_quota_is_still_read() {
+    let old = r#"{"failure":"quota","until":9}"#;
+    let read: Failure = serde_json::from_str(old).unwrap();
+    assert_eq!(read, Failure::Quota { until: Time(9) });
+    let new = serde_json::to_string(&Failure::Deferred { until: Time(9) }).unwrap();
+    assert_eq!(new, r#"{"failure":"deferred","until":9}"#);
+}
+
+#[test]
 fn a_lost_merge_lease_leaves_the_approval_in_place() {
     let mut story = Story::at(Stage::Merging, &Policy::default());
     let lease = held(&story, "merge");

@@ -18,6 +18,7 @@ mod landing;
 mod laws;
 mod lease;
 mod model;
+mod notes;
 mod panel;
 mod person;
 mod preset;

@@ -253,7 +253,7 @@ impl Story {
     #[track_caller]
     pub fn job(&self, queue: &str) -> OpenJob {
         let job = self.ticket.jobs.iter().find(|job| {
-            job.task.queue() == queue && (job.holder.is_none() || self.jobs(queue) == 1)
+            job.task.word() == queue && (job.holder.is_none() || self.jobs(queue) == 1)
         });
         job.cloned()
             .unwrap_or_else(|| panic!("no {queue} job is open while {}", self.stage()))
@@ -261,7 +261,7 @@ impl Story {
 
     pub fn jobs(&self, queue: &str) -> usize {
         let jobs = self.ticket.jobs.iter();
-        jobs.filter(|job| job.task.queue() == queue).count()
+        jobs.filter(|job| job.task.word() == queue).count()
     }
 
     /// Takes the queue's first free job.

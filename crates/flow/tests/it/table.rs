@@ -1,7 +1,7 @@
 //! The whole table: every stage × event, by the right and by the wrong hand, under a live and a
 //! stale token, on the version that stands and on one that does not.
 
-mod outpost;
+mod remote_access;
 mod scene;
 mod written;
 

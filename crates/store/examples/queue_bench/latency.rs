@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow::job::NewJob;
 use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
-use store::{Ask, Change, Store};
+use store::{Change, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -99,10 +99,7 @@ pub async fn of_a_claim(store: &Arc<dyn Store>) {
 pub async fn of_a_providers_claim(store: &Arc<dyn Store>) {
     const HELD: u32 = 200;
     println!("\n| claim for a provider | p50 | p99 |\n|---|---:|---:|");
-    let of = |most| Ask {
-        provider: Some("claude".to_owned()),
-        ..ask(most)
-    };
+    let of = |limit| ask(limit).with_provider("claude");
     let jobs = (0..HELD).map(|_| job()).collect();
     store.enqueue(jobs).await.unwrap();
     assert_eq!(store.claim(&of(HELD)).await.unwrap().len(), 200);

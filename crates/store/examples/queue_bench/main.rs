@@ -43,7 +43,13 @@ async fn main() {
 async fn sqlite(wanted: impl Fn(&str) -> bool) {
     println!(
         "{}\n",
-        SqliteFile::fresh().await.store.describe().await.unwrap()
+        SqliteFile::fresh()
+            .await
+            .store
+            .database()
+            .await
+            .unwrap()
+            .description
     );
     if wanted("throughput") {
         sqlite_throughput().await;
@@ -85,7 +91,10 @@ async fn sqlite_throughput() {
 
 async fn postgres(url: &str, wanted: impl Fn(&str) -> bool) {
     let schemas = Schemas::new(url);
-    println!("{}\n", schemas.fresh().await.describe().await.unwrap());
+    println!(
+        "{}\n",
+        schemas.fresh().await.database().await.unwrap().description
+    );
     if wanted("throughput") {
         postgres_throughput(url, &schemas).await;
     }

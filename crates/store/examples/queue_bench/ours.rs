@@ -5,27 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use store::{Ask, Ended, FreeJob, Leased, Outcome, Store};
+use store::{ClaimRequest, Ended, FreeJob, Leased, Outcome, Store};
 use tokio::time::Instant;
 
-pub fn ask(most: u32) -> Ask {
-    Ask {
-        queues: vec!["work".to_owned()],
-        agent: "bench".to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: "bench".to_owned(),
-        provider: None,
-        ticket: None,
-        lease: Duration::from_secs(60),
-        most,
+pub fn ask(limit: u32) -> ClaimRequest {
+    ClaimRequest {
+        limit,
+        ..ClaimRequest::new("bench", "bench", ["work"], Duration::from_secs(60))
     }
 }
 
 pub fn job() -> FreeJob {
     FreeJob {
-        queue: "work".to_owned(),
+        queue: "work".into(),
         kind: "noop".to_owned(),
         body: json!({ "n": 1 }),
         priority: 50,
@@ -33,6 +25,8 @@ pub fn job() -> FreeJob {
         agent: None,
         key: None,
         queue_max: None,
+        needs: std::collections::BTreeSet::new(),
+        depends_on: Vec::new(),
     }
 }
 

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::error::Error;
-use crate::job::{Ask, JobId, Leased, Work};
-use crate::rows::{self, clean, count, nat, nat32, time};
+use crate::job::{ClaimRequest, ClaimTarget, Expired, JobId, Leased, Work};
+use crate::rows::{self, ClaimLine, clean, count, nat, nat32, time};
 
 use super::Postgres;
-use super::bell::Bell;
+use super::channel_notifier::ChannelNotifier;
 use super::pipeline::{Pipeline, Place, Session, Value, values};
 
 /// How many jobs one claim brings back from waiting or from a lost lease.
@@ -21,11 +21,15 @@ const PROMOTED_MAX: i64 = 256;
 /// How many jobs one claim takes.
 const CLAIMED_MAX: u32 = 1000;
 /// The number of the first value that a claim leaves to others.
-pub(super) const MORE: usize = 9;
+pub(super) const MORE: usize = 12;
 
 /// How late a busy queue may notice that a waiting job is due, or a lease has run out. A queue
 /// that seems empty always looks.
 const PROMOTED_EVERY: Duration = Duration::from_millis(50);
+
+/// How soon a waiting caller looks again for a job that depends on others: the end of a dependency
+/// wakes no one.
+const DEPENDENCY_POLL: Duration = Duration::from_secs(1);
 
 /// When this process last brought back what was due, for each queue.
 #[derive(Debug, Default)]
@@ -55,120 +59,142 @@ impl Promoted {
     }
 }
 
-/// Not paused: $3 is the agent who asks, $4 its provider.
+/// Not paused: a line has its queue, the agent that would do the job and its provider; $9 are the
+/// names of the worker itself.
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
     WHERE (until IS NULL OR until > clock_ms())
         AND ((scope = 'queue' AND pauses.name = line.queue)
-            OR (scope = 'agent' AND pauses.name = $3)
-            OR (scope = 'provider' AND pauses.name = $4)))";
+            OR (scope = 'agent' AND (pauses.name = line.name OR pauses.name = ANY ($9::text[])))
+            OR (scope = 'provider' AND pauses.name = line.provider)))";
 
-/// What the provider's limit ($4) leaves of as many as are asked for ($6). It holds where [`in_turn`]
-/// was said before.
-const ROOM: &str = "least($6, greatest(0, coalesce(
-    (SELECT most FROM provider_limits WHERE provider = $4)
-        - (SELECT count(*) FROM jobs
-            WHERE state = 'leased' AND provider = $4 AND lease_until > clock_ms()),
-    $6)))";
+/// The job needs no label but these ($7), is among those that the worker has not passed over ($8), and
+/// depends on nothing that is not done.
+const CLAIMABLE: &str = "state = 'ready'
+    AND (jobs.needs IS NULL OR $7::text[] IS NULL OR jobs.needs <@ $7::text[])
+    AND jobs.id <> ALL ($8::bigint[])
+    AND (jobs.depends_on IS NULL OR NOT EXISTS (SELECT 1 FROM unnest(jobs.depends_on) AS one (key)
+        WHERE NOT EXISTS (SELECT 1 FROM jobs AS other
+            WHERE other.key = one.key AND other.state = 'done')))";
 
-/// Who claims for a provider with a limit waits until those before have committed, and so counts what
-/// they took. It goes before [`take`] in a transaction, and waits for nobody who waits for us: they
-/// only take jobs that nobody else is just taking, and then commit.
-pub(super) fn in_turn(steps: &mut Pipeline, ask: &Ask) {
-    if let Some(provider) = ask.provider.as_deref().map(clean) {
+/// The number of jobs that the limit of a provider leaves, as many as are asked for ($6) where there
+/// is none. It holds where [`in_turn`] was said before.
+const ROOM: &str = "coalesce((SELECT most FROM provider_limits WHERE provider = ranked.provider)
+        - (SELECT count(*) FROM jobs AS own WHERE own.state = 'leased'
+            AND own.provider = ranked.provider AND own.lease_until > clock_ms()),
+    $6)";
+
+/// Claims for a provider with a limit wait until those before have committed, and so count what they
+/// took. It goes before [`take`] in a transaction, and waits for nobody who waits for us: they only
+/// take jobs that nobody else is just taking, and then commit. Several providers are locked in the
+/// order of their names.
+pub(super) fn in_turn(steps: &mut Pipeline, request: &ClaimRequest) {
+    let providers = request.providers();
+    if !providers.is_empty() {
         steps.push(
             "SELECT pg_advisory_xact_lock(hashtextextended(provider, 7420))
-            FROM provider_limits WHERE provider = $1",
-            values![provider],
+            FROM (SELECT provider FROM provider_limits WHERE provider = ANY ($1::text[])
+                ORDER BY provider) AS limited",
+            values![providers],
         );
     }
-    if !ask.alone_in.is_empty() {
+    if !request.exclusive.is_empty() {
         steps.push(
             "SELECT pg_advisory_xact_lock(hashtextextended($1, 7421))",
-            values![clean(&ask.holder)],
+            values![clean(&request.worker)],
         );
     }
 }
 
-/// The holder ($8) has nothing of the queues ($9) that it may have one claim of. It holds where
+/// Whether a claim must come after others of its kind, in a transaction with [`in_turn`].
+pub(super) fn takes_turns(request: &ClaimRequest) -> bool {
+    !request.exclusive.is_empty() || request.queues.iter().any(|one| one.provider.is_some())
+}
+
+/// The holder ($11) has nothing of the queues ($12) that it may have one claim of. It holds where
 /// [`in_turn`] was said before: claims of one holder come one after the other.
 const HAS_NONE: &str = "AND NOT EXISTS (SELECT 1 FROM jobs AS own
-    WHERE own.state = 'leased' AND own.holder = $8 AND own.queue = ANY ($9::text[]))";
+    WHERE own.state = 'leased' AND own.holder = $11 AND own.queue = ANY ($12::text[]))";
 
-/// The top of each line ($1 its queue, $2 whom its jobs are for), then the top of them all.
+/// The top of each line ($1 its queue, $2 whom its jobs are assigned to, $3 the agent that would do
+/// them, $4 the agent's provider), then the top of them all.
 /// `first` is a condition that is looked at before any job is.
-/// Not more than `room` of them.
-fn picked(ask: &Ask, first: &str, lock: &str, room: &str) -> String {
-    let only = match (ask.job, &ask.ticket) {
-        (Some(_), _) => Some("id = $5::text::bigint"),
-        (None, Some(_)) => Some("ticket = $5"),
-        (None, None) => None,
+fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
+    const LINES: &str = "unnest($1::text[], $2::text[], $3::text[], $4::text[])
+        AS line (queue, agent, name, provider)";
+    let only = match &request.only {
+        Some(ClaimTarget::Job(_)) => Some("jobs.id = $5::text::bigint"),
+        Some(ClaimTarget::Ticket(_)) => Some("ticket = $5"),
+        None => None,
     };
-    if let Some(only) = only {
-        return format!(
-            "SELECT line.id, line.priority FROM (SELECT id, priority, queue, agent FROM jobs
-                WHERE state = 'ready' AND {only} AND queue = ANY ($1::text[])
-                    AND agent = ANY ($2::text[])
-                ORDER BY priority DESC, id LIMIT $6 {lock}) AS line
-            WHERE {OPEN} {first} ORDER BY priority DESC, id LIMIT {room}"
-        );
+    let found = match only {
+        Some(only) => format!(
+            "SELECT top.id, top.priority, line.provider FROM (SELECT id, priority, queue, agent
+                FROM jobs WHERE {CLAIMABLE} AND {only}
+                    AND queue = ANY ($1::text[]) AND agent = ANY ($2::text[])
+                ORDER BY priority DESC, id LIMIT {CLAIMED_MAX} {lock}) AS top
+            JOIN {LINES} ON line.queue = top.queue AND line.agent = top.agent
+            WHERE {OPEN} {first}"
+        ),
+        None => format!(
+            "SELECT top.id, top.priority, line.provider FROM {LINES} CROSS JOIN LATERAL
+                (SELECT id, priority FROM jobs
+                    WHERE {CLAIMABLE} AND queue = line.queue AND agent = line.agent
+                    ORDER BY priority DESC, id LIMIT $6 {lock}) AS top
+            WHERE {OPEN} AND $5::text IS NULL {first}"
+        ),
+    };
+    // A look that takes nothing keeps to no limit.
+    if request.providers().is_empty() || lock.is_empty() {
+        return format!("{found} ORDER BY priority DESC, id LIMIT $6");
     }
     format!(
-        "SELECT top.id, top.priority FROM unnest($1::text[], $2::text[]) AS line (queue, agent)
-        CROSS JOIN LATERAL
-            (SELECT id, priority FROM jobs
-                WHERE state = 'ready' AND queue = line.queue AND agent = line.agent
-                ORDER BY priority DESC, id LIMIT $6 {lock}) AS top
-        WHERE {OPEN} AND $5::text IS NULL {first}
-        ORDER BY top.priority DESC, top.id LIMIT {room}"
+        "SELECT id, priority, provider FROM (SELECT id, priority, provider,
+                row_number() OVER (PARTITION BY provider ORDER BY priority DESC, id) AS place
+            FROM ({found}) AS found) AS ranked
+        WHERE provider IS NULL OR place <= {ROOM}
+        ORDER BY priority DESC, id LIMIT $6"
     )
 }
 
-/// The lines that the ask may look into: each queue, for anybody and for this agent.
-fn lines(ask: &Ask) -> (Vec<String>, Vec<String>) {
-    let mut queues: Vec<String> = ask.queues.iter().map(|queue| clean(queue)).collect();
-    queues.sort_unstable();
-    queues.dedup();
-    let own = Some(clean(&ask.agent)).filter(|agent| !agent.is_empty());
-    let anybodys = (!ask.own_only).then(String::new);
-    let agents = [anybodys, own].into_iter().flatten();
-    agents
-        .flat_map(|agent| {
-            queues
-                .iter()
-                .map(move |queue| (queue.clone(), agent.clone()))
-        })
-        .unzip()
-}
-
-fn values_of(ask: &Ask, most: u32) -> Vec<Value> {
-    let (queues, agents) = lines(ask);
+fn values_of(request: &ClaimRequest, limit: u32) -> Vec<Value> {
+    let lines = request.lines();
+    let column = |of: fn(&ClaimLine) -> String| lines.iter().map(of).collect::<Vec<String>>();
+    let providers: Vec<Option<String>> = lines.iter().map(|line| line.provider.clone()).collect();
+    let labels = request.labels.as_ref();
+    let labels = labels.map(|labels| labels.iter().map(|label| clean(label)).collect::<Vec<_>>());
+    let except: Vec<i64> = request.except.iter().map(|job| job.0).collect();
+    let names: Vec<String> = request.paused_as.iter().map(|name| clean(name)).collect();
     values![
-        queues,
-        agents,
-        clean(&ask.agent),
-        ask.provider.as_deref().map(clean),
-        only_of(ask),
-        i64::from(most.min(CLAIMED_MAX)),
+        column(|line| line.queue.clone()),
+        column(|line| line.assigned_to.clone()),
+        column(|line| line.agent.clone()),
+        providers,
+        only_of(request),
+        i64::from(limit.min(CLAIMED_MAX)),
+        labels,
+        except,
+        names,
     ]
 }
 
 /// The job or the ticket that it is all about, if there is one.
-fn only_of(ask: &Ask) -> Option<String> {
-    let ticket = ask.ticket.as_ref().map(ToString::to_string);
-    ask.job.map(|job| job.0.to_string()).or(ticket)
+fn only_of(request: &ClaimRequest) -> Option<String> {
+    request.only.as_ref().map(|only| match only {
+        ClaimTarget::Ticket(ticket) => ticket.to_string(),
+        ClaimTarget::Job(job) => job.0.to_string(),
+    })
 }
 
-/// Takes jobs that are ready. Values are numbered from 1 to 8.
-fn taking(ask: &Ask, first: &str) -> String {
-    let room = if ask.provider.is_some() { ROOM } else { "$6" };
-    let picked = picked(ask, first, "FOR UPDATE SKIP LOCKED", room);
+/// Takes jobs that are ready. Values are numbered from 1 to 11.
+fn taking(request: &ClaimRequest, first: &str) -> String {
+    let picked = picked(request, first, "FOR UPDATE SKIP LOCKED");
     format!(
         "picked AS MATERIALIZED ({picked}),
-        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $8,
-                lease_until = (SELECT clock_ms()) + $7, provider = $4
+        taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $11,
+                lease_until = (SELECT clock_ms()) + $10, provider = picked.provider
             FROM picked WHERE jobs.id = picked.id
             RETURNING jobs.id, queue, ticket, serial, kind, body, fence, holder, lease_until,
-                attempts, jobs.priority, tracked)"
+                attempts, agent, jobs.provider, jobs.priority, tracked)"
     )
 }
 
@@ -183,23 +209,27 @@ fn logging(others: &str) -> String {
     )
 }
 
-fn values_to_take(ask: &Ask) -> Vec<Value> {
-    let mut values = values_of(ask, ask.most);
-    values.push(Box::new(rows::lease_end(0, ask.lease)));
-    values.push(Box::new(clean(&ask.holder)));
+fn values_to_take(request: &ClaimRequest) -> Vec<Value> {
+    let mut values = values_of(request, request.limit);
+    values.push(Box::new(rows::lease_end(0, request.lease)));
+    values.push(Box::new(clean(&request.worker)));
     values
 }
 
-pub(super) fn take(steps: &mut Pipeline, ask: &Ask) -> Place {
-    let mut values = values_to_take(ask);
-    let first = if ask.alone_in.is_empty() {
+pub(super) fn take(steps: &mut Pipeline, request: &ClaimRequest) -> Place {
+    let mut values = values_to_take(request);
+    let first = if request.exclusive.is_empty() {
         ""
     } else {
-        let queues: Vec<String> = ask.alone_in.iter().map(|queue| clean(queue)).collect();
+        let queues: Vec<String> = request
+            .exclusive
+            .iter()
+            .map(|queue| clean(queue.name()))
+            .collect();
         values.push(Box::new(queues));
         HAS_NONE
     };
-    let (taking, logging) = (taking(ask, first), logging(""));
+    let (taking, logging) = (taking(request, first), logging(""));
     let sql = format!("WITH {taking}, {logging} SELECT * FROM taken ORDER BY priority DESC, id");
     steps.push(sql, values)
 }
@@ -214,15 +244,15 @@ pub(super) fn end_and_take(
     steps: &mut Pipeline,
     (ends, lines): (&str, &str),
     more: Vec<Value>,
-    ask: &Ask,
+    request: &ClaimRequest,
 ) -> Place {
-    let taking = taking(ask, "AND EXISTS (SELECT 1 FROM checked)");
+    let taking = taking(request, "AND EXISTS (SELECT 1 FROM checked)");
     let logging = logging(&format!("{lines} UNION ALL"));
     let sql = format!(
         "WITH {ends}, {taking}, {logging} SELECT taken.* FROM checked LEFT JOIN taken ON true
         ORDER BY priority DESC, id"
     );
-    let mut values = values_to_take(ask);
+    let mut values = values_to_take(request);
     values.extend(more);
     steps.push(sql, values)
 }
@@ -239,10 +269,19 @@ pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max
             LIMIT $2 FOR UPDATE SKIP LOCKED)",
         values![queues.clone(), PROMOTED_MAX],
     );
-    steps.push(
+    put_back(steps, Some(queues), attempts_max);
+}
+
+/// Leased jobs that no ticket follows and whose lease ran out, of these queues or of all. A row comes
+/// back for each.
+fn put_back(steps: &mut Pipeline, queues: Option<Vec<String>>, attempts_max: u32) -> Place {
+    let of_queues = match queues {
+        Some(_) => "queue = ANY ($1::text[])",
+        None => "$1::text[] IS NULL",
+    };
+    let sql = format!(
         "WITH lapsed AS MATERIALIZED (SELECT id, holder FROM jobs
-            WHERE state = 'leased' AND NOT tracked AND queue = ANY ($1::text[])
-                AND lease_until <= clock_ms()
+            WHERE state = 'leased' AND NOT tracked AND {of_queues} AND lease_until <= clock_ms()
             LIMIT $2 FOR UPDATE SKIP LOCKED),
         back AS (UPDATE jobs SET attempts = attempts + 1, holder = NULL, lease_until = NULL,
                 state = CASE WHEN attempts + 1 > $3 THEN 'dead' ELSE 'ready' END,
@@ -256,9 +295,26 @@ pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max
             CASE state WHEN 'dead' THEN 'job_dead' ELSE 'job_lease_lost' END, lost_by,
             json_build_object('job', id, 'queue', queue, 'kind', kind, 'attempts', attempts,
                 'error', last_error)::text
-        FROM back",
-        values![queues, PROMOTED_MAX, i64::from(attempts_max)],
+        FROM back RETURNING 1"
     );
+    let values = values![queues, PROMOTED_MAX, i64::from(attempts_max)];
+    steps.push(sql, values)
+}
+
+/// The chosen one, should there be more that are due than one claim promotes.
+fn promote_target(steps: &mut Pipeline, request: &ClaimRequest) {
+    let sql = match &request.only {
+        None => return,
+        Some(ClaimTarget::Job(_)) => {
+            "UPDATE jobs SET state = 'ready'
+            WHERE id = $1::text::bigint AND state = 'waiting' AND not_before <= clock_ms()"
+        }
+        Some(ClaimTarget::Ticket(_)) => {
+            "UPDATE jobs SET state = 'ready'
+            WHERE ticket = $1 AND state = 'waiting' AND not_before <= clock_ms()"
+        }
+    };
+    steps.push(sql, values![only_of(request)]);
 }
 
 pub(super) fn taken(found: &[Row]) -> Result<Vec<Leased>, Error> {
@@ -271,7 +327,7 @@ fn leased(row: &Row) -> Result<Leased, Error> {
     let serial: Option<i64> = row.get(3);
     Ok(Leased {
         id: JobId(row.get(0)),
-        queue: row.get(1),
+        queue: row.get::<_, &str>(1).into(),
         work: Work::read(ticket.is_some(), row.get(4), row.get(5))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
@@ -279,6 +335,8 @@ fn leased(row: &Row) -> Result<Leased, Error> {
         holder: row.get::<_, Option<String>>(7).unwrap_or_default(),
         until: time(row.get::<_, Option<i64>>(8).unwrap_or_default()),
         attempts: nat32(row.get(9)),
+        agent: Some(row.get::<_, String>(10)).filter(|agent| !agent.is_empty()),
+        provider: row.get(11),
     })
 }
 
@@ -293,61 +351,118 @@ pub(super) enum Look {
 }
 
 impl Postgres {
-    pub(super) async fn claim_jobs(&self, ask: &Ask) -> Result<Vec<Leased>, Error> {
-        let due = self.promoted.due(&ask.queues);
-        let claimed = self.take_from(ask, due.clone()).await?;
-        if due.len() == ask.queues.len() || count(claimed.len()) >= i64::from(ask.most) {
+    pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
+        let queues = request.queue_names();
+        let due = self.promoted.due(&queues);
+        let claimed = self.take_from(request, due.clone()).await?;
+        if due.len() == queues.len() || count(claimed.len()) >= i64::from(request.limit) {
             return Ok(claimed);
         }
-        Ok(self.take_the_rest(ask, claimed).await)
+        Ok(self.take_the_rest(request, claimed).await)
     }
 
     /// The queues seem empty: now all that is due is brought back, whenever that was done last.
     /// What goes wrong here must not hide what has been written; the next call will show it.
-    pub(super) async fn take_the_rest(&self, ask: &Ask, mut claimed: Vec<Leased>) -> Vec<Leased> {
+    pub(super) async fn take_the_rest(
+        &self,
+        request: &ClaimRequest,
+        mut claimed: Vec<Leased>,
+    ) -> Vec<Leased> {
         let had = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
-        let rest = Ask {
-            most: ask.most.saturating_sub(had),
-            ..ask.clone()
+        let rest = ClaimRequest {
+            limit: request.limit.saturating_sub(had),
+            ..request.clone()
         };
-        let more = self.take_from(&rest, ask.queues.clone()).await;
+        let more = self.take_from(&rest, request.queue_names()).await;
         claimed.extend(more.unwrap_or_default());
         claimed
     }
 
     /// Each statement is a transaction of its own: none rests on another, but for a provider's turn.
-    async fn take_from(&self, ask: &Ask, due: Vec<String>) -> Result<Vec<Leased>, Error> {
+    async fn take_from(
+        &self,
+        request: &ClaimRequest,
+        due: Vec<String>,
+    ) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         bring_back(&mut steps, due, self.settings.attempts_max);
-        let place = if ask.provider.is_some() || !ask.alone_in.is_empty() {
+        promote_target(&mut steps, request);
+        let place = if takes_turns(request) {
             steps.push("BEGIN", Vec::new());
-            in_turn(&mut steps, ask);
-            let place = take(&mut steps, ask);
+            in_turn(&mut steps, request);
+            let place = take(&mut steps, request);
             steps.push("COMMIT", Vec::new());
             place
         } else {
-            take(&mut steps, ask)
+            take(&mut steps, request)
         };
         let answers = session.run(steps).await?;
         answers.all_well(true)?;
         taken(answers.rows(place)?)
     }
 
-    /// Arms the bell and then looks: what is committed after the look finds the bell armed.
-    pub(super) async fn look(&self, ask: &Ask) -> Result<Look, Error> {
+    pub(super) async fn expire_leases(&self, most: u32) -> Result<Expired, Error> {
         let mut session = Session::new(&self.pool).await?;
-        let mut steps = Bell::arm(&ask.queues);
-        let picked = picked(ask, "", "", "$6");
-        let ready = steps.push(picked, values_of(ask, 1));
+        let mut steps = Pipeline::default();
+        let back = put_back(&mut steps, None, self.settings.attempts_max);
+        let lapsed = steps.push(
+            "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts,
+                agent, provider
+            FROM jobs WHERE state = 'leased' AND tracked AND lease_until <= clock_ms()
+            ORDER BY lease_until LIMIT $1",
+            values![i64::from(most)],
+        );
+        let answers = session.run(steps).await?;
+        answers.all_well(true)?;
+        let requeued = nat(count(answers.rows(back)?.len()));
+        if requeued > 0 {
+            session
+                .run(self.channel.fire_all())
+                .await?
+                .all_well(false)?;
+            self.notifier.nudge();
+        }
+        Ok(Expired {
+            requeued,
+            of_tickets: taken(answers.rows(lapsed)?)?,
+        })
+    }
+
+    pub(super) async fn give_back(&self, job: JobId, fence: u64) -> Result<(), Error> {
+        let sql = "UPDATE jobs SET state = 'ready', holder = NULL, lease_until = NULL,
+                provider = NULL
+            WHERE id = $1 AND fence = $2 AND state = 'leased' RETURNING queue";
+        let found = self.change(sql, values![job.0, rows::int(fence)]).await?;
+        let Some(row) = found.first() else {
+            return Err(self.stale_fence(job, fence).await?);
+        };
+        let ready: Vec<String> = vec![row.get(0)];
+        let mut session = Session::new(&self.pool).await?;
+        session
+            .run(self.channel.fire(&ready))
+            .await?
+            .all_well(false)?;
+        self.notifier.wake(&ready);
+        Ok(())
+    }
+
+    /// Arms the notification and then looks: what is committed after the look finds it armed.
+    pub(super) async fn look(&self, request: &ClaimRequest) -> Result<Look, Error> {
+        let queues = request.queue_names();
+        let mut session = Session::new(&self.pool).await?;
+        let mut steps = ChannelNotifier::arm(&queues);
+        let ready = steps.push(picked(request, "", ""), values_of(request, 1));
         let due = steps.push(
             "SELECT min(due) - clock_ms() FROM unnest($1::text[]) AS q (queue) CROSS JOIN LATERAL
                 (SELECT min(not_before) AS due FROM jobs
                     WHERE state = 'waiting' AND queue = q.queue
                 UNION ALL SELECT min(lease_until) FROM jobs
                     WHERE state = 'leased' AND NOT tracked AND queue = q.queue
+                UNION ALL SELECT clock_ms() + $2 WHERE EXISTS (SELECT 1 FROM jobs
+                    WHERE state = 'ready' AND queue = q.queue AND depends_on IS NOT NULL)
                 UNION ALL SELECT min(until) FROM pauses WHERE until > clock_ms()) AS all_due",
-            values![ask.queues.clone()],
+            values![queues, rows::lease_end(0, DEPENDENCY_POLL)],
         );
         let answers = session.run(steps).await?;
         answers.all_well(false)?;
@@ -358,13 +473,5 @@ impl Postgres {
         Ok(Look::Nothing {
             due_in: due.map(|ms| Duration::from_millis(nat(ms))),
         })
-    }
-
-    pub(super) async fn list_lapsed(&self, most: u32) -> Result<Vec<Leased>, Error> {
-        let sql = "SELECT id, queue, ticket, serial, kind, body, fence, holder, lease_until,
-                attempts FROM
-            jobs WHERE state = 'leased' AND lease_until <= clock_ms()
-            ORDER BY lease_until LIMIT $1";
-        taken(&self.read(sql, values![i64::from(most)]).await?)
     }
 }

@@ -9,8 +9,8 @@ use flow::TicketId;
 use crate::change::Committed;
 use crate::error::Error;
 use crate::job::Leased;
+use crate::notifier::LOG;
 use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
-use crate::wakes::LOG;
 
 use super::Postgres;
 use super::claim;
@@ -40,10 +40,10 @@ impl Postgres {
             Ok(done @ Committed::Written { .. }) => {
                 answers.all_well(false)?;
                 let ready = made_ready(change);
-                session.commit(self.bell.fire(&ready)).await?;
+                session.commit(self.channel.fire(&ready)).await?;
                 self.upkeep.jobs_ended(change.turns.len(), &self.pool);
                 self.upkeep.ticket_changed(&self.pool);
-                self.wakes.wake(&ready);
+                self.notifier.wake(&ready);
                 Ok(done)
             }
             other => {
@@ -76,9 +76,9 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     let room = jobs::measure(steps, &change.new_jobs);
     jobs::add(steps, &change.new_jobs);
     tickets::put_artefacts(steps, &change.artefacts);
-    let claimed = change.then.as_ref().map(|ask| {
-        claim::in_turn(steps, ask);
-        claim::take(steps, ask)
+    let claimed = change.then.as_ref().map(|request| {
+        claim::in_turn(steps, request);
+        claim::take(steps, request)
     });
     Ok(Guards {
         key,
@@ -197,7 +197,7 @@ fn made_ready(change: &Encoded) -> Vec<String> {
         .any(|turn| matches!(turn, Turn::Retry { .. }))
     {
         // A ticket's jobs come back to one of the loop's own queues.
-        queues.extend(flow::Task::QUEUES.map(str::to_owned));
+        queues.extend(flow::Queue::OF_LOOP.map(String::from));
     }
     queues.push(LOG.to_owned());
     queues.sort_unstable();

@@ -19,7 +19,7 @@ const SERVER_MIN: i32 = 130_000;
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/postgres/0001_first.sql"),
     include_str!("../../migrations/postgres/0002_tokens.sql"),
     include_str!("../../migrations/postgres/0003_bookmarks.sql"),
@@ -27,6 +27,8 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/postgres/0005_run_tokens.sql"),
     include_str!("../../migrations/postgres/0006_provider_limits.sql"),
     include_str!("../../migrations/postgres/0007_callers.sql"),
+    include_str!("../../migrations/postgres/0008_claims.sql"),
+    include_str!("../../migrations/postgres/0009_statements.sql"),
 ];
 
 /// Every statement of ours walks an index, goes from row to row by their keys, and is prepared once.

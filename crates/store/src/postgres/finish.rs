@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::Time;
 
 use crate::error::Error;
-use crate::job::{Ask, Ended, JobId, Leased, Outcome};
+use crate::job::{ClaimRequest, Ended, JobId, Leased, Outcome};
 use crate::rows::{self, count, int, nat, time};
 
 use super::Postgres;
@@ -17,36 +17,42 @@ impl Postgres {
     pub(super) async fn end_all(
         &self,
         ended: &[Ended],
-        then: Option<&Ask>,
+        then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
-        let due = then.map_or(Vec::new(), |ask| self.promoted.due(&ask.queues));
+        let due = then.map_or(Vec::new(), |request| {
+            self.promoted.due(&request.queue_names())
+        });
         let all_done = ended
             .iter()
             .all(|one| matches!(one.outcome, Outcome::Done { .. }));
         let claimed = match then {
-            Some(ask) if all_done && due.is_empty() && ask.provider.is_none() => {
-                self.end_done_and_take(ended, ask).await?
+            Some(request) if all_done && due.is_empty() && !claim::takes_turns(request) => {
+                self.end_done_and_take(ended, request).await?
             }
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
         self.upkeep.jobs_ended(ended.len(), &self.pool);
         match then {
-            Some(ask) if count(claimed.len()) < i64::from(ask.most) => {
-                Ok(self.take_the_rest(ask, claimed).await)
+            Some(request) if count(claimed.len()) < i64::from(request.limit) => {
+                Ok(self.take_the_rest(request, claimed).await)
             }
             Some(_) | None => Ok(claimed),
         }
     }
 
     /// What a busy worker does all day, in one statement.
-    async fn end_done_and_take(&self, ended: &[Ended], ask: &Ask) -> Result<Vec<Leased>, Error> {
+    async fn end_done_and_take(
+        &self,
+        ended: &[Ended],
+        request: &ClaimRequest,
+    ) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let (ids, fences, results) = done_columns(ended)?;
         let wanted = count(ids.len());
         let values = values![ids, fences, results, wanted, "leased"];
         let ends = (done(claim::MORE), DONE_LINES);
-        let place = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, ask);
+        let place = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, request);
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
@@ -58,17 +64,17 @@ impl Postgres {
     async fn end_any(
         &self,
         ended: &[Ended],
-        then: Option<&Ask>,
+        then: Option<&ClaimRequest>,
         due: Vec<String>,
     ) -> Result<Vec<Leased>, Error> {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
         end_free(&mut steps, ended)?;
-        let claimed = then.map(|ask| {
+        let claimed = then.map(|request| {
             claim::bring_back(&mut steps, due, self.settings.attempts_max);
-            claim::in_turn(&mut steps, ask);
-            claim::take(&mut steps, ask)
+            claim::in_turn(&mut steps, request);
+            claim::take(&mut steps, request)
         });
         // Sent at once: where an assertion above refused, this takes everything back.
         steps.push("COMMIT", Vec::new());
@@ -76,7 +82,7 @@ impl Postgres {
             .iter()
             .any(|one| matches!(one.outcome, Outcome::Retry { .. }));
         if retries {
-            steps.append(self.bell.fire_all());
+            steps.append(self.channel.fire_all());
         }
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
@@ -84,7 +90,7 @@ impl Postgres {
         }
         answers.all_well(true)?;
         if retries {
-            self.wakes.nudge();
+            self.notifier.nudge();
         }
         claimed.map_or(Ok(Vec::new()), |place| claim::taken(answers.rows(place)?))
     }
@@ -142,9 +148,14 @@ impl Postgres {
         if let Some(row) = found.first() {
             return Ok(time(row.get(0)));
         }
+        Err(self.stale_fence(job, fence).await?)
+    }
+
+    /// Says which fence the job has by now.
+    pub(super) async fn stale_fence(&self, job: JobId, fence: u64) -> Result<Error, Error> {
         let sql = "SELECT fence FROM jobs WHERE id = $1";
         let found = self.read(sql, values![job.0]).await?;
-        Err(Error::StaleFence {
+        Ok(Error::StaleFence {
             job: job.0.to_string(),
             given: fence,
             current: found.first().map_or(0, |row| nat(row.get(0))),

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
+use flow::Queue;
+
+use crate::batched::{HasOpenJobs, HeldJobs};
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
 use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
 use crate::listing::Listing;
-use crate::quick::{InHand, OpenIn};
 use crate::record::{Page, Paged};
 use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
 
@@ -108,13 +110,14 @@ pub(super) fn assert_room(rooms: &[Room], answers: &Answers) -> Result<(), Error
 }
 
 const ADD: &str = "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
-        created_at, not_before, key, body)
+        created_at, not_before, key, body, needs, depends_on)
     SELECT queue, CASE WHEN not_before <= (SELECT clock_ms()) THEN 'ready' ELSE 'waiting' END, agent,
-        priority, ticket, serial, tracked, kind, (SELECT clock_ms()), greatest(not_before, 0), key, body
+        priority, ticket, serial, tracked, kind, (SELECT clock_ms()), greatest(not_before, 0), key, body,
+        string_to_array(needs, chr(31)), string_to_array(depends_on, chr(31))
     FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::boolean[],
-            $7::text[], $8::bigint[], $9::text[], $10::text[])
+            $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[])
         WITH ORDINALITY AS j (queue, agent, priority, ticket, serial, tracked, kind, not_before,
-            key, body, place)
+            key, body, needs, depends_on, place)
     ORDER BY place";
 
 fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
@@ -129,7 +132,17 @@ fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
         all(jobs, |job| job.not_before),
         all(jobs, |job| job.key.clone()),
         all(jobs, |job| job.body.clone()),
+        all(jobs, |job| joined(&job.needs)),
+        all(jobs, |job| joined(&job.depends_on)),
     ]
+}
+
+/// A list as one text with U+001F between its members, which `unnest` could not carry as an array of
+/// its own; NULL where it is empty.
+fn joined(names: &[String]) -> Option<String> {
+    let sound = |name: &String| name.replace('\u{1f}', "");
+    let names: Vec<String> = names.iter().map(sound).collect();
+    (!names.is_empty()).then(|| names.join("\u{1f}"))
 }
 
 pub(super) fn add(steps: &mut Pipeline, jobs: &[JobColumns]) {
@@ -191,13 +204,16 @@ impl Postgres {
         let mut ready: Vec<String> = jobs.iter().map(|job| job.queue.clone()).collect();
         ready.sort_unstable();
         ready.dedup();
-        let guarded = |job: &JobColumns| job.key.is_some() || job.queue_max.is_some();
+        let guarded = |job: &JobColumns| {
+            let waits = !job.needs.is_empty() || !job.depends_on.is_empty();
+            job.key.is_some() || job.queue_max.is_some() || waits
+        };
         let ids = if jobs.iter().any(guarded) {
             self.add_guarded(&jobs, &ready).await?
         } else {
             self.add_unguarded(&jobs, &ready).await?
         };
-        self.wakes.wake(&ready);
+        self.notifier.wake(&ready);
         Ok(ids)
     }
 
@@ -210,7 +226,9 @@ impl Postgres {
         let mut session = Session::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let added = add_plain(&mut steps, jobs);
-        let answers = session.run_and_send(steps, self.bell.fire(ready)).await?;
+        let answers = session
+            .run_and_send(steps, self.channel.fire(ready))
+            .await?;
         answers.all_well(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())
@@ -239,7 +257,7 @@ impl Postgres {
         let answers = session.begin(steps).await?;
         match added(jobs, &rooms, &places, &answers) {
             Ok(ids) => {
-                session.commit(self.bell.fire(ready)).await?;
+                session.commit(self.channel.fire(ready)).await?;
                 Ok(ids)
             }
             Err(error) => {
@@ -254,14 +272,14 @@ impl Postgres {
         query: &JobQuery,
         page: &Page,
     ) -> Result<Paged<Job>, Error> {
-        let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '$');
+        let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('$', "clock_ms()"));
         let found = self.read(&listing.sql, binds(&listing)).await?;
         let items = found.iter().map(job).collect::<Result<_, _>>()?;
         Ok(listing.page(items, |job| job.id.0))
     }
 
     /// Each state by its own index.
-    pub(super) async fn count_jobs(&self) -> Result<Vec<(String, JobState, u64)>, Error> {
+    pub(super) async fn count_live_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>, Error> {
         let counts = JobState::COUNTED.map(|state| {
             let word = state.word();
             format!(
@@ -269,7 +287,13 @@ impl Postgres {
             )
         });
         let found = self.read(&counts.join(" UNION ALL "), values![]).await?;
-        let one = |row: &Row| Ok((row.get(0), JobState::read(row.get(1))?, nat(row.get(2))));
+        let one = |row: &Row| {
+            Ok((
+                row.get::<_, &str>(0).into(),
+                JobState::read(row.get(1))?,
+                nat(row.get(2)),
+            ))
+        };
         found.iter().map(one).collect()
     }
 
@@ -288,16 +312,9 @@ impl Postgres {
         let found = self.read(&sql, values![id.0]).await?;
         found.first().map(job).transpose()
     }
-
-    pub(super) async fn keyed_job(&self, key: &str) -> Result<Option<Job>, Error> {
-        let columns = rows::JOB_COLUMNS;
-        let sql = format!("SELECT {columns} FROM jobs WHERE key = $1");
-        let found = self.read(&sql, values![rows::clean(key)]).await?;
-        found.first().map(job).transpose()
-    }
 }
 
-impl Question<Pool> for OpenIn {
+impl BatchRequest<Pool> for HasOpenJobs {
     type Answer = bool;
 
     /// Each queue that is asked for is looked at once, each state by its own index.
@@ -314,7 +331,7 @@ impl Question<Pool> for OpenIn {
     }
 }
 
-impl Question<Pool> for InHand {
+impl BatchRequest<Pool> for HeldJobs {
     type Answer = Vec<Job>;
 
     /// Once over what is leased in those queues, whoever asks.
@@ -369,7 +386,7 @@ fn job(row: &Row) -> Result<Job, Error> {
     let result: Option<&str> = row.get(15);
     Ok(Job {
         id: JobId(row.get(0)),
-        queue: row.get(1),
+        queue: row.get::<_, &str>(1).into(),
         state: JobState::read(row.get(2))?,
         work: Work::read(ticket.is_some(), row.get(5), row.get(6))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,

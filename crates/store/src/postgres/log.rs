@@ -5,12 +5,12 @@ use tokio_postgres::Row;
 
 use crate::change::Remembered;
 use crate::error::Error;
+use crate::notifier::LOG;
 use crate::record::{Cursor, EventQuery, StoredEvent};
 use crate::rows::{self, EventColumns, clean, int, nat, time};
-use crate::wakes::LOG;
 
 use super::Postgres;
-use super::bell::Bell;
+use super::channel_notifier::ChannelNotifier;
 use super::pipeline::Session;
 use super::pipeline::{Pipeline, Place, values};
 
@@ -143,7 +143,7 @@ impl Postgres {
     }
 
     /// As far as cursors may go: nothing of a transaction that others still wait for.
-    pub(super) async fn list_latest(
+    pub(super) async fn list_newest(
         &self,
         ticket: Option<&TicketId>,
         most: u32,
@@ -163,10 +163,10 @@ impl Postgres {
         found.iter().rev().map(event).collect()
     }
 
-    /// Arms the bell and then looks: what is committed after the look finds the bell armed.
+    /// Arms the notification and then looks: what is committed after the look finds it armed.
     pub(super) async fn look_for_events(&self, after: Cursor) -> Result<bool, Error> {
         let mut session = Session::new(&self.pool).await?;
-        let mut steps = Bell::arm(&[LOG.to_owned()]);
+        let mut steps = ChannelNotifier::arm(&[LOG.to_owned()]);
         let found = steps.push(
             "SELECT 1 FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)
                 AND tx < pg_snapshot_xmin(pg_current_snapshot()) LIMIT 1",

@@ -6,9 +6,9 @@ use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
+use crate::batched::UnreadMessages;
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
-use crate::quick::Letterbox;
 use crate::record::{Message, NewMessage};
 use crate::rows::{self, clean, time};
 
@@ -19,7 +19,7 @@ use super::pipeline::{self, index, values};
 #[derive(Clone)]
 pub(super) struct Posted(pub(super) NewMessage);
 
-impl Question<Pool> for Posted {
+impl BatchRequest<Pool> for Posted {
     type Answer = i64;
     const MOST: usize = 128;
     const WRITES: bool = true;
@@ -53,7 +53,7 @@ impl Question<Pool> for Posted {
     }
 }
 
-impl Question<Pool> for Letterbox {
+impl BatchRequest<Pool> for UnreadMessages {
     type Answer = Vec<Message>;
     /// Full boxes are large.
     const MOST: usize = 64;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_postgres::Row;
 
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
 use crate::record::{Agent, Epic, Pause, Retention, Scope};
 use crate::rows::{self, clean, nat, nat32, time};
 
@@ -25,6 +25,10 @@ pub(super) const OLD_JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM 
 
 pub(super) const OLD_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT id FROM messages
     WHERE processed_at < $1 LIMIT $2) RETURNING 1";
+
+/// Claims as old as this have long been reported or lost.
+pub(super) const OLD_STATEMENTS: &str = "DELETE FROM claim_statements WHERE id IN
+    (SELECT id FROM claim_statements WHERE at < $1 LIMIT $2) RETURNING 1";
 
 pub(super) const OLD_ANSWERS: &str = "DELETE FROM answers WHERE key IN (SELECT key FROM answers
     WHERE at < $1 LIMIT $2) RETURNING 1";
@@ -52,7 +56,7 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
 #[derive(Clone)]
 pub(super) struct Seen(pub(super) Agent);
 
-impl Question<Pool> for Seen {
+impl BatchRequest<Pool> for Seen {
     type Answer = ();
     const WRITES: bool = true;
 
@@ -89,7 +93,7 @@ impl Postgres {
         &self,
         provider: &str,
         most: Option<u32>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let provider = clean(provider);
         let (sql, values) = match most {
             Some(most) => (
@@ -102,8 +106,7 @@ impl Postgres {
                 values![provider],
             ),
         };
-        self.change(sql, values).await?;
-        Ok(())
+        Ok(!self.change(sql, values).await?.is_empty())
     }
 
     pub(super) async fn list_provider_limits(&self) -> Result<Vec<(String, u32)>, Error> {

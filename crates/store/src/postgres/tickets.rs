@@ -163,15 +163,6 @@ impl Postgres {
         Ok(tally)
     }
 
-    pub(super) async fn list_dependants(&self, id: &TicketId) -> Result<Vec<TicketId>, Error> {
-        let sql = "SELECT dependant FROM dependencies WHERE dependency = $1 ORDER BY dependant";
-        let found = self.read(sql, values![id.to_string()]).await?;
-        found
-            .iter()
-            .map(|row| rows::ticket_id(row.get(0)))
-            .collect()
-    }
-
     pub(super) async fn list_artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>, Error> {
         let sql = "SELECT round, kind, name, path, bytes FROM artefacts WHERE ticket = $1
             ORDER BY round, number";

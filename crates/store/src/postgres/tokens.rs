@@ -6,9 +6,9 @@ use deadpool_postgres::Pool;
 use flow::Time;
 use tokio_postgres::Row;
 
+use crate::batched::TokenByHash;
+use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::gather::Question;
-use crate::quick::Secret;
 use crate::rows::{self, clean, int, time};
 use crate::token::Token;
 
@@ -18,7 +18,7 @@ use super::pipeline::{self, index, values};
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
     expires_at, revoked_at, serial, fence";
 
-impl Question<Pool> for Secret {
+impl BatchRequest<Pool> for TokenByHash {
     type Answer = Option<Token>;
 
     async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {

@@ -79,7 +79,9 @@ impl Chore {
             // Where it fails, the work is slower until the next time, and nothing else.
             if let Ok(client) = pool.get().await {
                 for step in steps {
-                    let _ = client.batch_execute(step).await;
+                    if let Err(error) = client.batch_execute(step).await {
+                        tracing::warn!(%error, step, "database upkeep failed");
+                    }
                 }
             }
             running.store(false, Ordering::Release);

@@ -25,6 +25,8 @@ pub(crate) struct JobColumns {
     pub(crate) key: Option<String>,
     pub(crate) body: String,
     pub(crate) queue_max: Option<u64>,
+    pub(crate) needs: Vec<String>,
+    pub(crate) depends_on: Vec<String>,
 }
 
 /// What becomes of a job that exists.
@@ -50,17 +52,19 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), E
     for effect in &change.effects {
         match effect {
             Effect::Enqueue(job) => new_jobs.push(JobColumns {
-                queue: job.task.queue().to_owned(),
+                queue: job.task.word().to_owned(),
                 agent: job.agent.as_deref().map(clean).unwrap_or_default(),
                 priority: job.priority,
                 ticket: Some(change.ticket.id.to_string()),
                 serial: Some(i64::from(job.serial)),
                 tracked: !matches!(job.task, Task::Tell { .. }),
-                kind: job.task.queue().to_owned(),
+                kind: job.task.word().to_owned(),
                 not_before: job.not_before.0,
                 key: None,
                 body: serde_json::to_string(&job.task)?,
                 queue_max: change.queue_max,
+                needs: cleaned(&change.ticket.spec.context.needs),
+                depends_on: Vec::new(),
             }),
             Effect::Retry { serial, not_before } => turns.push(Turn::Retry {
                 serial: i64::from(*serial),
@@ -97,10 +101,14 @@ fn error_of(what: &What) -> Option<String> {
     matches!(what, What::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
 }
 
+fn cleaned<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    names.into_iter().map(|name| clean(name)).collect()
+}
+
 impl JobColumns {
     pub(crate) fn free(job: &FreeJob) -> Result<Self, Error> {
         Ok(Self {
-            queue: clean(&job.queue),
+            queue: clean(job.queue.name()),
             agent: job.agent.as_deref().map(clean).unwrap_or_default(),
             priority: job.priority,
             ticket: None,
@@ -111,6 +119,8 @@ impl JobColumns {
             key: job.key.as_deref().map(clean),
             body: serde_json::to_string(&job.body)?,
             queue_max: job.queue_max,
+            needs: cleaned(&job.needs),
+            depends_on: cleaned(&job.depends_on),
         })
     }
 

@@ -1,13 +1,15 @@
 //! How the databases' words and numbers are read back, and what goes into them.
 
+use std::collections::BTreeSet;
+
 use flow::event::Lease;
 use flow::{Stage, TicketId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::job::{Ask, JobState, Work};
-use crate::record::{EventBody, Scope};
+use crate::job::{ClaimRequest, JobState, Work};
+use crate::record::{EventBody, Scope, StatementKind};
 
 /// What the log says of a job.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -95,6 +97,25 @@ impl Work {
     }
 }
 
+impl StatementKind {
+    pub(crate) fn parts(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Dispute { finding } => ("dispute", Some(clean(finding))),
+            Self::Approved => ("approved", None),
+            Self::ChangesRequested => ("changes_requested", None),
+        }
+    }
+
+    pub(crate) fn read(kind: &str, finding: Option<String>) -> Result<Self, Error> {
+        match (kind, finding) {
+            ("dispute", Some(finding)) => Ok(Self::Dispute { finding }),
+            ("approved", _) => Ok(Self::Approved),
+            ("changes_requested", _) => Ok(Self::ChangesRequested),
+            (other, _) => Err(unreadable(&format!("statement {other:?}"))),
+        }
+    }
+}
+
 impl Scope {
     pub(crate) fn parts(&self) -> (&'static str, String) {
         match self {
@@ -114,32 +135,68 @@ impl Scope {
     }
 }
 
-impl Ask {
-    /// Whether a job that is meant for this agent (or for anybody) is for who asks.
-    pub(crate) fn may_have(&self, agent: &str) -> bool {
-        agent == self.agent || (agent.is_empty() && !self.own_only)
+/// One index walk of a claim: a queue's jobs for one agent, or for any.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimLine {
+    pub(crate) queue: String,
+    /// Empty where the jobs are assigned to no agent.
+    pub(crate) assigned_to: String,
+    /// The agent that would do the job.
+    pub(crate) agent: String,
+    pub(crate) provider: Option<String>,
+}
+
+impl ClaimRequest {
+    /// Every walk of this claim, each once; of two that differ only by provider, the first counts.
+    pub(crate) fn lines(&self) -> Vec<ClaimLine> {
+        let mut lines: Vec<ClaimLine> = Vec::new();
+        for served in &self.queues {
+            let (queue, agent) = (clean(served.queue.name()), clean(&served.agent));
+            let unassigned = (!served.assigned_only).then(String::new);
+            let own = Some(agent.clone()).filter(|agent| !agent.is_empty());
+            for assigned_to in [unassigned, own].into_iter().flatten() {
+                let is_same =
+                    |line: &ClaimLine| line.queue == queue && line.assigned_to == assigned_to;
+                if !lines.iter().any(is_same) {
+                    lines.push(ClaimLine {
+                        queue: queue.clone(),
+                        assigned_to,
+                        agent: agent.clone(),
+                        provider: served.provider.as_deref().map(clean),
+                    });
+                }
+            }
+        }
+        lines
     }
 
-    /// The queues that a claim may look into, given what is paused: none where the agent itself
-    /// or its provider is.
-    pub(crate) fn open_queues(&self, paused: &[(String, String)]) -> Vec<&str> {
+    /// The walks that remain, given what is paused.
+    pub(crate) fn open_lines(&self, paused: &[(String, String)]) -> Vec<ClaimLine> {
         let is_paused =
             |scope: &str, name: &str| paused.iter().any(|(s, n)| s == scope && n == name);
-        let provider = self.provider.as_deref();
-        if is_paused("agent", &self.agent) || provider.is_some_and(|p| is_paused("provider", p)) {
+        if self.paused_as.iter().any(|name| is_paused("agent", name)) {
             return Vec::new();
         }
-        let mut queues: Vec<&str> = self.queues.iter().map(String::as_str).collect();
-        queues.sort_unstable();
-        queues.dedup();
-        queues.retain(|queue| !is_paused("queue", queue));
-        queues
+        let mut lines = self.lines();
+        lines.retain(|line| {
+            let provider = line.provider.as_deref();
+            !is_paused("queue", &line.queue)
+                && !is_paused("agent", &line.agent)
+                && !provider.is_some_and(|name| is_paused("provider", name))
+        });
+        lines
+    }
+
+    /// The providers that the claim would use, each once and in order.
+    pub(crate) fn providers(&self) -> Vec<String> {
+        let named = self.queues.iter().filter_map(|one| one.provider.as_deref());
+        let names: BTreeSet<String> = named.map(clean).collect();
+        names.into_iter().collect()
     }
 }
 
 pub(crate) fn stage(word: &str) -> Result<Stage, Error> {
-    let known = Stage::ALL.into_iter().find(|stage| stage.word() == word);
-    known.ok_or_else(|| unreadable(&format!("stage {word:?}")))
+    Stage::parse(word).ok_or_else(|| unreadable(&format!("stage {word:?}")))
 }
 
 pub(crate) fn ticket_id(text: String) -> Result<TicketId, Error> {

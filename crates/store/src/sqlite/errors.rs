@@ -49,8 +49,7 @@ impl Error {
             | Self::KeyReused { .. }
             | Self::QueueFull { .. }
             | Self::Paused { .. }
-            | Self::NewerSchema { .. }
-            | Self::Overruled(_) => self,
+            | Self::NewerSchema { .. } => self,
         }
     }
 

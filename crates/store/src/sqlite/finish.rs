@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 use flow::Time;
 
 use crate::error::Error;
-use crate::job::{Ask, Ended, JobId, Leased, Outcome};
+use crate::job::{ClaimRequest, Ended, JobId, Leased, Outcome};
 use crate::rows::{self, JobStory};
 
 use super::jobs::{assert_fence, held};
@@ -17,12 +17,12 @@ impl Tx<'_> {
     pub(super) fn finish(
         &mut self,
         ended: &[Ended],
-        then: Option<&Ask>,
+        then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
         for one in ended {
             self.end_free(one)?;
         }
-        then.map_or(Ok(Vec::new()), |ask| self.claim_if_room(ask))
+        then.map_or(Ok(Vec::new()), |request| self.claim_if_room(request))
     }
 
     fn end_free(&mut self, ended: &Ended) -> Result<(), Error> {

@@ -86,7 +86,10 @@ impl Identity {
         let marked = marked.trim();
         if marked.is_empty() {
             // Without a mark a lost database is noticed only while it is open.
-            let _ = write_mark(&mark, &id);
+            if let Err(error) = write_mark(&mark, &id) {
+                let path = mark.display();
+                tracing::warn!(%error, %path, "could not write the mark of the database");
+            }
         } else if marked != id {
             return Err(Error::Gone(format!(
                 "{} is another database than the one that was in use here; {}",

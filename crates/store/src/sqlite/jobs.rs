@@ -3,14 +3,16 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use flow::Queue;
+
+use crate::batched::HeldJobs;
 use crate::error::Error;
 use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
 use crate::listing::Listing;
-use crate::quick::InHand;
 use crate::record::{Page, Paged};
 use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
 
-use super::writer::{Tx, now};
+use super::writer::{CLOCK, Tx, now};
 
 /// What a fence is compared with.
 pub(super) struct Held {
@@ -137,8 +139,8 @@ impl Tx<'_> {
         let state = self.state_for(job.not_before)?;
         let mut insert = self.db.prepare_cached(
             "INSERT INTO jobs (queue, state, agent, priority, ticket, serial, tracked, kind,
-                created_at, not_before, key, body)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                created_at, not_before, key, body, needs, depends_on)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?;
         insert.execute(params![
             job.queue,
@@ -153,6 +155,8 @@ impl Tx<'_> {
             job.not_before.max(0),
             job.key,
             job.body,
+            list(&job.needs)?,
+            list(&job.depends_on)?,
         ])?;
         // A waiting one too: whoever waits must learn when its time comes.
         self.made_ready(&job.queue);
@@ -241,7 +245,7 @@ pub(super) fn assert_fence(
 
 /// In the order of [`leased`].
 pub(super) const LEASED_COLUMNS: &str =
-    "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts";
+    "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts, agent, provider";
 
 pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     let ticket: Option<String> = row.get(2)?;
@@ -249,7 +253,7 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     let body: String = row.get(5)?;
     Ok(Leased {
         id: JobId(row.get(0)?),
-        queue: row.get(1)?,
+        queue: row.get::<_, String>(1)?.into(),
         work: Work::read(ticket.is_some(), row.get(4)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
@@ -257,11 +261,21 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
         holder: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
         until: time(row.get::<_, Option<i64>>(8)?.unwrap_or_default()),
         attempts: nat32(row.get(9)?),
+        agent: Some(row.get::<_, String>(10)?).filter(|agent| !agent.is_empty()),
+        provider: row.get(11)?,
     })
 }
 
-pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
-    let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, '?');
+/// A list as JSON text; NULL where it is empty.
+fn list(names: &[String]) -> Result<Option<String>, Error> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::to_string(names)?))
+}
+
+pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
+    let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('?', CLOCK));
     let mut select = db.prepare_cached(&listing.sql)?;
     let mut found = select.query(params_from_iter(&listing.binds))?;
     let mut items = Vec::new();
@@ -272,7 +286,7 @@ pub(super) fn list(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
 }
 
 /// Each state by its own index.
-pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Error> {
+pub(super) fn count(db: &Connection) -> Result<Vec<(Queue, JobState, u64)>, Error> {
     let mut all = Vec::new();
     for state in JobState::COUNTED {
         let word = state.word();
@@ -280,7 +294,7 @@ pub(super) fn depths(db: &Connection) -> Result<Vec<(String, JobState, u64)>, Er
         let mut select = db.prepare_cached(&sql)?;
         let mut found = select.query([])?;
         while let Some(row) = found.next()? {
-            all.push((row.get(0)?, state, nat(row.get(1)?)));
+            all.push((row.get::<_, String>(0)?.into(), state, nat(row.get(1)?)));
         }
     }
     Ok(all)
@@ -309,7 +323,7 @@ pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error
     Ok(false)
 }
 
-pub(super) fn in_hand(db: &Connection, asked: &InHand) -> Result<Vec<Job>, Error> {
+pub(super) fn in_hand(db: &Connection, asked: &HeldJobs) -> Result<Vec<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let mut select = db.prepare_cached(&format!(
         "SELECT {columns} FROM jobs
@@ -336,14 +350,6 @@ pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
     Ok(select.query_row([], |row| row.get(0))?)
 }
 
-pub(super) fn by_key(db: &Connection, key: &str) -> Result<Option<Job>, Error> {
-    let columns = rows::JOB_COLUMNS;
-    let sql = format!("SELECT {columns} FROM jobs WHERE key = ?1");
-    let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query([rows::clean(key)])?;
-    found.next()?.map(job).transpose()
-}
-
 fn job(row: &Row<'_>) -> Result<Job, Error> {
     let ticket: Option<String> = row.get(3)?;
     let serial: Option<i64> = row.get(4)?;
@@ -351,7 +357,7 @@ fn job(row: &Row<'_>) -> Result<Job, Error> {
     let result: Option<String> = row.get(15)?;
     Ok(Job {
         id: JobId(row.get(0)?),
-        queue: row.get(1)?,
+        queue: row.get::<_, String>(1)?.into(),
         state: JobState::read(&row.get::<_, String>(2)?)?,
         work: Work::read(ticket.is_some(), row.get(5)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,

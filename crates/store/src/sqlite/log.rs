@@ -150,7 +150,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEv
     Ok(events)
 }
 
-pub(super) fn latest(
+pub(super) fn newest(
     db: &Connection,
     ticket: Option<&TicketId>,
     most: u32,

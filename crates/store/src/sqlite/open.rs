@@ -19,7 +19,7 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// In order; the schema's version is how many of them have been applied.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
@@ -28,6 +28,8 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0006_provider_limits.sql"),
     include_str!("../../migrations/sqlite/0007_callers.sql"),
     include_str!("../../migrations/sqlite/0008_identity.sql"),
+    include_str!("../../migrations/sqlite/0009_claims.sql"),
+    include_str!("../../migrations/sqlite/0010_statements.sql"),
 ];
 
 const STATEMENTS_MAX: usize = 128;
@@ -60,6 +62,7 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
 fn make_privately(path: &Path) {
     let mut how = OpenOptions::new();
     how.write(true).create_new(true).mode(0o600);
+    // As said above.
     let _ = how.open(path);
 }
 

@@ -69,6 +69,7 @@ impl Readers {
         let work = move |db: Result<&Connection, Error>| {
             // Nobody reads for a caller who has gone.
             if !tell.is_closed() {
+                // It may go in this instant.
                 let _ = tell.send(db.and_then(work));
             }
         };

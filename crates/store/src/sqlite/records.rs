@@ -4,17 +4,17 @@ use rusqlite::{Connection, params};
 
 use flow::Time;
 
+use crate::batched::UnreadMessages;
 use crate::error::Error;
-use crate::quick::Letterbox;
 use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
 use crate::rows::{self, clean, time};
 
 use super::writer::{Tx, now};
 
 impl Tx<'_> {
-    pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<(), Error> {
+    pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<bool, Error> {
         let provider = clean(provider);
-        match most {
+        let changed = match most {
             Some(most) => self
                 .db
                 .prepare_cached(
@@ -27,7 +27,7 @@ impl Tx<'_> {
                 .prepare_cached("DELETE FROM provider_limits WHERE provider = ?1")?
                 .execute([provider])?,
         };
-        Ok(())
+        Ok(changed > 0)
     }
 
     pub(super) fn put_epic(&self, epic: &Epic) -> Result<(), Error> {
@@ -68,7 +68,7 @@ impl Tx<'_> {
 
     pub(super) fn resume(&mut self, scope: &Scope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
-        // Whoever was paused may be waiting; any name here rings the bell for all.
+        // Whoever was paused may be waiting; any name here notifier all.
         self.made_ready(&name);
         let removed = self
             .db
@@ -164,7 +164,7 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     Ok(pauses)
 }
 
-pub(super) fn messages(db: &Connection, asked: &Letterbox) -> Result<Vec<Message>, Error> {
+pub(super) fn messages(db: &Connection, asked: &UnreadMessages) -> Result<Vec<Message>, Error> {
     let mut select = db.prepare_cached(
         "SELECT id, at, sender, recipient, kind, ticket, content, processed_at FROM messages
         WHERE recipient = ?1 AND processed_at IS NULL ORDER BY id LIMIT ?2",

@@ -22,6 +22,10 @@ const JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
 const MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT id FROM messages
     WHERE processed_at < ?1 LIMIT ?2)";
 
+/// Claims as old as this have long been reported or lost.
+const STATEMENTS: &str = "DELETE FROM claim_statements WHERE id IN (SELECT id FROM claim_statements
+    WHERE at < ?1 LIMIT ?2)";
+
 const ANSWERS: &str = "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers
     WHERE at < ?1 LIMIT ?2)";
 
@@ -45,6 +49,7 @@ const TICKETS: &str = "SELECT id FROM tickets
 pub(super) enum Sort {
     Jobs,
     Messages,
+    Statements,
     Answers,
     Notes,
     Tickets,
@@ -56,6 +61,7 @@ impl Tx<'_> {
         let sql = match sort {
             Sort::Jobs => JOBS,
             Sort::Messages => MESSAGES,
+            Sort::Statements => STATEMENTS,
             Sort::Answers => ANSWERS,
             Sort::Notes => NOTES,
             Sort::Tickets => return self.remove_tickets(retention),

@@ -7,9 +7,9 @@ use flow::{Stage, TicketId};
 use crate::change::{Artefact, Committed};
 use crate::error::Error;
 use crate::listing::{Bind, Listing};
+use crate::notifier::LOG;
 use crate::record::{Page, Paged, Stored, TicketQuery, TicketRow};
 use crate::rows::{self, Encoded, TicketColumns, int, nat, nat32, time};
-use crate::wakes::LOG;
 
 use super::writer::Tx;
 
@@ -36,7 +36,7 @@ impl Tx<'_> {
             self.remember(remember)?;
         }
         let claimed = match &change.then {
-            Some(ask) => self.claim_if_room(ask)?,
+            Some(request) => self.claim_if_room(request)?,
             None => Vec::new(),
         };
         Ok(Committed::Written { number, claimed })
@@ -234,12 +234,6 @@ pub(super) fn by_id(db: &Connection, id: &str) -> Result<Option<Stored>, Error> 
     stored(select.query_row([id], parts).optional()?)
 }
 
-pub(super) fn by_number(db: &Connection, number: i64) -> Result<Option<Stored>, Error> {
-    let mut select =
-        db.prepare_cached("SELECT number, policy, body FROM tickets WHERE number = ?1")?;
-    stored(select.query_row([number], parts).optional()?)
-}
-
 fn parts(row: &Row<'_>) -> rusqlite::Result<(i64, String, String)> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
@@ -255,7 +249,7 @@ fn stored(found: Option<(i64, String, String)>) -> Result<Option<Stored>, Error>
     }))
 }
 
-pub(super) fn tally(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
+pub(super) fn count(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
     let mut select =
         db.prepare_cached("SELECT stage, count(*) FROM tickets GROUP BY stage ORDER BY stage")?;
     let mut found = select.query([])?;
@@ -299,18 +293,6 @@ fn line(row: &Row<'_>) -> Result<TicketRow, Error> {
         created_at: time(row.get(12)?),
         updated_at: time(row.get(13)?),
     })
-}
-
-pub(super) fn dependants(db: &Connection, id: &str) -> Result<Vec<TicketId>, Error> {
-    let mut select = db.prepare_cached(
-        "SELECT dependant FROM dependencies WHERE dependency = ?1 ORDER BY dependant",
-    )?;
-    let mut found = select.query([id])?;
-    let mut ids = Vec::new();
-    while let Some(row) = found.next()? {
-        ids.push(rows::ticket_id(row.get(0)?)?);
-    }
-    Ok(ids)
 }
 
 pub(super) fn artefacts(db: &Connection, ticket: &TicketId) -> Result<Vec<Artefact>, Error> {

@@ -12,12 +12,12 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
+use crate::notifier::Notifier;
 use crate::settings::Settings;
-use crate::wakes::Wakes;
 
+use super::file_notifier::FileNotifier;
 use super::identity::Identity;
 use super::space::Space;
-use super::wakefile::Ringer;
 
 /// How often the writer lets others run before it commits a group that is smaller than the last.
 const MOMENTS_MAX: u32 = 20;
@@ -66,17 +66,17 @@ impl Writer {
         path: PathBuf,
         (db, identity): (Connection, Arc<Identity>),
         settings: Settings,
-        wakes: Arc<Wakes>,
+        notifier: Arc<Notifier>,
     ) -> Result<Self, Error> {
         let (inbox, outbox) = mpsc::channel(settings.writer_queue_max);
         let mut desk = Desk {
             space: Space::new(&path, &settings),
-            ringer: Ringer::new(&path),
+            file_notifier: FileNotifier::new(&path),
             path,
             db,
             identity,
             settings,
-            wakes,
+            notifier,
             last_group: 0,
         };
         thread::Builder::new()
@@ -186,8 +186,8 @@ struct Desk {
     identity: Arc<Identity>,
     settings: Settings,
     space: Space,
-    wakes: Arc<Wakes>,
-    ringer: Ringer,
+    notifier: Arc<Notifier>,
+    file_notifier: FileNotifier,
     last_group: usize,
 }
 
@@ -328,15 +328,17 @@ impl Desk {
             operation.answer(None);
         }
         if !ready.is_empty() {
-            self.wakes.wake(ready);
-            self.ringer.ring();
+            self.notifier.wake(ready);
+            self.file_notifier.notify();
         }
     }
 
     fn spoil(&mut self, group: Group, error: Error) {
         if !self.db.is_autocommit() {
             // Where even this fails, the next BEGIN will say so.
-            let _ = self.execute("ROLLBACK");
+            if let Err(error) = self.execute("ROLLBACK") {
+                tracing::warn!(%error, "could not roll back");
+            }
         }
         if matches!(error, Error::DiskFull(_)) {
             self.space.release();
@@ -353,7 +355,10 @@ impl Desk {
 }
 
 /// The database's clock, in milliseconds.
+/// The database's clock in milliseconds.
+pub(super) const CLOCK: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
+
 pub(super) fn now(db: &Connection) -> rusqlite::Result<i64> {
-    db.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?
+    db.prepare_cached(&format!("SELECT {CLOCK}"))?
         .query_row([], |row| row.get(0))
 }

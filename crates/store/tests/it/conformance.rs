@@ -6,6 +6,7 @@ pub mod decisions;
 pub mod leases;
 pub mod log;
 pub mod records;
+pub mod requests;
 pub mod wakeups;
 
 use crate::support::{House, drop_schema};
@@ -80,6 +81,17 @@ facts! {
         jobs_are_counted_by_queue_and_state,
         a_provider_is_given_no_more_than_its_limit,
         a_queue_is_open_while_a_job_in_it_has_not_ended;
+    requests:
+        a_job_goes_to_a_worker_that_has_its_labels,
+        a_request_without_labels_does_not_look_at_them,
+        a_job_is_claimed_once_its_dependencies_are_done,
+        who_waits_for_a_dependency_is_woken_when_it_is_done,
+        one_request_serves_several_agents_and_their_providers,
+        a_pause_of_the_worker_s_own_name_stops_its_claims,
+        a_job_that_was_passed_over_is_not_given_again,
+        a_job_that_is_released_is_as_it_was_but_for_its_fence,
+        leases_that_ran_out_are_given_back_or_left_to_their_tickets,
+        what_a_claim_could_take_is_listed_before_it_is_claimed;
     leases:
         a_stale_fence_is_refused,
         a_lease_is_lost_only_when_it_has_run_out,
@@ -109,7 +121,9 @@ facts! {
         the_newest_sessions_of_a_token_are_kept,
         a_parcel_is_wanted_put_and_taken,
         epics_are_put_and_listed,
-        one_reader_at_a_time_goes_on_from_a_bookmark,
+        what_is_said_under_a_claim_is_kept_for_that_claim,
+        a_rule_is_in_force_until_it_is_withdrawn,
+        one_reader_at_a_time_goes_on_from_a_cursor,
         a_job_is_found_by_its_key,
         a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
         the_store_says_what_it_is;

@@ -3,5 +3,7 @@
 
 mod conformance;
 mod postgres;
+mod skip;
 mod sqlite;
 mod support;
+mod upgrade;

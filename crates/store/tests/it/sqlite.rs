@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::json;
 use store::{Error, JobQuery, Page, Settings, Store};
 
+use crate::skip;
 use crate::support::{
     House, LONG, ask, blank, claim_one, creation, free, id, number, open, step, waived,
 };
@@ -272,7 +273,7 @@ async fn a_file_that_cannot_be_written_is_refused() {
     mode.set_readonly(true);
     std::fs::set_permissions(file, mode).unwrap();
     if std::fs::OpenOptions::new().write(true).open(file).is_ok() {
-        eprintln!("skipped: nothing is read-only to this user");
+        skip::is_for_another_user("nothing is read-only to this user");
         return;
     }
     let refused = refusal(file).await;
@@ -362,7 +363,7 @@ fn a_full_disk_is_named_and_can_still_be_recorded() {
         |output| (text(&output.stdout), text(&output.stderr)),
     );
     if !said.contains("mounted") {
-        eprintln!("skipped: no small disk can be mounted here");
+        skip::lacks("no small disk can be mounted here");
         return;
     }
     assert!(said.contains("recorded"), "{said}{errors}");

@@ -2,9 +2,8 @@
 //! so a ticket here has no more than a version and a stage.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use flow::event::Lease;
@@ -13,8 +12,12 @@ use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
 use serde_json::{Value, json};
 use store::StoredEvent;
-use store::{Ask, Change, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store};
+use store::{
+    Change, ClaimRequest, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store,
+};
 use tempfile::TempDir;
+
+use crate::skip;
 
 /// One store to test, and a way to open it again as somebody else would.
 pub struct House {
@@ -36,14 +39,7 @@ impl House {
 
     /// A schema of its own on the server that the environment names, or a word on why not.
     pub async fn postgres() -> Option<Self> {
-        let Some(server) = server() else {
-            say_skipped();
-            return None;
-        };
-        let schema = unique_name();
-        on_server(&server, &format!("CREATE SCHEMA {schema}")).await;
-        let joint = if server.contains('?') { '&' } else { '?' };
-        let place = format!("{server}{joint}options=-csearch_path%3D{schema}");
+        let place = empty_schema().await?;
         Some(Self {
             store: open(&place).await,
             place,
@@ -53,7 +49,11 @@ impl House {
 
     /// What is left to remove when the test has passed.
     pub fn schema(&self) -> Option<String> {
-        let (_, schema) = self.place.split_once("search_path%3D")?;
+        Self::schema_of(&self.place)
+    }
+
+    pub fn schema_of(place: &str) -> Option<String> {
+        let (_, schema) = place.split_once("search_path%3D")?;
         Some(schema.to_owned())
     }
 
@@ -63,22 +63,24 @@ impl House {
     }
 }
 
+/// A new schema on the server that the environment names.
+pub async fn empty_schema() -> Option<String> {
+    let Some(server) = server() else {
+        skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
+        return None;
+    };
+    let schema = unique_name();
+    on_server(&server, &format!("CREATE SCHEMA {schema}")).await;
+    let joint = if server.contains('?') { '&' } else { '?' };
+    Some(format!("{server}{joint}options=-csearch_path%3D{schema}"))
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the tests' own switch; nothing of the program reads it"
 )]
 fn server() -> Option<String> {
     std::env::var("COUNTERSIGN_TEST_POSTGRES").ok()
-}
-
-/// Past the test harness, which would keep it to itself.
-fn say_skipped() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let word =
-            "\nskipped: everything on PostgreSQL, because COUNTERSIGN_TEST_POSTGRES is not set\n";
-        std::io::stderr().write_all(word.as_bytes()).unwrap();
-    });
 }
 
 /// Runs a statement beside the store.
@@ -230,19 +232,12 @@ pub fn open_job(serial: u32) -> OpenJob {
     }
 }
 
-pub fn ask(queue: &str) -> Ask {
-    Ask {
-        queues: vec![queue.to_owned()],
-        agent: "worker".to_owned(),
-        own_only: false,
-        alone_in: Vec::new(),
-        job: None,
-        holder: "worker".to_owned(),
-        provider: None,
-        ticket: None,
-        lease: LONG,
-        most: 1,
-    }
+pub fn ask(queue: &str) -> ClaimRequest {
+    ask_as("worker", queue)
+}
+
+pub fn ask_as(agent: &str, queue: &str) -> ClaimRequest {
+    ClaimRequest::new("worker", agent, [queue], LONG)
 }
 
 pub fn lease_of(job: &Leased) -> Lease {
@@ -254,7 +249,7 @@ pub fn lease_of(job: &Leased) -> Lease {
 
 pub fn free(queue: &str, body: Value) -> FreeJob {
     FreeJob {
-        queue: queue.to_owned(),
+        queue: queue.into(),
         kind: "task".to_owned(),
         body,
         priority: 50,
@@ -262,6 +257,8 @@ pub fn free(queue: &str, body: Value) -> FreeJob {
         agent: None,
         key: None,
         queue_max: None,
+        needs: BTreeSet::new(),
+        depends_on: Vec::new(),
     }
 }
 
@@ -274,7 +271,7 @@ pub async fn number(store: &dyn Store, queue: &str, n: u64) -> JobId {
     enqueue(store, free(queue, json!(n))).await
 }
 
-pub async fn claim_one(store: &dyn Store, ask: &Ask) -> Leased {
+pub async fn claim_one(store: &dyn Store, ask: &ClaimRequest) -> Leased {
     let mut claimed = store.claim(ask).await.unwrap();
     assert_eq!(claimed.len(), 1, "one job was expected");
     claimed.remove(0)

@@ -39,8 +39,8 @@ fn ticket(name: &str, title: &str) -> Ticket {
         .ticket
 }
 
-fn told(ticket: &Ticket) -> Told {
-    Told {
+fn told(ticket: &Ticket) -> ProgressUpdate {
+    ProgressUpdate {
         ticket: ticket.id.clone(),
         story: Vec::new(),
         after: Box::new(ticket.clone()),

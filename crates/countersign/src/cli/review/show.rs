@@ -18,11 +18,12 @@ use crate::operations::review::{Change, Judged, Reviewed};
 
 pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> String {
     let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();
-    let mut found: Vec<Entry<'_>> = entries
+    let shown: Vec<(&str, Finding)> = entries.iter().map(|entry| as_shown(entry)).collect();
+    let mut found: Vec<Entry<'_>> = shown
         .iter()
-        .map(|entry| Entry {
-            id: Some(&entry.id),
-            finding: &entry.finding,
+        .map(|(id, finding)| Entry {
+            id: Some(id),
+            finding,
         })
         .collect();
     let refused = reviewed
@@ -48,6 +49,17 @@ pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> St
         Format::Checkstyle => write::checkstyle(&found),
         Format::Junit => write::junit("countersign", &found),
     }
+}
+
+/// A finding as the forms of other tools have it. Such a tool would fail a build over a severity that
+/// blocks, so a note has the mildest, and its title says what it is.
+fn as_shown(entry: &ledger::Entry) -> (&str, Finding) {
+    let mut finding = entry.finding.clone();
+    if entry.low_confidence {
+        finding.title = format!("{}: {}", entry.status_text(), finding.title);
+        finding.rating = Severity::Suggestion.into();
+    }
+    (&entry.id, finding)
 }
 
 /// Holds what a form without a verdict says where the change is not approved and no finding says why: a
@@ -182,9 +194,14 @@ fn finding(entry: &ledger::Entry, judged: &Judged, out: &Out) -> String {
         Mood::Plain
     };
     let place = location(finding).unwrap_or_else(|| "the whole change".to_owned());
+    let degree = if entry.low_confidence {
+        format!("{}, {}", entry.status_text(), entry.severity().word())
+    } else {
+        entry.severity().word().to_owned()
+    };
     let mut text = format!(
         "\n{}  {}  {}\n",
-        out.paint(mood, entry.severity().word()),
+        out.paint(mood, &degree),
         out.bold(&place),
         findings::one_line(&finding.title)
     );
@@ -222,14 +239,21 @@ fn red(judged: &Judged) -> Vec<&CheckResult> {
 
 /// The end in one sentence.
 fn sentence(judged: &Judged, exit: Exit) -> String {
-    let open = open(judged).len();
+    let notes = judged.ticket.ledger.notes().len();
+    let open = open(judged).len() - notes;
+    let and_notes = match notes {
+        0 => String::new(),
+        n => format!(", {n} note(s) of low confidence"),
+    };
     match &judged.outcome {
         Outcome::Approved if overruled(judged).is_some() => format!(
-            "{}: {open} finding(s), none that must be fixed",
+            "{}: {open} finding(s), none that must be fixed{and_notes}",
             overruled(judged).unwrap_or_default()
         ),
-        Outcome::Approved if open == 0 => "clean: nothing was found".to_owned(),
-        Outcome::Approved => format!("clean: {open} finding(s), none that must be fixed"),
+        Outcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
+        Outcome::Approved => {
+            format!("clean: {open} finding(s), none that must be fixed{and_notes}")
+        }
         Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
         Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
         Outcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
@@ -242,7 +266,7 @@ fn sentence(judged: &Judged, exit: Exit) -> String {
             };
             if must > 0 {
                 return format!(
-                    "changes requested: {must} of {open} finding(s) must be fixed{reported}"
+                    "changes requested: {must} of {open} finding(s) must be fixed{and_notes}{reported}"
                 );
             }
             format!("changes requested: {}{reported}", gates(judged))

@@ -19,6 +19,7 @@ pub async fn bring(office: Office, want: Want, to: Sender<Happened>) {
         Ok(happened) => happened,
         Err(failure) => Happened::Failed(said(&failure)),
     };
+    // The view that wanted it may have been closed.
     let _ = to.send(happened).await;
 }
 
@@ -37,7 +38,7 @@ pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
             Happened::Page(asked, overview::page(office, group, after, PAGE).await?)
         }
         Want::Ticket(id) => {
-            let stored = office.desk.ticket(&id).await?;
+            let stored = office.ticket(id.as_str()).await?;
             let waiting = match &stored.ticket.escalation {
                 Some(_) => Some(escalations::waiting(office, &stored).await?),
                 None => None,
@@ -57,7 +58,7 @@ pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
             let settled = settle(office, id.as_str(), *decision).await?;
             Happened::Settled(Box::new(settled), word)
         }
-        Want::Quit => Happened::Tick((office.desk.clock)()),
+        Want::Quit => Happened::Tick(office.now()),
     })
 }
 

@@ -4,6 +4,7 @@
 use std::io::{Stdout, stdout};
 use std::sync::Once;
 
+use engine::log::LogErr;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{Event, KeyEventKind, read};
@@ -56,6 +57,7 @@ fn lost(error: std::io::Error) -> Failure {
 
 /// Twice is as good as once.
 fn restore() {
+    // A terminal that has gone needs no restoring, and there is no other place to say so.
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
 }
@@ -87,9 +89,10 @@ pub fn listen(to: Sender<Happened>) {
         }
     };
     // Without keys there are still the signals.
-    let _ = std::thread::Builder::new()
+    std::thread::Builder::new()
         .name("watch-keys".to_owned())
-        .spawn(pass_on);
+        .spawn(pass_on)
+        .log_err("start the thread that reads keys");
 }
 
 /// Those that ask us to end.

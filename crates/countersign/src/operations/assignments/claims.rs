@@ -1,7 +1,8 @@
 //! Which claim a report is about. A report that names another claim than the one its caller holds is
 //! refused; one that names none counts only where `flow` is sure which process made it.
 
-use engine::guest::{self, Errand};
+use engine::log::LogErr;
+use engine::session::{self, SessionClaim};
 use flow::Refused;
 use flow::attempt::{self, Attempt, CallerState, HeldClaim};
 use flow::standing::Standing;
@@ -75,23 +76,27 @@ pub async fn reporting(
     office: &Office,
     speaker: &Speaker,
     named: &Named,
-) -> Result<Errand, Failure> {
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
-    let claim = held.as_ref().map(Errand::claim);
+) -> Result<SessionClaim, Failure> {
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+    let claim = held.as_ref().map(SessionClaim::claim);
     admit(office, speaker, named, claim.as_ref()).await?;
     the_one(held, named.number)
 }
 
 /// The claim that a call looks at. Nothing is reported, so a caller that names none is answered.
-pub async fn looking(office: &Office, speaker: &Speaker, named: &Named) -> Result<Errand, Failure> {
+pub async fn looking(
+    office: &Office,
+    speaker: &Speaker,
+    named: &Named,
+) -> Result<SessionClaim, Failure> {
     if named.attempt.is_some() {
         return reporting(office, speaker, named).await;
     }
-    let held = guest::held(&office.desk, &speaker.guest()).await?;
+    let held = session::held(&office.desk, &speaker.agent_session()).await?;
     the_one(held, named.number)
 }
 
-fn the_one(held: Option<Errand>, number: Option<i64>) -> Result<Errand, Failure> {
+fn the_one(held: Option<SessionClaim>, number: Option<i64>) -> Result<SessionClaim, Failure> {
     let errand = held.ok_or_else(|| refused(Refused::NothingHeld { named: None }))?;
     let ours = errand.stored.number;
     if let Some(named) = number.filter(|named| *named != ours) {
@@ -148,7 +153,8 @@ pub async fn given(office: &Office, speaker: &Speaker, attempt: &Attempt) -> Res
 /// The caller's own report on the claim was accepted. Where this cannot be written the caller has to
 /// name its next attempt, so a failure here needs no answer.
 pub async fn reported(office: &Office, speaker: &Speaker, attempt: &Attempt) {
-    let _ = change(office, speaker, |state| state.reported(attempt)).await;
+    let kept = change(office, speaker, |state| state.reported(attempt)).await;
+    kept.log_err("keep which report was accepted");
 }
 
 /// Remembers the words of a verdict that names no attempt, before it counts: so that they are known

@@ -1,8 +1,8 @@
 //! A judge's word: an approval or a rejection, a whole report, or answers on single findings. Pass
 //! or fail is recomputed; what is not understood is no approval.
 
-use engine::desk::Once;
-use engine::guest::{self, Errand};
+use engine::coordinator::Once;
+use engine::session::{self, SessionClaim};
 use findings::{Claim, CommissionedReview, Review};
 use flow::event::{Answer, AnswerOutcome};
 use flow::ticket::Seat;
@@ -67,10 +67,10 @@ pub async fn pass(
     let errand = claims::reporting(office, speaker, named).await?;
     claims::say(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
-    let (desk, guest) = (&office.desk, speaker.guest());
+    let (desk, session) = (&office.desk, speaker.agent_session());
     let (ticket, why) = if let Task::Verify { .. } = errand.task {
         let answers = answers(&errand, word)?;
-        let verified = guest::verify(desk, &rules.policy, &guest, &errand, answers, once);
+        let verified = session::verify(desk, &rules.policy, &session, &errand, answers, once);
         (verified.await?, None)
     } else {
         let approved = word.approved;
@@ -78,7 +78,7 @@ pub async fn pass(
         let review = flow::answer::weighed(review, &rules.policy);
         let overruled = approved == Some(true) && review.claim != Claim::Approved;
         let why = review.remarks.last().cloned().filter(|_| overruled);
-        let judged = guest::judge(desk, &rules.policy, &guest, &errand, review, once);
+        let judged = session::judge(desk, &rules.policy, &session, &errand, review, once);
         (judged.await?, why)
     };
     claims::reported(office, speaker, &errand.attempt()).await;
@@ -88,7 +88,7 @@ pub async fn pass(
 /// The review as it counts. A call that says `approved: true` and is no approval is sent back with
 /// the reason, unless what it says beside is a refusal.
 fn heard(
-    errand: &Errand,
+    errand: &SessionClaim,
     approved: Option<bool>,
     report: &Map<String, Value>,
 ) -> Result<Review, Failure> {
@@ -159,7 +159,7 @@ fn as_report(word: Word) -> Result<Map<String, Value>, Failure> {
     Ok(report)
 }
 
-fn answers(errand: &Errand, word: Word) -> Result<Vec<Answer>, Failure> {
+fn answers(errand: &SessionClaim, word: Word) -> Result<Vec<Answer>, Failure> {
     if word.answers.is_empty() {
         let Task::Verify { findings, .. } = &errand.task else {
             return Ok(Vec::new());

@@ -26,7 +26,8 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
         "commit": ticket.submission.as_ref().map(|put| short(&put.commit)),
         "reason": ticket.escalation.as_ref().map(|one| reason(&one.reason)),
         "feedback": flow::brief::feedback(ticket, policy),
-        "findings": findings(ticket, policy),
+        "findings": findings(&ticket.ledger.open_must_fix(policy)),
+        "notes": findings(&ticket.ledger.notes()),
         "choices": choices(ticket, policy),
     });
     if let (Value::Object(context), Value::Object(outcome)) =
@@ -37,8 +38,7 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
     context
 }
 
-fn findings(ticket: &Ticket, policy: &Policy) -> Vec<Value> {
-    let open = ticket.ledger.open_must_fix(policy);
+fn findings(open: &[&flow::ledger::Entry]) -> Vec<Value> {
     let one = |entry: &&flow::ledger::Entry| {
         json!({"id": entry.id, "severity": entry.severity(), "title": entry.finding.title,
             "place": entry.place(), "status": entry.status})

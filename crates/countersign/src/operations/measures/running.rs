@@ -138,6 +138,7 @@ impl Sums {
             ticket: None,
             after,
             most: EVENTS_AT_ONCE,
+            ..EventQuery::default()
         };
         let events = office.desk.store.events(&query).await?;
         let is_all = events.len() < usize::try_from(EVENTS_AT_ONCE).unwrap_or(usize::MAX);
@@ -244,7 +245,7 @@ async fn waits(office: &Office, claims: Vec<Claim>) -> Result<Vec<(String, u64)>
         let later = ready > claim.at.0 + CLOCKS_DIFFER_MS;
         if !later {
             let ms = u64::try_from(claim.at.0 - ready).unwrap_or_default();
-            found.push((job.queue, ms));
+            found.push((job.queue.into(), ms));
         }
     }
     Ok(found)

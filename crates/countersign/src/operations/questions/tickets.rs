@@ -55,8 +55,7 @@ pub(super) fn may_see(office: &Office, id: &TicketId) -> bool {
 }
 
 pub fn stage(word: &str) -> Result<Stage, Failure> {
-    let known = Stage::ALL.into_iter().find(|stage| stage.word() == word);
-    known.ok_or_else(|| {
+    Stage::parse(word).ok_or_else(|| {
         let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
         Failure::usage(format!("{word:?} is no stage"))
             .hint(format!("stages are {}", words.join(", ")))

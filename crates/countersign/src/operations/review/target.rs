@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use engine::git::{Oid, Repository};
+use engine::log::removed;
 
 use super::{Office, Wish};
 use crate::failure::Failure;
@@ -169,7 +170,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It holds nothing but a copy.
-        let _ = std::fs::remove_dir_all(&self.0);
+        removed(&self.0, std::fs::remove_dir_all(&self.0));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::post::called;
+use engine::worker::name::replica_of;
 pub use flow::free::Standing;
 use flow::free::{Cancel, cancel as may_cancel};
 use flow::{Role, Time};
@@ -76,7 +76,7 @@ pub async fn open(office: &Office, queue: &str) -> Result<Vec<Card>, Failure> {
     let mut cards = Vec::new();
     for state in [JobState::Waiting, JobState::Ready, JobState::Leased] {
         let query = JobQuery {
-            queue: Some(queue.to_owned()),
+            queue: Some(queue.into()),
             state: Some(state),
             ..JobQuery::default()
         };
@@ -112,7 +112,7 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failur
         }
         let (by, why) = (office.person().agent, findings::one_line(why));
         // Where somebody else was faster, it stands otherwise by now.
-        office.desk.store.drop_job(job.id, &by, &why).await?;
+        office.desk.store.cancel(job.id, &by, &why).await?;
     }
     Err(Failure::new(
         Exit::Store,
@@ -142,11 +142,11 @@ fn card(job: Job) -> Option<Card> {
         return None;
     };
     let holder = job.holder.as_deref().unwrap_or_default();
-    let agent = holder.strip_prefix("guest:").or_else(|| called(holder));
+    let agent = holder.strip_prefix("guest:").or_else(|| replica_of(holder));
     let agent = agent.unwrap_or(holder);
     Some(Card {
         id: body.get("id")?.as_str()?.to_owned(),
-        queue: job.queue,
+        queue: job.queue.into(),
         standing: standing_of(job.state),
         agent: Some(agent.to_owned()).filter(|name| !name.is_empty()),
         until: job.lease_until,
@@ -168,12 +168,12 @@ pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
     for token in identity::list(office).await? {
         let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now);
         if !over && token.ticket.is_none() && works(&token.role) {
-            names.extend(queues_of(&token.agent));
+            names.extend(queues_of(&token.agent).into_iter().map(String::from));
         }
     }
     for agent in office.desk.store.agents().await? {
         if works(&agent.role) {
-            names.extend(queues_of(&agent.name));
+            names.extend(queues_of(&agent.name).into_iter().map(String::from));
         }
         let served = agent.body.get("tasks").and_then(Value::as_array);
         let served = served.into_iter().flatten().filter_map(Value::as_str);

@@ -7,7 +7,7 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 
 use crate::support::crew::smooth;
-use crate::support::{Mount, TICKET, World, say, until};
+use crate::support::{Mount, TICKET, World, skip, until};
 
 /// The run is refused, and the repository is as it was.
 #[track_caller]
@@ -133,7 +133,7 @@ fn a_database_that_cannot_be_written_is_refused() {
 fn a_file_without_the_right_to_write_is_refused_to_an_ordinary_user() {
     let world = settled();
     if rustix::process::geteuid().is_root() {
-        say("skipped: root may write everything");
+        skip::is_for_another_user("root may write everything");
         return;
     }
     let path = world.data.join("countersign.db");

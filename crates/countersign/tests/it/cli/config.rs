@@ -31,6 +31,7 @@ fn every_value_says_where_it_came_from() {
         policy.max_rounds                                 4                       preset supervisor
         policy.on_exhausted                               "escalate"              preset supervisor
         policy.must_fix                                   ["critical","high"]     preset supervisor
+        policy.min_confidence                             0.6                     preset supervisor
         policy.minor_only                                 "ask"                   preset supervisor
         policy.review                                     "agents"                preset supervisor
         policy.reviewers                                  [{"name":"reviewer"}]   preset supervisor

@@ -75,6 +75,18 @@ fn the_help_names_every_verb_and_every_exit_code() {
                   --json
                       Answer in JSON
 
+                  --log-format <FORMAT>
+                      Format of the log on standard error
+
+                      [default: text]
+                      [possible values: text, json]
+
+                  --log-level <LEVEL>
+                      Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
+                      off for `watch`, else warn]
+
+                      [possible values: off, error, warn, info, debug, trace]
+
               -h, --help
                       Print help (see a summary with '-h')
 
@@ -149,6 +161,18 @@ fn the_help_of_run_shows_how() {
                       - branch: Stays on its branch
                       - merge:  Is merged into the base branch
                       - queue:  Stands in line with others and is proven together with them
+
+                  --log-format <FORMAT>
+                      Format of the log on standard error
+
+                      [default: text]
+                      [possible values: text, json]
+
+                  --log-level <LEVEL>
+                      Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
+                      off for `watch`, else warn]
+
+                      [possible values: off, error, warn, info, debug, trace]
 
                   --max-rounds <N>
                       How many rounds before a person is asked (1 to 5)

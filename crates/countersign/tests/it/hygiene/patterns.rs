@@ -225,3 +225,24 @@ fn a_second_forbidden_change_asks_a_person_and_every_surface_says_why() {
     }
     world.must_be_sound();
 }
+
+/// Whatever takes the place of a protected directory is a change of it: a submodule, a link, a file.
+#[test]
+fn nothing_takes_the_place_of_a_protected_directory() {
+    let gitlink = "mkdir -p vendor/tests; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),vendor/tests; git commit --quiet --message x";
+    for (change, path) in [
+        (gitlink, "vendor/tests"),
+        ("rm -rf tests; ln -s src tests", "tests"),
+        ("rm -rf tests; echo x > tests", "tests"),
+        ("mkdir -p sub; ln -s ../src sub/tests", "sub/tests"),
+    ] {
+        let world = forbidding();
+        let mut build = builds("greet.sh", GOOD);
+        let end = build.len() - 1;
+        build.insert(end, runs(change));
+        let script = built_by(&always(build));
+        let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(&script));
+        let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+        world.call(&words).ends_with(4).says(path);
+    }
+}

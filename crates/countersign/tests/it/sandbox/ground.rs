@@ -20,6 +20,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::support::skip;
+
 pub const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
 const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/attacks.py");
 const WORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/work.sh");
@@ -54,7 +56,7 @@ pub fn people() -> Vec<Who> {
     if is_root() {
         return vec![Who::Ourselves, Who::Nobody];
     }
-    println!("SKIPPED: as root, because we are not");
+    skip::is_for_another_user("only root tries the sandbox as root");
     vec![Who::Ourselves]
 }
 

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::ground::{Who, bubblewrap_is_here, people};
+use crate::support::skip;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/network.py");
@@ -34,7 +35,7 @@ fn levels() -> Vec<Rung> {
     if bubblewrap_is_here() {
         levels.push(Rung::Bubblewrap);
     } else {
-        println!("SKIPPED: bubblewrap, because it is not installed");
+        skip::lacks("bubblewrap is not installed");
     }
     levels
 }
@@ -49,7 +50,7 @@ async fn only_the_hosts_of_the_list_are_reached() {
 #[test]
 fn only_the_hosts_of_the_list_are_reached_by_an_ordinary_user() {
     if !people().contains(&Who::Nobody) {
-        println!("SKIPPED: the other test was an ordinary user's already");
+        skip::is_for_another_user("the other test was an ordinary user's already");
         return;
     }
     let us = std::env::current_exe().unwrap();
@@ -73,7 +74,7 @@ fn only_the_hosts_of_the_list_are_reached_by_an_ordinary_user() {
 #[tokio::test]
 async fn as_an_ordinary_user() {
     let Ok(named) = std::env::var(LEVEL) else {
-        println!("SKIPPED: the test above starts it, as an ordinary user");
+        // The test above starts it, as an ordinary user.
         return;
     };
     let level = Rung::ALL.into_iter().find(|level| level.as_str() == named);

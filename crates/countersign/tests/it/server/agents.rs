@@ -281,6 +281,70 @@ fn a_reviewers_messages_become_its_verdict_when_it_is_complete() {
 }
 
 /// Text overrules the flag; a call that is neither is sent back; a minor refusal is put to its agent.
+/// Independence is judged by the name, so two names that a person cannot tell apart are refused.
+#[test]
+fn a_token_for_a_name_that_looks_like_anothers_is_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.token("bea", "builder", &[]);
+    for (name, says) in [
+        ("Bea", "only in upper and lower case"),
+        ("BEA", "only in upper and lower case"),
+        ("b\u{435}a", "mixes Latin letters"),
+        ("be\u{3b1}", "mixes Latin letters"),
+    ] {
+        world
+            .call(&["token", "create", "--agent", name, "--role", "reviewer"])
+            .ends_with(2)
+            .says(says);
+    }
+    for name in [
+        "bea",
+        "Rex",
+        "Zo\u{eb}",
+        "\u{41e}\u{43b}\u{44c}\u{433}\u{430}",
+        "\u{738b}\u{4f1f}",
+    ] {
+        server.token(name, "reviewer", &[]);
+    }
+}
+
+/// An approving message, and a summary that refuses: together they are one verdict, a refusal.
+#[test]
+fn a_refusal_in_the_summary_or_a_checkpoint_is_not_lost() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let (builder, reviewer) = (
+        server.token("bea", "builder", &[]),
+        server.token("rex", "reviewer", &[]),
+    );
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let build = assignment(&server, &builder, "build");
+    work.commit("greet.sh", "echo \"Hello, $1\"\n");
+    submit(&server, &builder, &build);
+    assignment(&server, &reviewer, "review");
+    let refusal =
+        "I reject this change. Verdict: request changes. Critical: greet.sh:1 leaks the key.";
+    let why = server
+        .tool(&reviewer, "checkpoint", &json!({"summary": refusal}))
+        .unwrap_err();
+    assert!(why.contains("a checkpoint is no verdict"), "{why}");
+    server
+        .tool(
+            &reviewer,
+            "checkpoint",
+            &json!({"summary": "Half of the files are read."}),
+        )
+        .unwrap();
+    let approved = json!({"to": "bea", "type": "approved", "content": "ok"});
+    server.tool(&reviewer, "send_message", &approved).unwrap();
+    server
+        .tool(&reviewer, "complete", &json!({"summary": refusal}))
+        .unwrap();
+    assert_eq!(server.stage("greet"), "rework");
+}
+
 #[test]
 fn what_a_reviewer_writes_overrules_its_approval() {
     let world = World::new();

@@ -223,9 +223,12 @@ fn a_review_is_told_in_the_words_that_its_watchers_look_for() {
         "escalated"
     );
     until("the server says so too", || {
-        let said = server.output();
-        said.contains("greet  [REVIEW-REJECTED] attempt 1/1")
-            && said.contains("[REVIEW-ESCALATION]")
+        let log = server.log();
+        let says = |text: &str| {
+            let mut lines = log.lines();
+            lines.any(|line| line.contains(text) && line.contains("ticket=greet"))
+        };
+        says("[REVIEW-REJECTED] attempt 1/1") && says("[REVIEW-ESCALATION]")
     });
 }
 

@@ -2,7 +2,7 @@
 //! The kernel really refuses, by a filter in front of the program.
 
 use crate::support::crew::smooth;
-use crate::support::{Ran, TICKET, World, say};
+use crate::support::{Ran, TICKET, World, skip};
 
 const WITHOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/without.py");
 
@@ -65,7 +65,7 @@ fn without_bubblewrap_doctor_says_so() {
     let front = [&front[..], &[layer.to_str().unwrap()]].concat();
     let ran = world.call_behind(&front, &["doctor"]);
     if ran.err.contains("denied") || ran.err.contains("not permitted") {
-        say("skipped: only root can hide bubblewrap");
+        skip::is_for_another_user("only root can hide bubblewrap");
         return;
     }
     ran.says("bubblewrap does not: bubblewrap is not installed");

@@ -285,6 +285,57 @@ fn what_nobody_understands_is_not_clean() {
         .says("nobody can tell");
 }
 
+/// A reviewer that fails is tried once more, and then its own failure is told.
+#[test]
+fn a_reviewer_that_fails_is_tried_again_and_named_with_the_cause() {
+    let world = with_topic();
+    for (ends, says) in [
+        ("exit 1", "exit code 1"),
+        ("exit 3", "exit code 3"),
+        ("kill -KILL $$", "exit code 137"),
+        ("kill -SEGV $$", "exit code 139"),
+    ] {
+        let tries = world.put("tries", "");
+        let script = world.put(
+            "fails.sh",
+            format!("#!/bin/sh\necho try >> \"$TRIES\"\n{ends}\n").replace("$TRIES", &tries),
+        );
+        world.shell("sh", &format!("chmod +x {script}"));
+        let reviewer = format!("command:{script}");
+        let ran = world
+            .call(&["review", "--reviewer", &reviewer])
+            .ends_with(4);
+        assert!(ran.err.contains(says), "{ends}: {}", ran.err);
+        assert!(!ran.err.contains("is held by"), "{}", ran.err);
+    }
+}
+
+/// The data directory may be named through `..`: inside the sandbox its paths still lead somewhere.
+#[test]
+fn a_data_directory_named_through_its_parent_is_seen_by_the_reviewer() {
+    let world = with_topic();
+    let script = world.put(
+        "sees.sh",
+        "#!/bin/sh\nfor f in \"$COUNTERSIGN_BRIEF_FILE\" \"$HOME\" \"$TMPDIR\"; do [ -e \"$f\" ] || { echo \"missing: $f\"; exit 5; }; done\n\
+         printf '{\"verdict\":\"approve\",\"commit\":\"%s\",\"complete\":true}' \"$COUNTERSIGN_COMMIT\"\n",
+    );
+    world.shell("sh", &format!("chmod +x {script}"));
+    let root = world.root();
+    let name = root.file_name().unwrap().to_str().unwrap();
+    std::os::unix::fs::symlink(&world.repository, root.join("link")).unwrap();
+    let reviewer = format!("command:{script}");
+    for dir in [
+        "../by-parent".to_owned(),
+        format!("{}/../{name}/absolute", root.display()),
+        format!("{}/link/../through-link", root.display()),
+        "./../a/./../by-dots".to_owned(),
+    ] {
+        world
+            .without_data(&["--data-dir", &dir, "review", "--reviewer", &reviewer])
+            .ends_with(0);
+    }
+}
+
 #[test]
 fn half_a_merge_is_no_change() {
     let world = with_topic();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::skip;
+
 /// A mounted tmpfs; gone with the value.
 pub struct Mount {
     pub path: PathBuf,
@@ -26,7 +28,7 @@ impl Mount {
         ]) {
             return Some(Self { path });
         }
-        super::say("skipped: a tmpfs cannot be mounted here");
+        skip::lacks("a tmpfs cannot be mounted here");
         None
     }
 
@@ -58,7 +60,7 @@ impl Disk {
         if made && disk.mount() && disk.can_be_cut() {
             return Some(disk);
         }
-        super::say("skipped: a power cut needs root, loop devices, mkfs.ext4 and python3");
+        skip::lacks("a power cut needs root, loop devices, mkfs.ext4 and python3");
         None
     }
 

@@ -75,9 +75,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What it has printed until now.
-    pub fn output(&self) -> String {
-        fs::read_to_string(&self.running.said.out).unwrap()
+    /// The log until now.
+    pub fn log(&self) -> String {
+        self.running.log()
     }
 
     pub fn pid(&self) -> i32 {

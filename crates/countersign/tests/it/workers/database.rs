@@ -1,6 +1,6 @@
 //! A `PostgreSQL` of a test's own, which it may stop and start.
 
-use crate::support::{Ran, World, say, told};
+use crate::support::{Ran, World, skip, told};
 
 /// A server of this test's own, which it may stop.
 pub struct Database<'a> {
@@ -11,7 +11,7 @@ impl<'a> Database<'a> {
     /// None, and said so, where no server is there to be tried.
     pub fn start(world: &'a mut World) -> Option<Self> {
         if told("COUNTERSIGN_TEST_POSTGRES").is_none() {
-            say("skipped: COUNTERSIGN_TEST_POSTGRES names no server");
+            skip::lacks("COUNTERSIGN_TEST_POSTGRES names no server");
             return None;
         }
         let state = world.root().display().to_string();

@@ -62,7 +62,7 @@ fn a_task_is_done_on_a_machine_that_reaches_only_the_server() {
 }
 
 #[test]
-fn what_a_run_cost_counts_once_though_its_worker_was_killed_before_the_tasks_end() {
+fn what_a_run_cost_counts_once_though_its_worker_was_killed_before_it_heard_so() {
     let world = World::with_settings(PLAIN);
     world.put("go", "");
     world.crew(&waits_for_a_sign(&world));
@@ -70,7 +70,7 @@ fn what_a_run_cost_counts_once_though_its_worker_was_killed_before_the_tasks_end
     let east = machine(&world, &server);
     queue(&server);
     let cut = Arc::new(AtomicUsize::new(0));
-    let url = way(&server.address, "{\"spend\":", Arc::clone(&cut));
+    let url = way(&server.address, "{\"finish\":", Arc::clone(&cut));
     let killed = Machine {
         url: &url,
         ..machine(&world, &server)

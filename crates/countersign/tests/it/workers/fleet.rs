@@ -16,7 +16,7 @@ use super::database::Database;
 use super::{PLAIN, shared};
 use crate::support::crew::{always, answers, built_by, runs, writes};
 use crate::support::processes::signal;
-use crate::support::{Ran, Running, World, reached, say, told};
+use crate::support::{Ran, Running, World, reached, say, skip, told};
 
 /// Longer than the leases of [`PLAIN`].
 const PAST_THE_LEASE: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ impl<'a> Net<'a> {
             net.host()
         );
         if net.shell(&bridge).code != 0 {
-            say("skipped: no network namespaces can be made here (it takes root and iproute2)");
+            skip::lacks("network namespaces need root and iproute2");
             return None;
         }
         for number in 1..=3 {

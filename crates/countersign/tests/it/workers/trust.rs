@@ -37,26 +37,42 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn ask(ticket: &str, queue: &str) -> Value {
-    let ticket = (!ticket.is_empty()).then_some(ticket);
-    json!({"queues": [queue], "agent": "bea", "own_only": false, "holder": "h:1:1:x", "provider": null,
-        "ticket": ticket, "job": null, "lease": {"secs": 100_000, "nanos": 0}, "most": 9})
+fn request(ticket: &str, queue: &str) -> Value {
+    let only = (!ticket.is_empty()).then(|| json!({"ticket": ticket}));
+    json!({"name": "x", "worker": "h:1:1:x", "queues": [queue], "only": only,
+        "agents": [{"queue": queue, "name": "bea", "names": ["bea"]}],
+        "lease": {"secs": 100_000, "nanos": 0}, "most": 9})
 }
 
 fn claim(ticket: &str, queue: &str) -> Value {
-    json!({"claim": {"ask": ask(ticket, queue)}})
+    json!({"claim": {"request": request(ticket, queue)}})
+}
+
+fn wait(request: &Value) -> Value {
+    json!({"wait": {"request": request, "most": {"secs": 0, "nanos": 0}}})
+}
+
+/// A request of any ticket, with one field as it should not be.
+fn with(field: &str, value: Value) -> Value {
+    let mut request = request("", "build");
+    request[field] = value;
+    request
+}
+
+fn agent(name: &str) -> Value {
+    json!({"queue": "build", "name": name, "names": [name]})
 }
 
 fn by(agent: &str, role: &str) -> Value {
     json!({"agent": agent, "principal": agent, "role": role})
 }
 
-fn commit(was: u64, by: &Value, what: &Value) -> Value {
-    with_files(was, by, what, &json!([]))
+fn report(by: &Value, what: &Value) -> Value {
+    with_files(by, what, &json!([]))
 }
 
-fn with_files(was: u64, by: &Value, what: &Value, artefacts: &Value) -> Value {
-    json!({"commit": {"ticket": "one", "was": was, "by": by, "what": what, "artefacts": artefacts}})
+fn with_files(by: &Value, what: &Value, artefacts: &Value) -> Value {
+    json!({"report": {"ticket": "one", "by": by, "what": what, "artefacts": artefacts}})
 }
 
 fn lease(fence: u64) -> Value {
@@ -153,7 +169,7 @@ fn only_a_worker_is_heard() {
             reply.head
         );
     }
-    let large = json!({"put_parcel": {"bytes": "A".repeat(46 << 20)}});
+    let large = json!({"upload": {"bytes": "A".repeat(46 << 20)}});
     let reply = east.call(&large);
     assert!([413, 0].contains(&reply.status), "{}", reply.head);
     server
@@ -172,45 +188,49 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
         Worker::new(&server, "west", "service"),
     );
     let claimed = east.call(&claim("one", "build")).is(200).json();
-    assert_eq!(claimed[0]["holder"], "h:1:1:x");
-    let (job, fence) = (
-        claimed[0]["id"].clone(),
-        claimed[0]["fence"].as_u64().unwrap(),
-    );
-    let jobs = json!({"jobs": {"query": {"queue": null, "state": "leased", "ticket": "one",
-        "urgent_first": false}, "page": {"after": null, "most": 9}}});
-    let seen = west.call(&jobs).is(200).json();
-    assert_eq!(seen["items"][0]["holder"], "another");
+    let claimed = claimed[0].clone();
+    assert_eq!(claimed["holder"], "h:1:1:x");
+    let (job, fence) = (claimed["id"].clone(), claimed["fence"].as_u64().unwrap());
+    let offers = west.call(&wait(&request("", "build"))).is(200).json();
+    assert_eq!(offers, json!([]), "what another holds is not offered");
     let (builder, house) = (by("bea", "builder"), by("countersign", "service"));
-    let renew = json!({"renew": {"job": job, "fence": fence, "lease": {"secs": 0, "nanos": 0}}});
-    let done = json!({"finish": {"ended": [{"job": job, "fence": fence, "outcome": {"done": {"result": 1}}}]}});
+    let renew = json!({"renew": {"job": job, "fence": fence, "extend": {"secs": 0, "nanos": 0}}});
+    let look = json!({"renew": {"job": job, "fence": fence, "extend": null}});
+    let finish = |usage: Value| {
+        json!({"finish": {"job": job, "fence": fence, "run": fence, "usage": usage, "by": "x",
+        "outcome": {"done": {"result": 1}}}})
+    };
+    let done = finish(usage());
     let pass = |role: &str| {
-        json!({"issue": {"id": "0".repeat(8), "hash": "0".repeat(64), "by": by("bea", role),
+        json!({"issue_token": {"id": "0".repeat(8), "hash": "0".repeat(64), "by": by("bea", role),
             "ticket": "one", "lease": lease(fence), "lasts_ms": 1_000_000_000_000_u64}})
     };
-    let file = json!({"keep": {"ticket": "one", "lease": lease(fence), "bytes": "YQ==",
+    let file = json!({"attach": {"ticket": "one", "lease": lease(fence), "bytes": "YQ==",
         "path": format!("tickets/one/jobs/1/run-{fence}/transcript.log")}});
-    let spend = json!({"spend": {"job": job, "fence": fence, "run": fence, "usage": usage()}});
-    let was = version(&server);
+    let spend = finish(json!({"usd_micros": 5, "tokens": 5, "wall_ms": 5}));
+    let note = json!({"note": {"ticket": "one", "lease": lease(fence), "name": "network_refused", "body": {}}});
     for call in [
         renew.clone(),
+        look.clone(),
+        note.clone(),
         done.clone(),
         spend.clone(),
-        commit(was, &builder, &started(fence)),
-        commit(was, &house, &failed(fence)),
-        commit(was, &by("rita", "reviewer"), &approval(fence)),
+        report(&builder, &started(fence)),
+        report(&house, &failed(fence)),
+        report(&by("rita", "reviewer"), &approval(fence)),
         pass("builder"),
         file.clone(),
-        json!({"messages": {"to": format!("dispute:one/1/{fence}"), "most": 9}}),
     ] {
         must_refuse(&world, &server, 409, || west.call(&call));
     }
     // The holder itself may, for as long as the policy says.
     let now = east.call(&json!({"now": {}})).is(200).json();
-    let long = claimed[0]["until"].as_i64().unwrap() - now.as_i64().unwrap();
+    let long = claimed["until"].as_i64().unwrap() - now.as_i64().unwrap();
     assert!(long <= 60_000, "{long} ms");
-    east.call(&commit(was, &builder, &started(fence))).is(200);
+    east.call(&report(&builder, &started(fence))).is(200);
     east.call(&file).is(200);
+    east.call(&look).is(200);
+    east.call(&note).is(200);
     must_refuse(&world, &server, 403, || east.call(&done));
     must_refuse(&world, &server, 403, || east.call(&spend));
     for role in ["reviewer", "verifier", "human", "admin", "service"] {
@@ -232,7 +252,7 @@ fn what_another_holds_is_not_a_worker_s_to_touch() {
         (lasts, made["ticket"].as_str()),
         (24 * 3_600_000, Some("one"))
     );
-    let withdraw = json!({"withdraw": {"token": "00000000"}});
+    let withdraw = json!({"revoke_token": {"token": "00000000"}});
     must_refuse(&world, &server, 403, || west.call(&withdraw));
     assert_eq!(east.call(&withdraw).is(200).json(), true);
 }
@@ -246,34 +266,25 @@ fn a_worker_s_report_counts_under_the_lease_that_it_holds_and_no_other() {
     let east = Worker::new(&server, "east", "service");
     let (builder, house) = (by("bea", "builder"), by("countersign", "service"));
     let old = east.claims("one");
-    let start = commit(version(&server), &builder, &started(old));
+    let start = report(&builder, &started(old));
     east.call(&start).is(200);
     let mut given_back = failed(old);
     given_back["failure"] = json!({"failure": "interrupted"});
-    let given_back = commit(version(&server), &house, &given_back);
+    let given_back = report(&house, &given_back);
     east.call(&given_back).is(200);
     let held = east.claims("one");
     assert!(held > old);
-    east.call(&commit(version(&server), &builder, &started(held)))
-        .is(200);
-    let was = version(&server);
+    east.call(&report(&builder, &started(held))).is(200);
     for fence in [old, 0, held + 1, 99, u64::MAX] {
         for what in [started(fence), failed(fence), approval(fence)] {
-            must_refuse(&world, &server, 409, || {
-                east.call(&commit(was, &builder, &what))
-            });
+            must_refuse(&world, &server, 409, || east.call(&report(&builder, &what)));
         }
-        let disputes = json!({"messages": {"to": format!("dispute:one/1/{fence}"), "most": 9}});
-        must_refuse(&world, &server, 409, || east.call(&disputes));
     }
     // What names no lease cannot be compared with one.
     let submission = json!({"commit": "c", "tree": "t"});
     let stale = json!({"event": "went_stale", "submission": submission, "why": "x"});
-    must_refuse(&world, &server, 403, || {
-        east.call(&commit(was, &house, &stale))
-    });
-    east.call(&commit(version(&server), &house, &failed(held)))
-        .is(200);
+    must_refuse(&world, &server, 403, || east.call(&report(&house, &stale)));
+    east.call(&report(&house, &failed(held))).is(200);
 }
 
 #[test]
@@ -283,9 +294,8 @@ fn a_worker_decides_nothing() {
     let server = Server::start(&world);
     let east = Worker::new(&server, "east", "service");
     let fence = east.claims("one");
-    let was = version(&server);
     let (builder, house) = (by("bea", "builder"), by("countersign", "service"));
-    east.call(&commit(was, &builder, &started(fence))).is(200);
+    east.call(&report(&builder, &started(fence))).is(200);
     let was = version(&server);
     let why = "it is fine";
     for what in [
@@ -296,35 +306,30 @@ fn a_worker_decides_nothing() {
         json!({"event": "dependency_met", "ticket": "two"}),
         json!({"event": "budget_reached", "limit": "the day"}),
         json!({"event": "agent_out", "serial": 1, "why": why}),
+        json!({"event": "lease_lost", "lease": lease(fence)}),
     ] {
         for by in [&house, &builder] {
-            must_refuse(&world, &server, 403, || east.call(&commit(was, by, &what)));
+            must_refuse(&world, &server, 403, || east.call(&report(by, &what)));
         }
     }
     for role in ["human", "admin"] {
         let person = by("ada", role);
         must_refuse(&world, &server, 403, || {
-            east.call(&commit(was, &person, &failed(fence)))
+            east.call(&report(&person, &failed(fence)))
         });
     }
     let mut dear = failed(fence);
     dear["usage"]["usd_micros"] = json!(u64::MAX);
-    must_refuse(&world, &server, 403, || {
-        east.call(&commit(was, &builder, &dear))
-    });
+    must_refuse(&world, &server, 403, || east.call(&report(&builder, &dear)));
     let borrowed = json!({"agent": "bea", "principal": "rita", "role": "builder"});
     must_refuse(&world, &server, 403, || {
-        east.call(&commit(was, &borrowed, &failed(fence)))
+        east.call(&report(&borrowed, &failed(fence)))
     });
     // Under its own lease, and still not so: flow decides, and the desk says why.
     let judge = by("rita", "reviewer");
     must_refuse(&world, &server, 409, || {
-        east.call(&commit(was, &judge, &approval(fence)))
+        east.call(&report(&judge, &approval(fence)))
     });
-    let lost = json!({"event": "lease_lost", "lease": lease(fence)});
-    east.call(&commit(was, &house, &lost)).is(409);
-    east.call(&commit(was + 1, &builder, &failed(fence)))
-        .is(409);
     assert_eq!(version(&server), was);
     for path in [
         "../../server.json",
@@ -333,9 +338,9 @@ fn a_worker_decides_nothing() {
         "tickets/other/jobs/1/run-1/x.log",
         "tickets/one/jobs/1/run-1/ended.json",
     ] {
-        let call = with_files(was, &builder, &failed(fence), &artefact(path));
+        let call = with_files(&builder, &failed(fence), &artefact(path));
         must_refuse(&world, &server, 403, || east.call(&call));
-        let keep = json!({"keep": {"ticket": "one", "lease": lease(fence), "path": path, "bytes": "YQ=="}});
+        let keep = json!({"attach": {"ticket": "one", "lease": lease(fence), "path": path, "bytes": "YQ=="}});
         must_refuse(&world, &server, 403, || east.call(&keep));
     }
     assert!(world.data.join("server.json").metadata().unwrap().len() > 1);
@@ -360,23 +365,26 @@ fn what_is_no_worker_s_business_is_refused() {
         .unwrap()["id"]
         .clone();
     let oid = "1".repeat(40);
-    let parcel = |key: String, tip: &str| json!({"put_parcel": {"key": key, "tip": tip, "why": null, "bytes": "YQ=="}});
-    let pause = |scope: &str, until: Value| json!({"pause": {"pause": {"scope": {"scope": scope, "name": "x"}, "until": until, "why": "w", "by": "b"}}});
+    let parcel = |key: String, tip: &str| json!({"upload": {"key": key, "tip": tip, "why": null, "bytes": "YQ=="}});
+    let pause = |scope: &str, until: Value| json!({"pause_provider": {"pause": {"scope": {"scope": scope, "name": "x"}, "until": until, "why": "w", "by": "b"}}});
     for call in [
         claim("one", "tell"),
         claim("", "build"),
-        json!({"withdraw": {"token": admin}}),
-        json!({"me": {"hash": "0".repeat(64)}}),
-        json!({"recall": {"key": "rest/ada/key"}}),
-        json!({"recall": {"key": "a\u{0}b"}}),
-        json!({"job_by_key": {"key": "a\u{0}b"}}),
-        json!({"me": {"hash": "a\u{0}b"}}),
-        json!({"has_open": {"queues": ["a\u{0}b"]}}),
-        json!({"has_open": {"queues": vec!["q"; 65]}}),
-        json!({"messages": {"to": "house-rules-accepted:\u{0}", "most": 9}}),
-        json!({"messages": {"to": "rita", "most": 9}}),
-        json!({"parcel": {"key": "/etc/passwd"}}),
-        json!({"want_parcel": {"key": "x:y:z"}}),
+        claim("one", "a\u{0}b"),
+        wait(&request("", "tell")),
+        wait(&request("", "a\u{0}b")),
+        wait(&with("queues", json!(vec!["q"; 65]))),
+        wait(&with("tasks", json!(["tell"]))),
+        wait(&with("name", json!("two\nlines"))),
+        wait(&with("skip", json!(vec![json!({"task": 1}); 1001]))),
+        wait(&with("labels", json!(["a\u{0}b"]))),
+        wait(&with("agents", json!(vec![agent("bea"); 65]))),
+        wait(&with("agents", json!([agent("a\u{0}b")]))),
+        json!({"revoke_token": {"token": admin}}),
+        json!({"heartbeat": {"agent": {"name": "a\u{0}b", "role": "worker", "seen_at": 0, "body": {}}}}),
+        json!({"note": {"ticket": "one", "lease": lease(1), "name": "landed", "body": {}}}),
+        json!({"download": {"key": "/etc/passwd"}}),
+        json!({"download": {"key": "x:y:z"}}),
         parcel(format!("base:main:{repository}"), &oid),
         parcel(format!("commit:{oid}:{repository}"), &oid),
         parcel(format!("commit:{oid}:{repository}"), &"2".repeat(40)),
@@ -386,7 +394,7 @@ fn what_is_no_worker_s_business_is_refused() {
     ] {
         must_refuse(&world, &server, 403, || east.call(&call));
     }
-    let nothing = json!({"parcel": {"key": "base:main:/etc"}});
+    let nothing = json!({"download": {"key": "base:main:/etc"}});
     assert_eq!(east.call(&nothing).is(200).json(), Value::Null);
 }
 
@@ -400,9 +408,10 @@ fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
     let (bea, house) = (by("bea", "builder"), by("countersign", "service"));
     let under = |call: &Value| {
         let claimed = east.call(call).is(200).json();
-        json!({"serial": claimed[0]["serial"], "fence": claimed[0]["fence"]})
+        let job = &claimed[0];
+        json!({"serial": job["serial"], "fence": job["fence"]})
     };
-    let tells = |by: &Value, what: &Value| east.call(&commit(version(&server), by, what)).is(200);
+    let tells = |by: &Value, what: &Value| east.call(&report(by, what)).is(200);
     let lease = under(&claim("one", "build"));
     tells(&bea, &json!({"event": "started", "lease": lease}));
     // Nobody has the commit but the worker, and it names nobody as an author.
@@ -424,17 +433,15 @@ fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
     let lease = under(&claim("one", "review"));
     let started = json!({"event": "started", "lease": lease});
     let judge = by("bea", "reviewer");
-    let was = version(&server);
     must_refuse(&world, &server, 409, || {
-        east.call(&commit(was, &judge, &started))
+        east.call(&report(&judge, &started))
     });
     tells(&by("rita", "reviewer"), &started);
     // Nor does a worker that holds the review report it in another's name.
     let approval = json!({"event": "reviewed", "lease": lease, "commit": "1".repeat(40),
         "isolation": "enforced", "review": review(), "usage": usage()});
-    let was = version(&server);
     must_refuse(&world, &server, 409, || {
-        east.call(&commit(was, &judge, &approval))
+        east.call(&report(&judge, &approval))
     });
     assert_eq!(server.stage("one"), "reviewing");
 }

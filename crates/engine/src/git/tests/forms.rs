@@ -59,10 +59,7 @@ fn submodule(of: &Path, from: &Path, name: &str) {
 }
 
 /// The git that made the repository: an older one may not know its form.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the repository's owner is not us"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test's own search path")]
 fn same_git() -> Tool {
     let path = std::env::var_os("PATH").unwrap();
     let program = process::find_program("git".as_ref(), &path, "/".as_ref());

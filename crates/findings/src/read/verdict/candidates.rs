@@ -7,7 +7,6 @@ use super::super::fields;
 use super::super::sections::{DETAILS, STRIDE};
 use super::approval::{self, Answer};
 use super::phrases::{Phrases, Sentence};
-use super::surroundings::is_metadata;
 use super::{Strength, Verdict, cues};
 
 /// An approval, and the blocks that it takes up.
@@ -17,8 +16,6 @@ pub(super) struct Approval {
     /// The last of its blocks: the one below its heading, or its own.
     pub end: usize,
     pub verdict: Verdict,
-    /// A line of its own, without a label.
-    pub alone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -177,17 +174,17 @@ fn has_refusing_box(blocks: &[Block]) -> bool {
 fn of_box(found: &mut Found, index: usize, block: &Block, chosen: bool) {
     match approval::alone(&block.text) {
         Some(Answer::Whole) if chosen => {
-            push(found, index, index, &block.text, Strength::Mark, false);
+            push(found, index, index, &block.text, Strength::Mark);
         }
         Some(_) => {
-            push(found, index, index, &block.text, Strength::Mark, false);
+            push(found, index, index, &block.text, Strength::Mark);
             found.doubt = found.doubt.or(Some(UNTICKED));
         }
         None => {}
     }
 }
 
-fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Strength, alone: bool) {
+fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Strength) {
     found.approvals.push(Approval {
         index,
         end,
@@ -196,7 +193,6 @@ fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Stren
             text: crate::clean::shorten(&crate::clean::one_line(text), 160),
             strength,
         },
-        alone,
     });
 }
 
@@ -222,7 +218,7 @@ fn of_heading(found: &mut Found, index: usize, block: &Block, next: Option<&Bloc
     let lists = next.is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
     let may_stand = titled || (index == 0 && !lists);
     if may_stand && approval::alone(value) == Some(Answer::Whole) {
-        push(found, index, index, heading, Strength::Mark, !titled);
+        push(found, index, index, heading, Strength::Mark);
     }
 }
 
@@ -255,7 +251,7 @@ fn take<'a>(
         Some(Answer::Whole) => true,
         Some(Answer::Explained(rest)) => is_explained(rest, ""),
     };
-    push(found, index, end, text, Strength::Label, false);
+    push(found, index, end, text, Strength::Label);
     if !sound {
         found.doubt = found.doubt.or(Some(CONDITIONAL));
     }
@@ -295,8 +291,8 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
         } else {
             Strength::Mark
         };
-        push(found, index, end, line, strength, !labelled);
-        if !(sound && leads_up(before, labelled)) {
+        push(found, index, end, line, strength);
+        if !(sound && leads_up(before)) {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
         }
     }
@@ -337,28 +333,21 @@ fn is_explained(behind: &str, rest: &str) -> bool {
     let (behind, below) = behind.split_once('\n').unwrap_or((behind, ""));
     let mut prose = behind.to_owned();
     for line in below.lines().chain(rest.lines()) {
-        let metadata = fields::split_label(line).is_some_and(|(label, _)| is_metadata(label));
-        if metadata && prose.is_empty() {
-            if cues::objects(line) {
-                return false;
-            }
-        } else {
-            prose.push(' ');
-            prose.push_str(line);
-        }
+        prose.push('\n');
+        prose.push_str(line);
     }
-    cues::vouches(&prose)
+    super::surroundings::is_understood_text(prose.trim_start())
 }
 
 /// Whether the lines above an approval in its block end before it.
-fn leads_up(before: &str, labelled: bool) -> bool {
+fn leads_up(before: &str) -> bool {
     let Some(last) = before.lines().last() else {
         return true;
     };
     let bare = last.trim_end_matches(['*', '_', '`', ' ']);
     let metadata = fields::split_label(last).is_some_and(|(_, value)| !value.is_empty());
     let ended = bare.ends_with(['.', '!', '。', '！', '✅']) || metadata;
-    ended && !cues::objects(before) && (labelled || cues::vouches(before) || metadata)
+    ended && !cues::objects(before) && super::surroundings::is_understood_text(before)
 }
 
 fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
@@ -376,9 +365,9 @@ fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
         let sound = match answer {
             None => continue,
             Some(Answer::Whole) => true,
-            Some(Answer::Explained(rest)) => cues::vouches(rest),
+            Some(Answer::Explained(rest)) => super::harmless::is_harmless(rest),
         };
-        push(found, index, index, value, Strength::Label, false);
+        push(found, index, index, value, Strength::Label);
         if !sound {
             found.doubt = found.doubt.or(Some(CONDITIONAL));
         }

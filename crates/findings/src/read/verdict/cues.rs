@@ -35,23 +35,22 @@ problemi, rilievi, errori, obiezioni, modifiche, riserve,
 замечан*, проблем*, ошибок, вопросов, возражений, изменений, правок"])
 });
 /// Words that may stand between "no" and its noun.
-static BETWEEN: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+pub(super) const BETWEEN_WORDS: &str = "
 new, further, other, additional, remaining, open, outstanding, critical*, major, minor, high, medium, low, important, blocking, significant, security, serious, must, fix, severity, performance, correctness, discrete, actionable, unresolved, known, or, and, any, real, obvious, functional, code, such, more, big, severe, of, the, behavioral, logic, test, style, integrity, contract, coverage, combination,
-weiteren, neuen, offenen, kritischen, größeren, autre, nouveau, nouveaux, nouvelle, nouvelles, majeur*, bloquant*, nuevos, otros, más, crític*, outros, novos, mais, altri, nuovi, critici, новых, других, критических, больше, bloqueante*, alguna, alguno"])
-});
+weiteren, neuen, offenen, kritischen, größeren, autre, nouveau, nouveaux, nouvelle, nouvelles, majeur*, bloquant*, nuevos, otros, más, crític*, outros, novos, mais, altri, nuovi, critici, новых, других, критических, больше, bloqueante*, alguna, alguno, ningún, ninguna, nenhum, nenhuma, aucun, aucune, alcun, nessun";
+static BETWEEN: Cues = LazyLock::new(|| Phrases::of(&[BETWEEN_WORDS]));
 static NO: Cues = LazyLock::new(|| {
     Phrases::of(&["
 no, zero, 0, none, nothing, without, kein, keine, keinen, keinerlei, ohne, aucun, aucune, sans, sin, ningún, ninguna, ningun, sem, nenhum, nenhuma, não há, no hay, pas de, nessun, nessuna, senza, нет, никаких, без"])
 });
 static SEES_NOTHING: Cues = LazyLock::new(|| {
     Phrases::of(&["
-not find, not found, not see, not spot, not identify, not have, not detect, not uncover, n't find, didn't find, didn't see, don't see, don't have, couldn't find, can't find, cannot find, could not find, did not find, do not see, do not have, see no, found no"])
+not find, not found, not see, not spot, not identify, not have, not detect, not uncover, n't find, didn't find, didn't see, don't see, don't have, couldn't find, can't find, cannot find, could not find, did not find, do not see, do not have, see no, found no, no encontré, no encontramos, no he encontrado, no veo, não encontrei, não encontramos, não vi, non ho trovato, non abbiamo trovato, не нашёл, не нашел, не нашла, не обнаружил*, не вижу, nicht gefunden, n'ai trouvé, n'ai vu"])
 });
 /// Negations that take nothing back.
 static HARMLESS: Cues = LazyLock::new(|| {
     Phrases::of(&["
-not block*, non block*, nothing blocks, doesn't block, does not block, do not block, don't block, but do not block, but does not block, no longer, not only, as expected, no need, nothing else, nothing to add, nothing to fix, nothing to change, nothing blocking, nothing more, fixed before, if any, not affect*, not change*, not break*, does not break, doesn't break, does not change, doesn't change, does not affect, doesn't affect, not introduce*, does not introduce, doesn't introduce"])
+not block*, non block*, nothing blocks, doesn't block, does not block, do not block, don't block, but do not block, but does not block, no longer, not only, as expected, no need, nothing else, nothing to add, nothing to fix, nothing to change, nothing blocking, nothing more, fixed before, if any, not affect*, not change*, not break*, does not break, doesn't break, does not change, doesn't change, does not affect, doesn't affect, not introduce*, does not introduce, doesn't introduce, separation of concerns, error handling, error path*, error case*, regression test*, with the rest of, does what the ticket asks for, what the ticket asks for, what the ticket asks, exactly what it should, todo el, toda la, todo lo, no new dependencies, no new dependency, no breaking changes, no breaking change, no secrets, замечаний нет, проблем нет, вопросов нет"])
 });
 
 /// Phrases of scripts without blanks that speak for the change and hold a negation.
@@ -117,6 +116,11 @@ critical bug*, critical issue*, critical vulnerab*, critical problem*, critical 
 kritischer fehler, kritische lücke, faille critique, erreur critique, vulnerabilidad crítica, error crítico, falha crítica, vulnerabilidade crítica, критическая ошибка, критическая уязвимость, 严重漏洞, 严重错误, 致命的, 重大な脆弱性, 致命的な"])
 });
 
+/// Whether a sentence, without its denials, names a grave defect.
+pub(super) fn is_grave(sentence: &Sentence) -> bool {
+    GRAVE.is_in(sentence) && !SETTLES.is_in(sentence)
+}
+
 /// Whether a sentence names a grave defect and does not say that it is gone.
 pub(super) fn accuses(text: &str) -> bool {
     sentences(text).into_iter().any(|sentence| {
@@ -156,15 +160,15 @@ pub(super) fn turns(text: &str) -> bool {
 }
 
 /// A sentence without what sounds like an objection and is none.
-struct Rest {
-    sentence: Sentence,
+pub(super) struct Rest {
+    pub sentence: Sentence,
     /// It said "no issues" or the like.
-    denies: bool,
+    pub denies: bool,
     /// It said "does not block" or the like.
-    harmless: bool,
+    pub harmless: bool,
 }
 
-fn is_objection(rest: &Rest) -> bool {
+pub(super) fn is_objection(rest: &Rest) -> bool {
     let sentence = &rest.sentence;
     let opens_with_trouble = sentence.words.first().is_some_and(|word| {
         matches!(
@@ -195,7 +199,7 @@ fn is_objection(rest: &Rest) -> bool {
 }
 
 /// "2 of 14 files", "9/12 tests": not all.
-fn counts_short(sentence: &Sentence) -> bool {
+pub(super) fn counts_short(sentence: &Sentence) -> bool {
     const COUNTED: [&str; 8] = [
         "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
     ];
@@ -233,7 +237,7 @@ fn is_condition(sentence: &Sentence) -> bool {
 }
 
 /// Takes "no issues found" and the like out of a sentence.
-fn without_harmless(mut sentence: Sentence) -> Rest {
+pub(super) fn without_harmless(mut sentence: Sentence) -> Rest {
     let (mut denies, mut harmless) = (false, false);
     if sentence.unspaced {
         for phrase in HARMLESS_UNSPACED {

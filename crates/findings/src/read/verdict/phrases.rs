@@ -118,6 +118,11 @@ impl Sentence {
 /// The sentences of a text. A full stop ends one only before a blank, so that names of files stay
 /// whole; line ends inside a paragraph end none.
 pub(in crate::read) fn sentences(text: &str) -> Vec<Sentence> {
+    sentence_texts(text).into_iter().map(Sentence::of).collect()
+}
+
+/// The same as they are written.
+pub(in crate::read) fn sentence_texts(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut start = 0;
     let mut marks = text.char_indices().peekable();
@@ -139,8 +144,8 @@ pub(in crate::read) fn sentences(text: &str) -> Vec<Sentence> {
     out
 }
 
-fn push(text: &str, out: &mut Vec<Sentence>) {
+fn push<'a>(text: &'a str, out: &mut Vec<&'a str>) {
     if text.chars().any(char::is_alphanumeric) {
-        out.push(Sentence::of(text));
+        out.push(text);
     }
 }

@@ -11,7 +11,7 @@ use super::super::label;
 use super::super::topic::{self, Topic};
 use super::candidates::{Approval, ELSEWHERE, NOT_OWN, ROUND, is_elsewhere};
 use super::phrases::{Phrases, Sentence};
-use super::{SHORT_WORDS, cues};
+use super::{SHORT_WORDS, approval, candidates, cues, harmless, stops};
 
 const RESERVED: &str = "the text around the approval takes it back or sets a condition";
 const UNFINISHED: &str = "the text forbids the approval or says that the review is not finished";
@@ -25,7 +25,7 @@ not fixed, not resolved, not addressed, not been fixed, not been resolved, not b
 /// What in the rest of the document speaks against the approval.
 pub(super) fn doubt(blocks: &[Block], approval: &Approval) -> Option<&'static str> {
     let others = |(index, _): &(usize, &Block)| *index != approval.index && *index != approval.end;
-    doubt_of(blocks, approval.end, others, approval.alone)
+    doubt_of(blocks, approval.end, others)
 }
 
 /// The same for an approval that does not stand in the prose.
@@ -41,14 +41,13 @@ pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
     if announced || set_apart {
         return Some(NOT_OWN);
     }
-    doubt_of(blocks, usize::MAX, |_| true, false)
+    doubt_of(blocks, usize::MAX, |_| true)
 }
 
 fn doubt_of(
     blocks: &[Block],
     end: usize,
     others: impl Fn(&(usize, &Block)) -> bool,
-    alone: bool,
 ) -> Option<&'static str> {
     let words: usize = blocks
         .iter()
@@ -70,6 +69,12 @@ fn doubt_of(
             });
             if filled && !earlier && cues::demands(&block.text) {
                 return Some("the text lists changes that are required");
+            }
+            let empty = blocks
+                .get(index + 1)
+                .is_none_or(|next| matches!(next.kind, Kind::Heading(_)));
+            if short && empty && index < end && is_elsewhere(&block.text, level) {
+                return Some(NOT_OWN);
             }
             if index > end && !earlier && level > 1 && ROUND.is_in(&Sentence::of(&block.text)) {
                 return Some(NOT_OWN);
@@ -94,20 +99,196 @@ fn doubt_of(
         if accused {
             return Some("the text names a grave defect");
         }
-        let minor = harmless_heading || announces || is_minor(&block.text);
+        let minor = harmless_heading || is_minor(&block.text);
         let near = index > end && same_section && matches!(block.kind, Kind::Paragraph);
+        let is_json = end == usize::MAX && block.text.trim_start().starts_with(['{', '[']);
+        if is_json && matches!(block.kind, Kind::Paragraph) {
+            continue;
+        }
         let reserved = if earlier {
             STILL_OPEN.is_in(&Sentence::of(&text))
-        } else if short && !minor {
-            is_reserved(block, &text, alone)
+        } else if minor {
+            stops::is_disaster(&text)
+        } else if short {
+            !is_understood(block)
+        } else if announces {
+            false
         } else {
-            near && cues::turns(&text)
+            (near && cues::turns(&text)) || is_curt(block) || stops(block, &text)
         };
         if reserved && !(block.quoted && index < end && !short) {
             return Some(RESERVED);
         }
     }
     ends_in_mid_sentence(blocks, end).then_some("the text ends in the middle of a sentence")
+}
+
+/// Whether every block of a short text is understood, and none is quoted.
+pub(super) fn are_understood(blocks: &[Block]) -> bool {
+    blocks.iter().all(|block| {
+        let approves = approval::alone(&block.text) == Some(approval::Answer::Whole)
+            || approval::keyed(&block.text, false) == Some(approval::Answer::Whole);
+        !block.quoted && !block.apart && (approves || is_name(&block.text) || is_understood(block))
+    })
+}
+
+/// A word that names a person, a tool or a place: it has marks or digits in it.
+fn is_name(text: &str) -> bool {
+    !text.contains(char::is_whitespace)
+        && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
+}
+
+/// Whether a block of a short document is understood and takes nothing back.
+fn is_understood(block: &Block) -> bool {
+    let text = block.text.as_str();
+    match &block.kind {
+        Kind::Code | Kind::Rule | Kind::Close(_) => true,
+        Kind::Heading(_) => {
+            let bare = text.trim_end_matches([':', '：', '*', ' ']);
+            topic::topic(text) != Topic::Open
+                || approval::is_title(bare)
+                || approval::is_label(bare)
+                || harmless::is_known(text)
+        }
+        Kind::Table(rows) => is_harmless_table(rows),
+        Kind::Item(Marker::Box { ticked: true }) => {
+            stop_free(text) && !cues::accuses(text) && !text.contains("~~")
+        }
+        Kind::Item(Marker::Box { ticked: false }) => false,
+        Kind::Item(_) | Kind::Paragraph => is_understood_text(text),
+    }
+}
+
+/// Lines that a report says about itself, then prose of which every sentence is harmless.
+pub(super) fn is_understood_text(text: &str) -> bool {
+    let mut prose = String::new();
+    for line in text.lines() {
+        match fields::split_label(line) {
+            Some((label, value)) if is_metadata(label) && !value.is_empty() => {
+                if !is_harmless_metadata(label, value) {
+                    return false;
+                }
+            }
+            Some((_, "")) if prose.is_empty() && topic::lead(line).is_some_and(is_minor_topic) => {}
+            Some((label, "")) if approval::is_label(label) => return false,
+            Some((label, value)) if !value.is_empty() && harmless::is_known(label) => {
+                prose.push_str(value);
+                prose.push('\n');
+            }
+            _ => {
+                prose.push_str(line);
+                prose.push('\n');
+            }
+        }
+    }
+    let prose = prose.trim();
+    let announces = prose.ends_with([':', '：']) && harmless::is_known(prose);
+    prose.is_empty()
+        || announces
+        || (topic::is_nothing(prose)
+            && !cues::objects(prose)
+            && stop_free(prose)
+            && prose.len() < 40)
+        || harmless::is_harmless(prose)
+        || is_explained_at_length(prose)
+}
+
+/// An explanation of some length uses words of its own; there it is enough that every sentence
+/// speaks for the change and none stops the approval.
+fn is_explained_at_length(prose: &str) -> bool {
+    Sentence::of(prose).weight() >= LONG_WORDS
+        && cues::vouches(&prose.replace('\n', " "))
+        && stop_free(prose)
+        && !harmless::has_curt_stranger(prose)
+}
+
+const LONG_WORDS: usize = 25;
+
+fn is_minor_topic(topic: Topic) -> bool {
+    match topic {
+        Topic::Degree(word) => Severity::of(&word).is_some_and(|severity| !severity.is_must_fix()),
+        Topic::Findings | Topic::Earlier | Topic::Aside | Topic::Open => false,
+    }
+}
+
+fn stop_free(text: &str) -> bool {
+    stops::find(text).is_none()
+}
+
+/// In a long document, a paragraph of a word or two that is not understood: "Nope."
+fn is_curt(block: &Block) -> bool {
+    let text = block.text.trim();
+    matches!(block.kind, Kind::Paragraph)
+        && !text.ends_with([':', '：'])
+        && fields::split_label(text).is_none()
+        && !text.contains('`')
+        && !topic::is_nothing(text)
+        && Sentence::of(text).weight() <= CURT_WORDS
+        && !harmless::is_harmless(text)
+}
+
+const CURT_WORDS: usize = 7;
+
+/// In a long document, prose that withdraws, sets a condition or tells of an unread part.
+fn stops(block: &Block, text: &str) -> bool {
+    matches!(block.kind, Kind::Paragraph)
+        && stops::find(text).is_some_and(|(stop, _)| {
+            matches!(
+                stop,
+                stops::Stop::Withdrawal | stops::Stop::Condition | stops::Stop::Unread
+            )
+        })
+}
+
+/// A value such as a name, a date or a hash; what tells of the work has to be harmless.
+fn is_harmless_metadata(label: &str, value: &str) -> bool {
+    const NOBODY: [&str; 12] = [
+        "builder",
+        "author",
+        "self",
+        "nobody",
+        "none",
+        "bot",
+        "placeholder",
+        "template",
+        "tbd",
+        "unknown",
+        "old",
+        "previous",
+    ];
+    if cues::objects(value) || !stop_free(value) {
+        return false;
+    }
+    if matches!(
+        label.to_lowercase().as_str(),
+        "tests" | "scope" | "summary" | "files"
+    ) {
+        return harmless::is_harmless(value) || harmless::is_known(value);
+    }
+    let words = Sentence::of(value).words;
+    words.len() <= 12 && !words.iter().any(|word| NOBODY.contains(&word.as_str()))
+}
+
+/// Every cell is known, or its row is a minor finding.
+fn is_harmless_table(rows: &[Vec<String>]) -> bool {
+    rows.iter().all(|row| {
+        let rated = row
+            .iter()
+            .filter_map(|cell| Severity::of(cell.trim_matches(['*', '`', ' '])))
+            .any(|severity| !severity.is_must_fix());
+        rated
+            || row.iter().all(|cell| {
+                cell.trim().is_empty()
+                    || harmless::is_known(cell)
+                    || harmless::is_harmless(cell)
+                    || topic::is_nothing(cell)
+                    || (approval::is_label(cell)
+                        || approval::labelled(cell) == Some(approval::Answer::Whole))
+                    || candidates::asked(cell).is_some()
+                    || approval::affirmed(cell)
+                        .is_some_and(|answer| answer == approval::Answer::Whole)
+            })
+    })
 }
 
 /// A line that announces code which is not the answer: `The format is:`.
@@ -122,20 +303,6 @@ fn is_example(block: &Block) -> bool {
     let lower = line.to_lowercase();
     announces
         && (ELSEWHERE.is_in(&Sentence::of(line)) || !OWN.iter().any(|word| lower.contains(word)))
-}
-
-/// In a short document every block is judged; beside an approval without a label it also has to
-/// speak for the change.
-fn is_reserved(block: &Block, text: &str, alone: bool) -> bool {
-    let prose = matches!(block.kind, Kind::Paragraph);
-    let metadata = block.text.lines().all(|line| {
-        fields::split_label(line)
-            .is_some_and(|(label, value)| !value.is_empty() && is_metadata(label))
-    });
-    if alone && prose && !metadata {
-        return !cues::vouches(&text.replace('\n', " "));
-    }
-    cues::objects(text)
 }
 
 /// Labels of what a report says about itself.

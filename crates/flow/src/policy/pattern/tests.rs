@@ -132,6 +132,20 @@ proptest! {
         prop_assert!(matches(&directory, &inner));
     }
 
+    /// A submodule, a file or a link in the place of a protected directory is protected too.
+    #[test]
+    fn a_protected_directory_is_protected_itself(
+        path in "[a-z]{1,4}(/[a-z]{1,4}){0,3}", below in "[a-z]{1,4}"
+    ) {
+        let list = PathPatterns::new([&format!("{path}/")]);
+        prop_assert!(list.protects(&path));
+        let inner = format!("{path}/{below}");
+        prop_assert!(list.protects(&inner));
+        let sibling = format!("{path}_");
+        prop_assert!(!list.protects(&sibling));
+        prop_assert!(!list.matches(&path));
+    }
+
     #[test]
     fn many_stars_on_a_long_name_take_no_time(stars in 1..200usize) {
         let pattern = "*a".repeat(stars) + "b";

@@ -413,6 +413,9 @@ fn some_findings(dice: &mut Dice, most: usize) -> Vec<Finding> {
         .map(|_| {
             let mut one = finding(dice.pick(&TITLES), dice.pick(&Severity::ALL));
             one.actionable = !dice.percent(10);
+            if dice.percent(40) {
+                one.confidence = Some(dice.pick(&[0, 30, 59, 60, 90, 100]));
+            }
             one
         })
         .collect()

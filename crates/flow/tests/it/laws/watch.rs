@@ -57,6 +57,7 @@ impl Watch {
         way_forward(after);
         approval_is_exact(after, policy);
         must_fix_stays(before, event, after, policy);
+        notes_are_neither_must_fix_nor_approved_over(before, after, policy);
         landing_is_approved(event, after);
         repeated_is_refused(before, event, story);
     }
@@ -308,7 +309,7 @@ fn tree(ticket: &Ticket) -> String {
 
 /// A ticket that is not terminal has a job, a dependency or a person it waits for.
 fn way_forward(ticket: &Ticket) {
-    let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.queue()).collect();
+    let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.word()).collect();
     let held = ticket.jobs.iter().any(|job| job.holder.is_some());
     let stage = ticket.stage;
     assert_eq!(ticket.escalation.is_some(), stage == Stage::Escalated);
@@ -390,6 +391,28 @@ fn checks_are_green(ticket: &Ticket, approval: &Approval, policy: &Policy) {
         result.outcome.is_green() || (tolerates && result.outcome == CheckOutcome::RedOnBase)
     });
     assert!(fine, "approved over red checks");
+}
+
+/// A note holds nothing up, but a refusal that rests on one is not overruled.
+fn notes_are_neither_must_fix_nor_approved_over(before: &Ticket, after: &Ticket, policy: &Policy) {
+    for note in after.ledger.notes() {
+        assert!(!note.is_must_fix(policy), "{} is a note", note.id);
+    }
+    let decided = after.rounds.len() > before.rounds.len();
+    let Some(round) = after.rounds.last().filter(|_| decided) else {
+        return;
+    };
+    let everybody = policy.votes == Votes::All && policy.gates.reviewer_approves;
+    if !round.verdict.approved || !everybody {
+        return;
+    }
+    let answers = round.seats.iter().filter(|seat| !seat.linter);
+    let answers = answers.filter_map(|seat| seat.answer.as_ref());
+    for answer in answers.filter(|answer| answer.claim == Claim::ChangesRequested) {
+        let mut named = answer.reported.iter();
+        let over = named.find(|id| round.verdict.notes.contains(id));
+        assert_eq!(over, None, "a refusal over a note was overruled");
+    }
 }
 
 /// An open must-fix finding leaves by proof, refutation or a person's waiver, never otherwise.

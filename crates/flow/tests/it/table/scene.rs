@@ -251,7 +251,7 @@ fn help(story: &Story) -> Vec<(Story, Actor, What)> {
     let why = "which greeting?".to_owned();
     let mut at_work = story.clone();
     let by = if story.stage() == Stage::Reviewing {
-        let queue = story.ticket.jobs[0].task.queue();
+        let queue = story.ticket.jobs[0].task.word();
         at_work.start(queue, &worker(queue));
         worker(queue)
     } else {
@@ -505,6 +505,7 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
             (Failure::Transient, dollars(2)),
             (Failure::Permanent, usage),
             (Failure::Quota { until: Time(9) }, usage),
+            (Failure::Deferred { until: Time(9) }, usage),
             (Failure::Budget, usage),
         ]
         .map(|(failure, usage)| What::JobFailed {

@@ -1,15 +1,18 @@
 //! Which job goes to whom, and when.
 
 use flow::event::Failure;
-use flow::{Effect, Time, Usage, What};
+use flow::{Effect, Queue, Time, Usage, What};
 use serde_json::json;
-use store::{Ask, Change, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page, Pause, Scope};
+use store::{
+    Change, ClaimRequest, ClaimTarget, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page,
+    Pause, Scope, ServedQueue,
+};
 use store::{Store, Work};
 
 use super::leases::done;
 use crate::support::{
-    House, LONG, ask, blank, build, claim_one, creation, enqueue, free, id, lease_of, number, step,
-    waived, with_build,
+    House, LONG, ask, ask_as, blank, build, claim_one, creation, enqueue, free, id, lease_of,
+    number, step, waived, with_build,
 };
 
 pub async fn priority_goes_first_then_age(house: House) {
@@ -21,8 +24,8 @@ pub async fn priority_goes_first_then_age(house: House) {
         };
         enqueue(&*store, job).await;
     }
-    let two = Ask {
-        most: 2,
+    let two = ClaimRequest {
+        limit: 2,
         ..ask("work")
     };
     let mut order = Vec::new();
@@ -47,20 +50,16 @@ pub async fn a_job_for_an_agent_goes_to_it_alone(house: House) {
     number(&*store, "work", 2).await;
     assert_eq!(body(&claim_one(&*store, &ask("work")).await.work), 2);
     assert!(store.claim(&ask("work")).await.unwrap().is_empty());
-    let qa = Ask {
-        agent: "qa-1".to_owned(),
-        ..ask("work")
-    };
+    let qa = ask_as("qa-1", "work");
     assert_eq!(body(&claim_one(&*store, &qa).await.work), 1);
 }
 
 pub async fn a_lease_names_the_worker_and_not_the_agent(house: House) {
     let store = house.store;
     number(&*store, "work", 1).await;
-    let of_worker = Ask {
-        agent: "qa-1".to_owned(),
-        holder: "boot:42:7".to_owned(),
-        ..ask("work")
+    let of_worker = ClaimRequest {
+        worker: "boot:42:7".to_owned(),
+        ..ask_as("qa-1", "work")
     };
     assert_eq!(claim_one(&*store, &of_worker).await.holder, "boot:42:7");
 }
@@ -69,9 +68,9 @@ pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     with_build(&*store, "T-2").await;
-    let of_two = Ask {
-        ticket: Some(id("T-2")),
-        most: 5,
+    let of_two = ClaimRequest {
+        only: Some(ClaimTarget::Ticket(id("T-2"))),
+        limit: 5,
         ..ask("build")
     };
     let claimed = store.claim(&of_two).await.unwrap();
@@ -88,10 +87,12 @@ pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: House) {
         ..free("work", json!(2))
     };
     enqueue(&*store, own).await;
-    let only = Ask {
-        agent: "qa-1".to_owned(),
-        own_only: true,
-        most: 5,
+    let only = ClaimRequest {
+        queues: vec![ServedQueue {
+            assigned_only: true,
+            ..ServedQueue::new("work", "qa-1")
+        }],
+        limit: 5,
         ..ask("work")
     };
     let claimed = store.claim(&only).await.unwrap();
@@ -111,9 +112,9 @@ pub async fn who_has_chosen_a_job_gets_that_one_or_none(house: House) {
     let listed = store.jobs(&JobQuery::default(), &Page::default()).await;
     let listed = listed.unwrap().items;
     let second = listed.iter().find(|job| body(&job.work) == 2).unwrap();
-    let chosen = |queue: &str| Ask {
-        job: Some(second.id),
-        most: 5,
+    let chosen = |queue: &str| ClaimRequest {
+        only: Some(ClaimTarget::Job(second.id)),
+        limit: 5,
         ..ask(queue)
     };
     assert!(store.claim(&chosen("other")).await.unwrap().is_empty());
@@ -133,10 +134,9 @@ pub async fn several_queues_are_one_line(house: House) {
     };
     enqueue(&*store, urgent).await;
     number(&*store, "c", 4).await;
-    let both = Ask {
-        queues: vec!["a".to_owned(), "b".to_owned(), "b".to_owned()],
-        most: 10,
-        ..ask("a")
+    let both = ClaimRequest {
+        limit: 10,
+        ..ClaimRequest::new("worker", "worker", ["a", "b", "b"], LONG)
     };
     let claimed = store.claim(&both).await.unwrap();
     let order: Vec<u64> = claimed.iter().map(|job| body(&job.work)).collect();
@@ -269,10 +269,7 @@ pub async fn a_full_queue_refuses(house: House) {
 pub async fn a_pause_stops_claims_and_ends(house: House) {
     let store = house.store;
     number(&*store, "work", 1).await;
-    let asked = Ask {
-        provider: Some("acme".to_owned()),
-        ..ask("work")
-    };
+    let asked = ask("work").with_provider("acme");
     let pause = |scope: &Scope, until| Pause {
         scope: scope.clone(),
         until,
@@ -378,7 +375,7 @@ pub async fn jobs_are_paged(house: House) {
         number(&*store, if n == 2 { "other" } else { "work" }, n).await;
     }
     let query = JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         ..JobQuery::default()
     };
     let page = |after| Page { after, most: 3 };
@@ -419,7 +416,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
         }
     };
     let could = |agent: &str| JobQuery {
-        queue: Some("work".to_owned()),
+        queue: Some("work".into()),
         state: Some(JobState::Ready),
         agent: Some(agent.to_owned()),
         urgent_first: true,
@@ -428,16 +425,15 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
     assert_eq!(found(could("qa-1"), 9).await, [2, 4, 1]);
     assert_eq!(found(could("qa-2"), 2).await, [3, 4]);
     assert_eq!(found(could(""), 9).await, [4, 1], "nobody in particular");
-    let of_qa = Ask {
-        agent: "qa-1".to_owned(),
-        holder: "guest:qa-1".to_owned(),
-        ..ask("work")
+    let of_qa = ClaimRequest {
+        worker: "guest:qa-1".to_owned(),
+        ..ask_as("qa-1", "work")
     };
     claim_one(&*store, &of_qa).await;
     claim_one(&*store, &ask("work")).await;
     let held = async |holder: &str, queue: &str| {
-        let queues = [queue.to_owned(), "other".to_owned()];
-        let held = store.in_hand(holder, &queues).await.unwrap();
+        let queues = [queue.into(), "other".into()];
+        let held = store.held_jobs(holder, &queues).await.unwrap();
         held.iter().map(|job| body(&job.work)).collect::<Vec<_>>()
     };
     assert_eq!(held("guest:qa-1", "work").await, [2]);
@@ -446,7 +442,7 @@ pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
 }
 
 /// The next job, waited for.
-async fn next(store: &dyn Store, ask: &Ask) -> store::Leased {
+async fn next(store: &dyn Store, ask: &ClaimRequest) -> store::Leased {
     loop {
         if let Some(job) = store.claim(ask).await.unwrap().pop() {
             return job;
@@ -503,16 +499,16 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
 
 pub async fn jobs_are_counted_by_queue_and_state(house: House) {
     let store = house.store;
-    assert_eq!(store.depths().await.unwrap(), []);
+    assert_eq!(store.count_jobs().await.unwrap(), []);
     for n in 0..3 {
         number(&*store, "work", n).await;
     }
     number(&*store, "rest", 0).await;
     let held = claim_one(&*store, &ask("work")).await;
     let dropped = claim_one(&*store, &ask("rest")).await;
-    store.drop_job(dropped.id, "ada", "enough").await.unwrap();
-    let depths = store.depths().await.unwrap();
-    let work = |state, count| ("work".to_owned(), state, count);
+    store.cancel(dropped.id, "ada", "enough").await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
+    let work = |state, count| (Queue::from("work"), state, count);
     assert_eq!(
         depths,
         [work(JobState::Ready, 2), work(JobState::Leased, 1)]
@@ -526,7 +522,7 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
         outcome: dead,
     };
     store.finish(vec![ended], None).await.unwrap();
-    let depths = store.depths().await.unwrap();
+    let depths = store.count_jobs().await.unwrap();
     assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
 }
 
@@ -535,14 +531,13 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     for n in 0..9 {
         number(&*store, "work", n).await;
     }
-    let of = |provider: &str| Ask {
-        provider: Some(provider.to_owned()),
-        most: 5,
-        ..ask("work")
+    let of = |provider: &str| ClaimRequest {
+        limit: 5,
+        ..ask("work").with_provider(provider)
     };
     store.limit_provider("claude", Some(2)).await.unwrap();
     assert_eq!(
-        store.provider_limits().await.unwrap(),
+        store.restrictions().await.unwrap().provider_limits,
         [("claude".to_owned(), 2)]
     );
     let held = store.claim(&of("claude")).await.unwrap();
@@ -568,7 +563,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
 
 pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
     let store = house.store;
-    let queues = ["other", "work"].map(str::to_owned);
+    let queues = ["other", "work"].map(Queue::from);
     let open = || async { store.has_open(Some(&queues)).await.unwrap() };
     assert!(!store.has_open(Some(&[])).await.unwrap());
     assert!(!store.has_open(None).await.unwrap());

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flow::Time;
+use flow::{Queue, Time};
 use serde_json::json;
-use store::{Ask, JobId, JobQuery, JobState, NewMessage, Page, Store};
+use store::{ClaimRequest, JobId, JobQuery, JobState, NewMessage, Page, Store};
 
 use super::leases::done;
 use super::records::token;
-use crate::support::{House, ask, enqueue, free};
+use crate::support::{House, ask, ask_as, enqueue, free};
 
 /// Ten connections put in and work off 400 jobs between them; some lose their lease on purpose.
 pub async fn ten_connections_lose_no_job_and_run_none_twice(house: House) {
@@ -56,15 +56,14 @@ async fn work_off(store: &dyn Store, name: &str) -> Vec<JobId> {
     let mut finished = Vec::new();
     for round in 0.. {
         let lapsing = round % 5 == 4;
-        let asked = Ask {
-            agent: name.to_owned(),
-            most: 3,
+        let asked = ClaimRequest {
+            limit: 3,
             lease: if lapsing {
                 std::time::Duration::ZERO
             } else {
                 ask("work").lease
             },
-            ..ask("work")
+            ..ask_as(name, "work")
         };
         let claimed = store.claim(&asked).await.unwrap();
         if claimed.is_empty() {
@@ -98,10 +97,9 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
         let (store, counts) = (house.another().await, Arc::clone(&counts));
         workers.spawn(async move {
             while counts.1.load(Ordering::SeqCst) < JOBS {
-                let asked = Ask {
-                    provider: Some("claude".to_owned()),
-                    most: 2,
-                    ..ask("work")
+                let asked = ClaimRequest {
+                    limit: 2,
+                    ..ask("work").with_provider("claude")
                 };
                 for job in store.claim(&asked).await.unwrap() {
                     let held = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
@@ -121,9 +119,9 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
 /// One claim at a time, over all the queues that are named, however many ask in one instant.
 pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
     put_in(Arc::clone(&house.store), 20).await;
-    let alone = || Ask {
-        alone_in: ["work", "other"].map(str::to_owned).to_vec(),
-        most: 1,
+    let alone = || ClaimRequest {
+        exclusive: ["work", "other"].map(Queue::from).to_vec(),
+        limit: 1,
         ..ask("work")
     };
     for round in 0..5 {
@@ -135,13 +133,13 @@ pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
         let claimed: Vec<_> = askers.join_all().await.into_iter().flatten().collect();
         assert_eq!(claimed.len(), 1, "in round {round}");
         // Another holder, or one that may have several, is not held up.
-        let other = Ask {
-            holder: format!("other-{round}"),
+        let other = ClaimRequest {
+            worker: format!("other-{round}"),
             ..alone()
         };
         assert_eq!(house.store.claim(&other).await.unwrap().len(), 1);
-        let several = Ask {
-            alone_in: Vec::new(),
+        let several = ClaimRequest {
+            exclusive: Vec::new(),
             ..alone()
         };
         let second = house.store.claim(&several).await.unwrap();
@@ -164,9 +162,9 @@ pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: House) {
 async fn asks(store: &dyn Store, name: &str) {
     assert_eq!(store.token(&format!("hash of {name}")).await.unwrap(), None);
     store.put_token(token(name, 1)).await.unwrap();
-    let queues = [name.to_owned(), format!("{name} too")];
+    let queues = [Queue::from(name), Queue::from(format!("{name} too"))];
     assert!(!store.has_open(Some(&queues)).await.unwrap());
-    enqueue(store, free(&queues[1], json!(1))).await;
+    enqueue(store, free(queues[1].name(), json!(1))).await;
     assert!(store.has_open(Some(&queues)).await.unwrap());
     let mut sent = Vec::new();
     for content in ["first", "second", "third"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::job::{NewJob, News};
 use flow::{Effect, Task, Time, Usage, What};
 use serde_json::json;
-use store::{Ask, Change, Ended, Error, JobQuery, JobState, Leased, Outcome, Page};
+use store::{Change, ClaimRequest, Ended, Error, JobQuery, JobState, Leased, Outcome, Page};
 
 use crate::support::{
     House, LONG, ask, blank, claim_one, creation, is_conflict, is_stale, lease_of, number, step,
@@ -53,13 +53,13 @@ pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
         serial: 1,
         not_before: Time(0),
     }];
-    assert!(store.lapsed(10).await.unwrap().is_empty());
+    assert!(store.expire(10).await.unwrap().of_tickets.is_empty());
     is_conflict(&store.commit(lost.clone()).await);
     store
         .renew(job.id, job.fence, Duration::ZERO)
         .await
         .unwrap();
-    let lapsed = store.lapsed(10).await.unwrap();
+    let lapsed = store.expire(10).await.unwrap().of_tickets;
     assert_eq!((lapsed.len(), lapsed[0].id), (1, job.id));
     store.commit(lost.clone()).await.unwrap();
     // The zombie wakes up: its report comes too late, and the next holder's does not.
@@ -86,13 +86,13 @@ pub async fn a_job_dropped_while_leased_takes_no_report(house: House) {
             .await,
     );
     is_stale(&store.renew(job.id, job.fence, LONG).await);
-    assert!(store.lapsed(10).await.unwrap().is_empty());
+    assert!(store.expire(10).await.unwrap().of_tickets.is_empty());
 }
 
 pub async fn a_lease_is_prolonged_by_its_holder_alone(house: House) {
     let store = house.store;
     number(&*store, "work", 1).await;
-    let short = Ask {
+    let short = ClaimRequest {
         lease: Duration::from_secs(60),
         ..ask("work")
     };
@@ -176,14 +176,19 @@ pub async fn a_lapsed_job_of_a_ticket_waits_for_its_ticket(house: House) {
     with_build(&*store, "T-1").await;
     claim_one(&*store, &at_once("build")).await;
     assert!(store.claim(&ask("build")).await.unwrap().is_empty());
-    assert_eq!(store.lapsed(10).await.unwrap().len(), 1);
+    assert_eq!(store.expire(10).await.unwrap().of_tickets.len(), 1);
 }
 
 pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
     let store = house.store;
     number(&*store, "work", 1).await;
-    claim_one(&*store, &at_once("work")).await;
-    let lapsed = store.lapsed(10).await.unwrap().remove(0);
+    let job = claim_one(&*store, &at_once("work")).await;
+    let query = JobQuery {
+        lapsed: true,
+        ..JobQuery::default()
+    };
+    let listed = store.jobs(&query, &Page::default()).await.unwrap();
+    let lapsed = &listed.items[0];
     let retry = |fence| Ended {
         job: lapsed.id,
         fence,
@@ -198,7 +203,7 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
     is_stale(&store.finish(vec![retry(lapsed.fence)], None).await);
     assert_eq!(claim_one(&*store, &ask("work")).await.attempts, 1);
     assert!(matches!(
-        store.finish(vec![done(&lapsed)], None).await,
+        store.finish(vec![done(&job)], None).await,
         Err(Error::StaleFence {
             given: 1,
             current: 2,
@@ -228,8 +233,8 @@ pub async fn a_free_job_that_is_given_back_has_not_failed(house: House) {
 }
 
 /// A lease that has run out as soon as it is given.
-fn at_once(queue: &str) -> Ask {
-    Ask {
+fn at_once(queue: &str) -> ClaimRequest {
+    ClaimRequest {
         lease: Duration::ZERO,
         ..ask(queue)
     }
@@ -262,23 +267,23 @@ pub async fn a_free_job_that_is_dropped_takes_no_result(house: House) {
         number(&*store, "work", n).await;
     }
     let held = claim_one(&*store, &ask("work")).await;
-    assert!(store.drop_job(held.id, "ada", "enough").await.unwrap());
+    assert!(store.cancel(held.id, "ada", "enough").await.unwrap());
     is_stale(&store.finish(vec![done(&held)], None).await);
     is_stale(&store.renew(held.id, held.fence, LONG).await);
     let found = store.job(held.id).await.unwrap().unwrap();
     assert_eq!(found.state, JobState::Dropped);
     assert_eq!(found.last_error.as_deref(), Some("enough"));
     // What has ended stays as it ended; what waits is dropped as well; a ticket's is its ticket's.
-    assert!(!store.drop_job(held.id, "ada", "again").await.unwrap());
+    assert!(!store.cancel(held.id, "ada", "again").await.unwrap());
     let ready = claim_one(&*store, &at_once("work")).await;
-    assert!(store.drop_job(ready.id, "ada", "enough").await.unwrap());
+    assert!(store.cancel(ready.id, "ada", "enough").await.unwrap());
     let last = claim_one(&*store, &ask("work")).await;
     assert_ne!(last.id, ready.id);
     store.finish(vec![done(&last)], None).await.unwrap();
-    assert!(!store.drop_job(last.id, "ada", "late").await.unwrap());
+    assert!(!store.cancel(last.id, "ada", "late").await.unwrap());
     with_build(&*store, "T-1").await;
     let build = claim_one(&*store, &ask("build")).await;
-    assert!(!store.drop_job(build.id, "ada", "no").await.unwrap());
+    assert!(!store.cancel(build.id, "ada", "no").await.unwrap());
     let query = store::EventQuery {
         most: 100,
         ..store::EventQuery::default()

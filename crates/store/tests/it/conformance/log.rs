@@ -53,10 +53,10 @@ pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: H
         store.commit(change).await.unwrap();
     }
     store.commit(creation(blank("T-2"))).await.unwrap();
-    let own = store.latest(Some(&id("T-1")), 3).await.unwrap();
+    let own = store.newest_events(Some(&id("T-1")), 3).await.unwrap();
     let versions: Vec<_> = own.iter().filter_map(|event| event.version).collect();
     assert_eq!(versions, [4, 5, 6]);
-    let mut all = store.latest(None, 2).await.unwrap();
+    let mut all = store.newest_events(None, 2).await.unwrap();
     // On PostgreSQL what is newer than any transaction at work on the server is not shown yet.
     for _ in 0..1000 {
         if all
@@ -67,11 +67,17 @@ pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: H
         }
         let seen = all.last().map(|event| event.cursor).unwrap_or_default();
         store.wait_for_events(seen, Duration::from_millis(20)).await;
-        all = store.latest(None, 2).await.unwrap();
+        all = store.newest_events(None, 2).await.unwrap();
     }
     let tickets: Vec<_> = all.iter().map(|event| event.ticket.clone()).collect();
     assert_eq!(tickets, [Some(id("T-1")), Some(id("T-2"))]);
-    assert!(store.latest(Some(&id("T-3")), 3).await.unwrap().is_empty());
+    assert!(
+        store
+            .newest_events(Some(&id("T-3")), 3)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 /// What `doctor --verify-log` rests on: the real decisions, stored and played again.

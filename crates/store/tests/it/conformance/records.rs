@@ -6,9 +6,12 @@ use flow::Time;
 use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
-use store::{Agent, CallerRecord, Cursor, Epic, FreeJob, NewMessage, Parcel, Store, Token};
+use store::{
+    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, FreeJob, NewMessage, Parcel,
+    RuleUpdate, StatementKind, Store, Token,
+};
 
-use crate::support::{House, id};
+use crate::support::{House, blank, creation, id};
 
 pub async fn a_message_is_processed_once(house: House) {
     let message = |content: &str| NewMessage {
@@ -105,7 +108,7 @@ pub async fn the_last_heartbeat_is_seen(house: House) {
     );
 }
 
-pub async fn one_reader_at_a_time_goes_on_from_a_bookmark(house: House) {
+pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: House) {
     let place = |sequence| Cursor {
         transaction: 0,
         sequence,
@@ -114,25 +117,30 @@ pub async fn one_reader_at_a_time_goes_on_from_a_bookmark(house: House) {
     let long = Duration::from_secs(60);
     let take = async |store: &dyn Store, who| {
         let start = place(if who == "one" { 3 } else { 9 });
-        store.take_bookmark("ops", who, start, long).await.unwrap()
+        let start = CursorMove::StartAt(start);
+        store.lease_cursor("ops", who, start, long).await.unwrap()
     };
     assert_eq!(take(&*one, "one").await, Some(place(3)));
     assert_eq!(take(&*one, "one").await, Some(place(3)));
     assert_eq!(take(&*two, "two").await, None);
-    let moved = two.move_bookmark("ops", "two", place(5), long).await;
-    assert!(!moved.unwrap());
+    let moved = two
+        .lease_cursor("ops", "two", CursorMove::To(place(5)), long)
+        .await;
+    assert_eq!(moved.unwrap(), None);
     // Moved with a lease that is over at once, it is anybody's.
-    let moved = one.move_bookmark("ops", "one", place(7), Duration::ZERO);
-    assert!(moved.await.unwrap());
+    let moved = one.lease_cursor("ops", "one", CursorMove::To(place(7)), Duration::ZERO);
+    assert_eq!(moved.await.unwrap(), Some(place(7)));
     assert_eq!(take(&*two, "two").await, Some(place(7)));
-    let late = one.move_bookmark("ops", "one", place(8), long).await;
-    assert!(!late.unwrap());
+    let late = one
+        .lease_cursor("ops", "one", CursorMove::To(place(8)), long)
+        .await;
+    assert_eq!(late.unwrap(), None);
 }
 
 pub async fn a_job_is_found_by_its_key(house: House) {
     let store = house.store;
     let job = FreeJob {
-        queue: "qa".to_owned(),
+        queue: "qa".into(),
         kind: "review".to_owned(),
         body: json!({"id": "t"}),
         priority: 50,
@@ -140,10 +148,12 @@ pub async fn a_job_is_found_by_its_key(house: House) {
         agent: None,
         key: Some("task/t".to_owned()),
         queue_max: None,
+        needs: std::collections::BTreeSet::new(),
+        depends_on: Vec::new(),
     };
     let id = store.enqueue(vec![job]).await.unwrap()[0];
     let found = store.job_by_key("task/t").await.unwrap().unwrap();
-    assert_eq!((found.id, found.queue.as_str()), (id, "qa"));
+    assert_eq!((found.id, found.queue.name()), (id, "qa"));
     assert_eq!(store.job_by_key("task/u").await.unwrap(), None);
 }
 
@@ -179,6 +189,10 @@ pub fn token(id: &str, at: i64) -> Token {
 
 pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
     let store = house.store;
+    let newest = store::TokenQuery {
+        hash: None,
+        most: 10,
+    };
     for token in [token("a", 1), token("b", 2)] {
         store.put_token(token).await.unwrap();
     }
@@ -201,7 +215,7 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
         ..token("a", 1)
     };
     assert_eq!(
-        store.tokens(10).await.unwrap(),
+        store.tokens(&newest).await.unwrap(),
         [token("b", 2), revoked.clone()]
     );
     assert_eq!(
@@ -223,18 +237,18 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
     assert!(store.revoke("r1", Time(9)).await.unwrap());
     store.put_token(run("r3", 10)).await.unwrap();
     let left = [run("r3", 10), run("r2", 8), token("b", 2), revoked.clone()];
-    assert_eq!(store.tokens(10).await.unwrap(), left);
+    assert_eq!(store.tokens(&newest).await.unwrap(), left);
     let late = Token {
         expires_at: Some(Time(200)),
         ..run("r4", 90)
     };
     store.put_token(late.clone()).await.unwrap();
     let left = [late, token("b", 2), revoked];
-    assert_eq!(store.tokens(10).await.unwrap(), left);
+    assert_eq!(store.tokens(&newest).await.unwrap(), left);
 }
 
 pub async fn the_store_says_what_it_is(house: House) {
-    let what = house.store.describe().await.unwrap();
+    let what = house.store.database().await.unwrap().description;
     assert!(what.contains(" at "), "{what}");
     assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
 }
@@ -267,4 +281,66 @@ pub async fn a_parcel_is_wanted_put_and_taken(house: House) {
         "the old one serves until the new one is there"
     );
     assert_eq!(store.parcel("other").await.unwrap(), None);
+}
+
+pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: House) {
+    let store = house.store;
+    store.commit(creation(blank("T-1"))).await.unwrap();
+    let lease = |serial, fence| Lease { serial, fence };
+    let say = async |lease, kind: StatementKind, text: &str| {
+        let statement = ClaimStatement {
+            ticket: id("T-1"),
+            lease,
+            kind,
+            at: Time(5),
+            by: "bea".to_owned(),
+            text: text.to_owned(),
+        };
+        store.add_statement(statement.clone()).await.unwrap();
+        statement
+    };
+    let dispute = StatementKind::Dispute {
+        finding: "F1".to_owned(),
+    };
+    let first = say(lease(1, 2), dispute, "no").await;
+    let second = say(lease(1, 2), StatementKind::ChangesRequested, "b").await;
+    say(lease(1, 3), StatementKind::Approved, "c").await;
+    let said = store.statements(&id("T-1"), lease(1, 2), 9).await.unwrap();
+    assert_eq!(said, [first.clone(), second]);
+    let said = store.statements(&id("T-1"), lease(1, 2), 1).await.unwrap();
+    assert_eq!(said, [first]);
+    let none = store.statements(&id("T-2"), lease(1, 2), 9).await.unwrap();
+    assert!(none.is_empty());
+}
+
+pub async fn a_rule_is_in_force_until_it_is_withdrawn(house: House) {
+    let store = house.store;
+    let answer = |repository: &str, accepted, text: &str| RuleUpdate::Answer {
+        repository: repository.to_owned(),
+        accepted,
+        text: text.to_owned(),
+        by: "ada".to_owned(),
+        at: Time(5),
+    };
+    for rule in [
+        answer("/a", true, "one"),
+        answer("/a", false, "two"),
+        answer("/b", true, "three"),
+    ] {
+        assert!(store.update_rule(rule).await.unwrap());
+    }
+    let texts = async |repository: &str| {
+        let rules = store.rules(repository, 9).await.unwrap().into_iter();
+        rules
+            .map(|rule| (rule.accepted, rule.text))
+            .collect::<Vec<_>>()
+    };
+    let (one, two) = ((true, "one".to_owned()), (false, "two".to_owned()));
+    assert_eq!(texts("/a").await, [one, two.clone()]);
+    let id = store.rules("/a", 1).await.unwrap()[0].id;
+    let withdraw = RuleUpdate::Withdraw { id, at: Time(6) };
+    assert!(store.update_rule(withdraw.clone()).await.unwrap());
+    assert!(!store.update_rule(withdraw).await.unwrap());
+    assert_eq!(texts("/a").await, [two]);
+    assert_eq!(texts("/b").await.len(), 1);
 }

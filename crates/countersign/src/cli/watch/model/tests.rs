@@ -158,6 +158,7 @@ fn entry() -> Entry {
     let incoming = read.findings.iter().map(|finding| flow::ledger::Incoming {
         finding,
         blocking: false,
+        low_confidence: false,
     });
     let incoming: Vec<_> = incoming.collect();
     ledger.absorb(1, "codex", &incoming, &findings::LineMap::default());

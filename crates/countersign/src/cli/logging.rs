@@ -1,0 +1,217 @@
+//! The log: its options, its filter and its two formats. Every line goes to standard error through
+//! one writer that masks secrets and escapes control characters, so that no caller has to.
+
+mod format;
+mod line;
+#[cfg(feature = "otel")]
+mod otel;
+
+use clap::ValueEnum;
+use engine::redact::Redactor;
+use tokio::runtime::Handle;
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use crate::settings::logging::LogVariables;
+use format::{FlatJson, UtcTime};
+use line::LineWriter;
+#[cfg(feature = "otel")]
+use otel::SpanExport;
+#[cfg(not(feature = "otel"))]
+use std::convert::Infallible as SpanExport;
+
+/// Crates of this workspace and the targets of their own events. Libraries log warnings only.
+const OWN_TARGETS: [&str; 8] = [
+    "app",
+    "countersign",
+    "engine",
+    "forge",
+    "job",
+    "request",
+    "server",
+    "store",
+];
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct LogArgs {
+    /// Format of the log on standard error.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        global = true,
+        value_enum,
+        default_value_t
+    )]
+    log_format: Format,
+    /// Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`, off for
+    /// `watch`, else warn].
+    #[arg(long, value_name = "LEVEL", global = true, value_enum)]
+    log_level: Option<Level>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+
+    /// Directives for this level. More than warnings are logged of this workspace's crates only.
+    fn directives(self) -> String {
+        if matches!(self, Self::Off | Self::Error | Self::Warn) {
+            return self.word().to_owned();
+        }
+        let own = OWN_TARGETS.map(|target| format!("{target}={}", self.word()));
+        format!("warn,{}", own.join(","))
+    }
+}
+
+/// How much a command logs when nobody asks for a level.
+#[derive(Clone, Copy, Debug)]
+pub enum Verbosity {
+    /// A program that runs unattended.
+    Service,
+    /// A command whose own output tells a person about failed jobs.
+    Interactive,
+    /// A command that draws on the whole screen.
+    FullScreen,
+}
+
+impl Verbosity {
+    fn directives(self) -> String {
+        match self {
+            Self::Service => Level::Info.directives(),
+            Self::Interactive => "warn,job=off".to_owned(),
+            Self::FullScreen => "off".to_owned(),
+        }
+    }
+}
+
+/// A layer of either kind; a list of them is a layer too.
+type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Keeps the export of spans going.
+#[derive(Debug)]
+pub struct Logging {
+    export: Option<SpanExport>,
+}
+
+impl Logging {
+    /// Sends the spans that are left. The runtime must still run.
+    pub fn finish(self) {
+        if let Some(export) = self.export {
+            finish(export);
+        }
+    }
+}
+
+/// Starts logging.
+pub fn start(
+    args: LogArgs,
+    verbosity: Verbosity,
+    variables: &LogVariables,
+    runtime: &Handle,
+) -> Logging {
+    let (filter, mut complaints) = filter(args, verbosity, variables);
+    let redactor = Redactor::of_log(&variables.all);
+    let lines = fmt::layer()
+        .with_ansi(false)
+        .with_writer(LineWriter::new(redactor.clone()));
+    let lines: AnyLayer = match args.log_format {
+        Format::Text => lines.with_timer(UtcTime).with_filter(filter).boxed(),
+        Format::Json => lines
+            .fmt_fields(JsonFields::new())
+            .event_format(FlatJson)
+            .with_filter(filter)
+            .boxed(),
+    };
+    let mut layers = vec![lines];
+    let mut export = None;
+    if let Some(collector) = &variables.collector {
+        match exported(collector, redactor, runtime) {
+            Ok((layer, guard)) => {
+                layers.push(layer);
+                export = Some(guard);
+            }
+            Err(why) => {
+                let what = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent";
+                complaints.push(format!("{what}: {why}"));
+            }
+        }
+    }
+    // It fails only where a subscriber is set already, and this is called once.
+    let _ = tracing_subscriber::registry().with(layers).try_init();
+    for complaint in complaints {
+        tracing::warn!("{complaint}");
+    }
+    Logging { export }
+}
+
+#[cfg(feature = "otel")]
+fn exported(
+    collector: &str,
+    redactor: Redactor,
+    runtime: &Handle,
+) -> Result<(AnyLayer, SpanExport), String> {
+    otel::layer(collector, redactor, runtime)
+}
+
+#[cfg(feature = "otel")]
+fn finish(export: SpanExport) {
+    export.finish();
+}
+
+#[cfg(not(feature = "otel"))]
+fn finish(export: SpanExport) {
+    match export {}
+}
+
+#[cfg(not(feature = "otel"))]
+fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, SpanExport), String> {
+    Err("this build has no `otel` feature".to_owned())
+}
+
+/// The filter, and a complaint where `RUST_LOG` cannot be read.
+fn filter(
+    args: LogArgs,
+    verbosity: Verbosity,
+    variables: &LogVariables,
+) -> (EnvFilter, Vec<String>) {
+    if let Some(level) = args.log_level {
+        return (EnvFilter::new(level.directives()), Vec::new());
+    }
+    let usual = || EnvFilter::new(verbosity.directives());
+    match variables.filter.as_deref().map(EnvFilter::try_new) {
+        None => (usual(), Vec::new()),
+        Some(Ok(filter)) => (filter, Vec::new()),
+        Some(Err(error)) => {
+            let why = format!("RUST_LOG was ignored, it is not a filter: {error}");
+            (usual(), vec![why])
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The log of requests: one span and one line each. The target is `request`, so that a filter can
+//! name it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+use tracing::{Instrument, Span, error_span, field};
+
+/// Names a request in the log. A caller that sends one finds its own there.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const ID_CHARS_MAX: usize = 64;
+const PATH_CHARS_MAX: usize = 200;
+/// Asked every few seconds by whoever watches the service.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Goes with a failed answer to the log: why the server could not do what was asked.
+#[derive(Clone, Debug)]
+pub struct Cause(pub String);
+
+/// Logs the request when its answer begins; a stream may go on after that.
+pub async fn request(request: Request, next: Next) -> Response {
+    let id = sent_id(request.headers()).unwrap_or_else(fresh_id);
+    let route = route_of(&request);
+    // It has the level `error` so that its fields stand on every line inside it.
+    let span = error_span!(
+        target: "request",
+        "request",
+        id,
+        method = %request.method(),
+        route,
+        caller = field::Empty,
+    );
+    let began = Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.in_scope(|| log(&route, &response, began.elapsed()));
+    if let Ok(value) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// The caller is known from here on.
+pub fn authenticated(caller: &str) {
+    Span::current().record("caller", caller);
+}
+
+fn log(route: &str, response: &Response, took: Duration) {
+    let status = response.status();
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let code = status.as_u16();
+    if status.is_server_error() {
+        let cause = response.extensions().get::<Cause>();
+        let error = cause.map_or("not said", |Cause(why)| why);
+        tracing::error!(target: "request", status = code, duration_ms, error, "request failed");
+    } else if PROBES.contains(&route) && status == StatusCode::OK {
+        tracing::debug!(target: "request", status = code, duration_ms, "request answered");
+    } else {
+        tracing::info!(target: "request", status = code, duration_ms, "request answered");
+    }
+}
+
+/// The pattern of the route, so that lines of one route can be counted; the path where there is none.
+fn route_of(request: &Request) -> String {
+    match request.extensions().get::<MatchedPath>() {
+        Some(route) => route.as_str().to_owned(),
+        None => findings::shorten(&findings::one_line(request.uri().path()), PATH_CHARS_MAX),
+    }
+}
+
+fn sent_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = !id.is_empty() && id.len() <= ID_CHARS_MAX && id.chars().all(plain);
+    fits.then(|| id.to_owned())
+}
+
+/// Unique in the log of this process, and in those of its restarts by the time.
+fn fresh_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{:x}-{count:x}", engine::clock::now().0)
+}

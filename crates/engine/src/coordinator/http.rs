@@ -1,0 +1,287 @@
+//! The coordinator of a worker whose tickets are on a server: every verb is one call, and the server
+//! decides. A server that is away is reported as a store that is away would be, so that the worker
+//! waits and asks again.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flow::event::Lease;
+use flow::{Actor, Policy, Role, Ticket, TicketId, Time};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use store::{Agent, Artefact, JobId, Leased, Parcel, Pause, Token};
+
+use super::wire::{
+    Attachment, Bundle, Call, CallError, EventReport, RunNote, RunTokenRequest, WAIT_MAX,
+};
+use super::{
+    Coordinator, Error, JobRequest, Offer, Report, RunToken, TaskReport, Upload, attachments,
+};
+
+const QUICK: Duration = Duration::from_secs(20);
+const HEAVY: Duration = Duration::from_secs(180);
+const TOO_MANY_REQUESTS: u16 = 429;
+const REQUEST_TIMEOUT: u16 = 408;
+
+/// Carries calls to the server. The HTTP client is the caller's.
+#[async_trait]
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// The server's address, for messages.
+    fn url(&self) -> &str;
+
+    /// Posts one call; the status and body of the answer.
+    async fn post(&self, body: Vec<u8>, within: Duration)
+    -> Result<(u16, Vec<u8>), TransportError>;
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct TransportError {
+    pub why: String,
+    /// Nothing was sent, so nothing was done.
+    pub unsent: bool,
+}
+
+#[derive(Debug)]
+pub struct HttpCoordinator {
+    transport: Arc<dyn Transport>,
+    /// The directory that attachments are read from.
+    data_dir: PathBuf,
+}
+
+/// Why a call brought nothing.
+#[derive(Debug)]
+enum Lost {
+    /// Nothing was written.
+    Unsent(String),
+    /// Perhaps it was written.
+    Unanswered(String),
+    /// The server said so.
+    Told(Error),
+}
+
+impl From<Lost> for Error {
+    /// Every verb may be repeated: the server knows a report by its lease and its words.
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Unsent(why) | Lost::Unanswered(why) => store::Error::Unreachable(why).into(),
+            Lost::Told(error) => error,
+        }
+    }
+}
+
+/// The part of a problem document that a worker acts on.
+#[derive(Deserialize)]
+struct ProblemBody {
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    error: Option<CallError>,
+}
+
+impl HttpCoordinator {
+    pub fn new(transport: Arc<dyn Transport>, data_dir: PathBuf) -> Self {
+        Self {
+            transport,
+            data_dir,
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {
+        let body = serde_json::to_vec(call).map_err(|error| Lost::Unsent(error.to_string()))?;
+        let posted = self.transport.post(body, time_limit(call)).await;
+        let (status, body) = posted.map_err(|TransportError { why, unsent }| {
+            if unsent {
+                Lost::Unsent(why)
+            } else {
+                Lost::Unanswered(why)
+            }
+        })?;
+        if (200..300).contains(&status) {
+            let url = self.transport.url();
+            return serde_json::from_slice(&body).map_err(|error| {
+                Lost::Told(Error::Broken(format!(
+                    "the answer of {url} is not understood: {error}; compare `countersign --version` there and here"
+                )))
+            });
+        }
+        Err(self.told(status, serde_json::from_slice(&body).ok()))
+    }
+
+    /// Reads the answer of the server, or of a proxy in its place.
+    fn told(&self, status: u16, problem: Option<ProblemBody>) -> Lost {
+        let detail = problem.as_ref().map_or("", |problem| &problem.detail);
+        let why = format!("{} answered {status}: {detail}", self.transport.url());
+        match problem.and_then(|problem| problem.error) {
+            Some(CallError::Denied { why, no_judge }) => {
+                Lost::Told(Error::Denied { why, no_judge })
+            }
+            Some(CallError::Store(error)) => Lost::Told(error.into()),
+            None if [TOO_MANY_REQUESTS, REQUEST_TIMEOUT].contains(&status) => Lost::Unsent(why),
+            None if status >= 500 => Lost::Unanswered(why),
+            None => Lost::Told(Error::Denied {
+                why,
+                no_judge: false,
+            }),
+        }
+    }
+
+    /// Sends the files of a report before the report. The report counts without them.
+    async fn attach(
+        &self,
+        ticket: &TicketId,
+        lease: Lease,
+        artefacts: &[Artefact],
+    ) -> Result<(), Error> {
+        for path in attachments::paths(ticket, lease, artefacts) {
+            let Some(bytes) = attachments::read(&self.data_dir, &path).await else {
+                continue;
+            };
+            let attachment = Attachment {
+                ticket: ticket.clone(),
+                lease,
+                path,
+                bytes,
+            };
+            match self
+                .call::<()>(&Call::Attach(attachment))
+                .await
+                .map_err(Error::from)
+            {
+                Ok(()) | Err(Error::Denied { .. } | Error::Store(store::Error::Other(_))) => {}
+                // The report may have been taken before, and its lease ended with it.
+                Err(error) if error.is_stale() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A server that hangs must not keep the worker from stopping.
+fn time_limit(call: &Call) -> Duration {
+    match call {
+        Call::Wait { most, .. } => QUICK + *most,
+        heavy if heavy.is_heavy() => HEAVY,
+        _ => QUICK,
+    }
+}
+
+#[async_trait]
+impl Coordinator for HttpCoordinator {
+    async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error> {
+        let (request, most) = (request.clone(), most.min(WAIT_MAX));
+        Ok(self.call(&Call::Wait { request, most }).await?)
+    }
+
+    async fn claim(&self, request: &JobRequest) -> Result<Vec<Leased>, Error> {
+        let request = request.clone();
+        Ok(self.call(&Call::Claim { request }).await?)
+    }
+
+    async fn renew(&self, job: JobId, fence: u64, extend: Option<Duration>) -> Result<(), Error> {
+        Ok(self.call(&Call::Renew { job, fence, extend }).await?)
+    }
+
+    async fn report(&self, ticket: &TicketId, _: &Policy, report: Report) -> Result<Ticket, Error> {
+        if let Some(lease) = attachments::of_report(&report.what) {
+            self.attach(ticket, lease, &report.artefacts).await?;
+        }
+        let call = Call::Report(Box::new(EventReport {
+            ticket: ticket.clone(),
+            by: report.by,
+            what: report.what,
+            artefacts: report.artefacts,
+        }));
+        match self.call(&call).await {
+            Err(Lost::Unanswered(_)) => Ok(self.call(&call).await?),
+            answered => Ok(answered?),
+        }
+    }
+
+    async fn finish(&self, report: TaskReport) -> Result<(), Error> {
+        Ok(self.call(&Call::Finish(Box::new(report))).await?)
+    }
+
+    async fn ticket(&self, id: &TicketId) -> Result<Option<Ticket>, Error> {
+        Ok(self.call(&Call::Ticket { id: id.clone() }).await?)
+    }
+
+    async fn upload(&self, upload: Upload) -> Result<(), Error> {
+        let call = match upload {
+            Upload::Bundle(bundle) => Call::Upload(bundle.into()),
+            Upload::Note { lease, noted } => {
+                let Some(ticket) = noted.ticket else {
+                    return Ok(());
+                };
+                Call::Note(RunNote {
+                    ticket,
+                    lease,
+                    name: noted.name,
+                    body: noted.body,
+                })
+            }
+        };
+        Ok(self.call(&call).await?)
+    }
+
+    async fn download(&self, key: &str) -> Result<Option<Parcel>, Error> {
+        let key = key.to_owned();
+        let bundle: Option<Bundle> = self.call(&Call::Download { key }).await?;
+        Ok(bundle.map(Parcel::from))
+    }
+
+    async fn run_token(&self, change: RunToken) -> Result<bool, Error> {
+        let token = match change {
+            RunToken::Issue { token, .. } => *token,
+            RunToken::Revoke { token } => {
+                let token = token.id;
+                return Ok(self.call(&Call::RevokeToken { token }).await?);
+            }
+        };
+        let Some(request) = token_request(token) else {
+            return Ok(false);
+        };
+        // A task is no ticket of the server's: its agent has nothing to say to it.
+        if self.ticket(&request.ticket).await?.is_none() {
+            return Ok(false);
+        }
+        self.call::<()>(&Call::IssueToken(Box::new(request)))
+            .await?;
+        Ok(true)
+    }
+
+    async fn pause_provider(&self, pause: Pause) -> Result<(), Error> {
+        Ok(self.call(&Call::PauseProvider { pause }).await?)
+    }
+
+    async fn heartbeat(&self, agent: Agent) -> Result<(), Error> {
+        Ok(self.call(&Call::Heartbeat { agent }).await?)
+    }
+
+    async fn now(&self) -> Result<Time, Error> {
+        Ok(self.call(&Call::Now {}).await?)
+    }
+}
+
+fn token_request(token: Token) -> Option<RunTokenRequest> {
+    let role = Role::ALL
+        .into_iter()
+        .find(|role| role.word() == token.role)?;
+    let ends = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
+    Some(RunTokenRequest {
+        id: token.id,
+        hash: token.hash,
+        by: Actor {
+            family: token.family,
+            principal: token.principal,
+            ..Actor::new(&token.agent, role)
+        },
+        ticket: token.ticket?,
+        lease: token.lease?,
+        lasts_ms: u64::try_from(ends).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,112 @@
+//! Waits for a store that is away, as long as workers do, and says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Error, ProgressListener};
+use crate::process::Stop;
+
+/// How long a store that went away is waited for.
+const OUTAGE_MAX: Duration = Duration::from_secs(300);
+/// Between two tries.
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
+/// A store that is away, if it is, and since when.
+#[derive(Debug)]
+pub struct Outage {
+    since: Option<Instant>,
+    most: Duration,
+    witness: Option<Arc<dyn ProgressListener>>,
+}
+
+impl Outage {
+    pub fn new(witness: Option<Arc<dyn ProgressListener>>) -> Self {
+        Self {
+            since: None,
+            most: OUTAGE_MAX,
+            witness,
+        }
+    }
+
+    /// The store answered.
+    pub fn is_over(&mut self) {
+        if self.since.take().is_some() {
+            self.say("the database is back; going on");
+        }
+    }
+
+    /// Waits a little where the error is a store that is away; any other error comes back, and so does
+    /// this one after `OUTAGE_MAX` or once `stop` is asked.
+    pub async fn wait(&mut self, error: Error, stop: &mut Stop) -> Result<(), Error> {
+        let Error::Store(away) = &error else {
+            return Err(error);
+        };
+        if !away.is_transient() {
+            return Err(error);
+        }
+        let since = *self.since.get_or_insert_with(|| {
+            let minutes = OUTAGE_MAX.as_secs() / 60;
+            let text = format!("{away}; waiting up to {minutes} minutes, Ctrl-C stops");
+            if let Some(witness) = &self.witness {
+                witness.notice(&text);
+            }
+            Instant::now()
+        });
+        if since.elapsed() >= self.most {
+            return Err(error);
+        }
+        let nap = BETWEEN_TRIES.min(self.most / 10);
+        tokio::select! {
+            () = tokio::time::sleep(nap) => Ok(()),
+            () = stop.asked() => Err(error),
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if let Some(witness) = &self.witness {
+            witness.notice(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn away() -> Error {
+        Error::Store(store::Error::Unreachable("gone".to_owned()))
+    }
+
+    #[tokio::test]
+    async fn an_outage_is_waited_out_for_its_time_and_no_longer() {
+        let most = Duration::from_millis(100);
+        let mut outage = Outage {
+            most,
+            ..Outage::new(None)
+        };
+        let began = Instant::now();
+        while outage.wait(away(), &mut Stop::never()).await.is_ok() {}
+        assert!(began.elapsed() >= most);
+        outage.is_over();
+        assert!(
+            outage.wait(away(), &mut Stop::never()).await.is_ok(),
+            "a new one"
+        );
+    }
+
+    #[tokio::test]
+    async fn other_errors_and_a_stop_come_back_at_once() {
+        let began = Instant::now();
+        let mut outage = Outage::new(None);
+        let broken = Error::Broken("no".to_owned());
+        assert!(outage.wait(broken, &mut Stop::never()).await.is_err());
+        let gone = Error::Store(store::Error::Gone("no".to_owned()));
+        assert!(outage.wait(gone, &mut Stop::never()).await.is_err());
+        let (stopper, mut stop) = Stop::pair();
+        stopper.stop();
+        assert!(outage.wait(away(), &mut stop).await.is_err());
+        assert!(began.elapsed() < BETWEEN_TRIES);
+    }
+}

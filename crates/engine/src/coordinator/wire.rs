@@ -1,0 +1,224 @@
+//! The worker protocol as it travels: every call that there is. What is not among them cannot be
+//! asked for.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flow::event::Lease;
+use flow::{Actor, TicketId, What};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{Agent, Artefact, JobId, Parcel, Pause};
+
+use super::{JobRequest, TaskReport};
+
+/// The path of the server that takes the calls.
+pub const PATH: &str = "/api/v1/worker";
+/// A bundle of the largest size in base64, and some words around it.
+pub const BODY_MAX: usize = store::PARCEL_BYTES_MAX / 3 * 4 + (1 << 20);
+/// Everything but bundles and files is shorter.
+pub const WORDS_MAX: usize = 16 << 20;
+/// The server keeps this much of a longer file.
+pub const FILE_BYTES_MAX: usize = 16 << 20;
+/// No wait is longer.
+pub const WAIT_MAX: Duration = Duration::from_secs(50);
+
+/// One call of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    Now {},
+    Wait {
+        request: JobRequest,
+        most: Duration,
+    },
+    Claim {
+        request: JobRequest,
+    },
+    Renew {
+        job: JobId,
+        fence: u64,
+        extend: Option<Duration>,
+    },
+    Report(Box<EventReport>),
+    Finish(Box<TaskReport>),
+    Ticket {
+        id: TicketId,
+    },
+    Attach(Attachment),
+    Note(RunNote),
+    Upload(Bundle),
+    Download {
+        key: String,
+    },
+    IssueToken(Box<RunTokenRequest>),
+    RevokeToken {
+        token: String,
+    },
+    PauseProvider {
+        pause: Pause,
+    },
+    Heartbeat {
+        agent: Agent,
+    },
+}
+
+impl Call {
+    /// The name in records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Now {} => "now",
+            Self::Wait { .. } => "wait",
+            Self::Claim { .. } => "claim",
+            Self::Renew { .. } => "renew",
+            Self::Report(_) => "report",
+            Self::Finish(_) => "finish",
+            Self::Ticket { .. } => "ticket",
+            Self::Attach(_) => "attach",
+            Self::Note(_) => "note",
+            Self::Upload(_) => "upload",
+            Self::Download { .. } => "download",
+            Self::IssueToken(_) => "issue_token",
+            Self::RevokeToken { .. } => "revoke_token",
+            Self::PauseProvider { .. } => "pause_provider",
+            Self::Heartbeat { .. } => "heartbeat",
+        }
+    }
+
+    /// It carries something that may be large, one way or the other.
+    pub fn is_heavy(&self) -> bool {
+        matches!(
+            self,
+            Self::Upload(_) | Self::Download { .. } | Self::Attach(_)
+        )
+    }
+
+    /// The ticket that it would change.
+    pub fn ticket(&self) -> Option<&TicketId> {
+        match self {
+            Self::Report(report) => Some(&report.ticket),
+            Self::Attach(attachment) => Some(&attachment.ticket),
+            Self::Note(note) => Some(&note.ticket),
+            Self::IssueToken(request) => Some(&request.ticket),
+            Self::Claim { request } => request.ticket(),
+            Self::Now {}
+            | Self::Wait { .. }
+            | Self::Renew { .. }
+            | Self::Finish(_)
+            | Self::Ticket { .. }
+            | Self::Upload(_)
+            | Self::Download { .. }
+            | Self::RevokeToken { .. }
+            | Self::PauseProvider { .. }
+            | Self::Heartbeat { .. } => None,
+        }
+    }
+}
+
+/// Why a call was not answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallError {
+    /// The caller may not, or `flow` refused.
+    Denied {
+        why: String,
+        #[serde(default)]
+        no_judge: bool,
+    },
+    Store(store::Error),
+}
+
+/// An event as the worker saw it. The server decides what follows from it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventReport {
+    pub ticket: TicketId,
+    pub by: Actor,
+    pub what: What,
+    pub artefacts: Vec<Artefact>,
+}
+
+/// A file of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    pub ticket: TicketId,
+    pub lease: Lease,
+    /// Below the data directory.
+    pub path: String,
+    pub bytes: Base64Bytes,
+}
+
+/// Something about a run for the event log, which changes no ticket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunNote {
+    pub ticket: TicketId,
+    pub lease: Lease,
+    pub name: String,
+    pub body: Value,
+}
+
+/// A token for one run of an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTokenRequest {
+    pub id: String,
+    pub hash: String,
+    pub by: Actor,
+    pub ticket: TicketId,
+    pub lease: Lease,
+    pub lasts_ms: u64,
+}
+
+/// Git objects on their way between repositories.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    pub key: String,
+    pub tip: String,
+    pub why: Option<String>,
+    pub bytes: Option<Base64Bytes>,
+}
+
+impl From<Parcel> for Bundle {
+    fn from(parcel: Parcel) -> Self {
+        Self {
+            key: parcel.key,
+            tip: parcel.tip,
+            why: parcel.why,
+            bytes: parcel.bytes.map(Base64Bytes),
+        }
+    }
+}
+
+impl From<Bundle> for Parcel {
+    fn from(bundle: Bundle) -> Self {
+        Self {
+            key: bundle.key,
+            tip: bundle.tip,
+            why: bundle.why,
+            bytes: bundle.bytes.map(|bytes| bytes.0),
+        }
+    }
+}
+
+/// Bytes that travel as base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Base64Bytes(pub Vec<u8>);
+
+impl From<Base64Bytes> for String {
+    fn from(bytes: Base64Bytes) -> Self {
+        BASE64.encode(bytes.0)
+    }
+}
+
+impl TryFrom<String> for Base64Bytes {
+    type Error = base64::DecodeError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        BASE64.decode(text).map(Self)
+    }
+}

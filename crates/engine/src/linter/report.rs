@@ -1,0 +1,490 @@
+//! Tells whether a machine's report says that nothing was found. Only shapes that are known say so;
+//! JSON or XML of another kind says nothing, whatever the exit code.
+
+use serde_json::{Map, Value};
+
+/// What a linter's standard output is, as a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It is no JSON and no XML.
+    Text,
+    /// It is a known report, and states that there are no results and no failure.
+    Clean,
+    /// It is something else, or tells of results or of a failure.
+    Unclear(&'static str),
+}
+
+const DEPTH_MAX: usize = 32;
+const UNKNOWN_SHAPE: &str = "printed a report of a kind that is not known";
+const COUNTS: &str = "printed a report that counts results and lists none";
+const FAILED: &str = "reports that it did not run to its end";
+
+/// Judges a report in which no findings could be read.
+pub fn judge(text: &str, tool: Option<&str>) -> Report {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Report::Text;
+    }
+    if text.starts_with('<') && text.ends_with('>') {
+        return of_xml(text);
+    }
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        // Of two fields with one name a plain reader keeps the last.
+        return match of_json(&value, tool) {
+            Report::Clean if findings::repeats_a_key(text) => Report::Unclear(UNKNOWN_SHAPE),
+            report => report,
+        };
+    }
+    let lines: Option<Vec<Value>> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| serde_json::from_str(line).ok())
+        .collect();
+    match lines {
+        Some(lines) => of_lines(&lines, tool),
+        None => Report::Text,
+    }
+}
+
+/// Whether a report, with findings or without, says of itself that it is not complete.
+pub fn tells_of_failure(text: &str) -> bool {
+    let text = text.trim();
+    if text.starts_with("<?xml") || text.starts_with("<checkstyle") {
+        return text.contains("<exception");
+    }
+    serde_json::from_str::<Value>(text).is_ok_and(|value| sarif_failed(&value))
+}
+
+fn sarif_failed(report: &Value) -> bool {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    list(&report["runs"])
+        .iter()
+        .flat_map(|run| list(&run["invocations"]))
+        .any(|invocation| {
+            let noted = [
+                "toolExecutionNotifications",
+                "toolConfigurationNotifications",
+            ]
+            .iter()
+            .flat_map(|key| list(&invocation[*key]))
+            .any(|note| note["level"] == "error");
+            let code = invocation["exitCode"].as_i64().unwrap_or(0);
+            let stopped = !invocation["exitSignalName"].is_null()
+                || !invocation["processStartFailureMessage"].is_null();
+            invocation["executionSuccessful"] == false || noted || stopped || code > 1
+        })
+}
+
+fn of_json(value: &Value, tool: Option<&str>) -> Report {
+    match value {
+        Value::Array(items) if items.is_empty() => Report::Clean,
+        Value::Array(items) => {
+            if items.iter().all(is_clean_file) {
+                Report::Clean
+            } else {
+                Report::Unclear(UNKNOWN_SHAPE)
+            }
+        }
+        Value::Object(object) if object.is_empty() => {
+            // These list what they found by the name of the file.
+            if matches!(tool, Some("vale" | "markdownlint" | "markdownlint-cli2")) {
+                Report::Clean
+            } else {
+                Report::Unclear(UNKNOWN_SHAPE)
+            }
+        }
+        Value::Object(object) => of_object(object, value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Report::Unclear(UNKNOWN_SHAPE)
+        }
+    }
+}
+
+fn of_object(object: &Map<String, Value>, value: &Value) -> Report {
+    if object.contains_key("runs") {
+        return of_sarif(object, value);
+    }
+    if !object
+        .iter()
+        .any(|(key, value)| is_empty_list(key, value, object))
+    {
+        return Report::Unclear(UNKNOWN_SHAPE);
+    }
+    match trouble(value, "", 0) {
+        None => Report::Clean,
+        Some(why) => Report::Unclear(why),
+    }
+}
+
+fn of_sarif(object: &Map<String, Value>, value: &Value) -> Report {
+    let runs = object["runs"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let stated = !runs.is_empty()
+        && object.contains_key("version")
+        && runs
+            .iter()
+            .all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
+    if sarif_failed(value) {
+        Report::Unclear(FAILED)
+    } else if stated {
+        Report::Clean
+    } else {
+        Report::Unclear(UNKNOWN_SHAPE)
+    }
+}
+
+/// Keys that list results, in lower case without separators.
+const LISTS: [&str; 18] = [
+    "results",
+    "findings",
+    "issues",
+    "diagnostics",
+    "generaldiagnostics",
+    "violations",
+    "warnings",
+    "problems",
+    "vulnerabilities",
+    "comments",
+    "alerts",
+    "matches",
+    "offenses",
+    "messages",
+    "advisories",
+    "files",
+    "leaks",
+    "errors",
+];
+
+fn folded(key: &str) -> String {
+    key.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// A list of results that is there and empty, or holds files without any.
+fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool {
+    let name = folded(key);
+    // A list of the tool's own errors alone says nothing about the code.
+    if !LISTS.contains(&name.as_str()) || (name == "errors" && beside.len() == 1) {
+        return false;
+    }
+    match value {
+        Value::Array(items) => {
+            items.is_empty() || (name == "files" && items.iter().all(is_clean_file))
+        }
+        Value::Object(fields) => {
+            fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
+        }
+        // One linter writes no list at all where it has nothing to list.
+        Value::Null => key == "Issues" && beside.contains_key("Report"),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// A file of a report with an empty list of its own.
+fn is_clean_file(item: &Value) -> bool {
+    let Value::Object(file) = item else {
+        return false;
+    };
+    let named = ["filePath", "source", "path", "file", "filename", "name"]
+        .iter()
+        .any(|key| file.get(*key).is_some_and(Value::is_string));
+    let empty = [
+        "messages",
+        "warnings",
+        "offenses",
+        "errors",
+        "issues",
+        "violations",
+        "results",
+    ]
+    .iter()
+    .any(|key| {
+        file.get(*key)
+            .and_then(Value::as_array)
+            .is_some_and(Vec::is_empty)
+    });
+    named && empty && trouble(item, "", 0).is_none()
+}
+
+/// What in a report speaks against "nothing was found".
+fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
+    if depth > DEPTH_MAX {
+        return Some(UNKNOWN_SHAPE);
+    }
+    let name = folded(key);
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    match value {
+        Value::Null => None,
+        Value::Bool(yes) => of_flag(&name, *yes),
+        Value::Number(number) => of_count(&name, number),
+        Value::String(text) => of_word(&name, text),
+        Value::Array(items) => {
+            let listed = !items.is_empty()
+                && (matches!(
+                    name.as_str(),
+                    "errors"
+                        | "error"
+                        | "exceptions"
+                        | "failures"
+                        | "parseerrors"
+                        | "invalidoptionwarnings"
+                        | "notifications"
+                ) || (LISTS.contains(&name.as_str()) && name != "files"));
+            if listed {
+                return Some(COUNTS);
+            }
+            let name_of = |item: &Value| if item.is_object() { "" } else { key };
+            items
+                .iter()
+                .find_map(|item| trouble(item, name_of(item), depth + 1))
+        }
+        Value::Object(_) if has(&["dependencies"]) => None,
+        Value::Object(fields) => {
+            if !fields.is_empty() && matches!(name.as_str(), "error" | "exception" | "failure") {
+                return Some(FAILED);
+            }
+            if !fields.is_empty() && matches!(name.as_str(), "violations" | "files") {
+                return Some(COUNTS);
+            }
+            fields
+                .iter()
+                .find_map(|(key, value)| trouble(value, key, depth + 1))
+        }
+    }
+}
+
+/// Reads a flag: "success" must be true, "error" must not.
+fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let good = matches!(
+        name,
+        "success"
+            | "successful"
+            | "ok"
+            | "passed"
+            | "pass"
+            | "valid"
+            | "approved"
+            | "clean"
+            | "complete"
+            | "completed"
+            | "executionsuccessful"
+            | "finished"
+    );
+    let bad = has(&[
+        "error",
+        "fail",
+        "truncat",
+        "incomplete",
+        "timedout",
+        "timeout",
+        "fatal",
+        "partial",
+        "abort",
+        "crash",
+        "cancel",
+        "reject",
+        "blocked",
+    ]);
+    ((good && !yes) || (bad && yes)).then_some(FAILED)
+}
+
+/// Reads a number: a count of problems must be zero; a count of files or rules may be any.
+fn of_count(name: &str, number: &serde_json::Number) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let counted = has(&[
+        "error",
+        "warn",
+        "fail",
+        "critical",
+        "high",
+        "medium",
+        "moderate",
+        "low",
+        "issue",
+        "violation",
+        "problem",
+        "offense",
+        "vulnerab",
+        "fatal",
+        "severity",
+        "finding",
+        "result",
+        "informationcount",
+        "blocker",
+        "leak",
+    ]) || matches!(
+        name,
+        "total" | "count" | "exit" | "exitcode" | "code" | "errorcode" | "info"
+    );
+    let of_work = has(&[
+        "file",
+        "scanned",
+        "inspected",
+        "analy",
+        "checked",
+        "rules",
+        "time",
+        "duration",
+        "seconds",
+        "line",
+        "loc",
+        "threshold",
+        "max",
+        "allow",
+    ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
+    (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
+}
+
+fn of_word(name: &str, text: &str) -> Option<&'static str> {
+    const GOOD: [&str; 14] = [
+        "success",
+        "successful",
+        "succeeded",
+        "ok",
+        "passed",
+        "pass",
+        "clean",
+        "completed",
+        "complete",
+        "finished",
+        "done",
+        "none",
+        "approved",
+        "no",
+    ];
+    let word = folded(text);
+    let states = matches!(
+        name,
+        "status"
+            | "state"
+            | "outcome"
+            | "result"
+            | "conclusion"
+            | "verdict"
+            | "decision"
+            | "health"
+            | "error"
+            | "exception"
+            | "message"
+            | "reason"
+            | "failure"
+            | "fatal"
+            | "warning"
+            | "grade"
+            | "detail"
+            | "details"
+    );
+    (states && !word.is_empty() && !GOOD.contains(&word.as_str())).then_some(FAILED)
+}
+
+/// JSON lines: a compiler's messages with its end, or one clean report a line.
+fn of_lines(lines: &[Value], tool: Option<&str>) -> Report {
+    let reason = |line: &Value| line["reason"].as_str().map(str::to_owned);
+    if lines.iter().all(|line| reason(line).is_some()) {
+        let known = lines.iter().all(|line| {
+            matches!(
+                reason(line).as_deref(),
+                Some(
+                    "compiler-artifact"
+                        | "build-script-executed"
+                        | "build-finished"
+                        | "compiler-message"
+                )
+            )
+        });
+        let ended = lines.last().is_some_and(|last| {
+            reason(last).as_deref() == Some("build-finished") && last["success"] == true
+        });
+        return if known && ended {
+            Report::Clean
+        } else {
+            Report::Unclear(UNKNOWN_SHAPE)
+        };
+    }
+    let unclear = lines
+        .iter()
+        .map(|line| of_json(line, tool))
+        .find(|report| *report != Report::Clean);
+    unclear.unwrap_or(Report::Clean)
+}
+
+/// The reports of a few tools, by their outermost element and by what a result is in them.
+const XML: [(&str, &[&str]); 8] = [
+    ("checkstyle", &["error", "exception"]),
+    ("pmd", &["violation", "error", "configerror"]),
+    (
+        "testsuites",
+        &[
+            "failure",
+            "error",
+            "rerunfailure",
+            "flakyfailure",
+            "rerunerror",
+            "flakyerror",
+        ],
+    ),
+    (
+        "testsuite",
+        &[
+            "failure",
+            "error",
+            "rerunfailure",
+            "flakyfailure",
+            "rerunerror",
+            "flakyerror",
+        ],
+    ),
+    ("issues", &["issue"]),
+    ("BugCollection", &["buginstance", "error", "missingclass"]),
+    ("results", &["error"]),
+    ("jslint", &["issue"]),
+];
+
+fn of_xml(text: &str) -> Report {
+    let mut elements = text
+        .split('<')
+        .skip(1)
+        .filter(|part| !part.starts_with(['?', '!', '/']));
+    let name_of = |part: &str| -> String {
+        part.split(|c: char| c.is_whitespace() || matches!(c, '>' | '/'))
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let Some(root) = elements.next() else {
+        return Report::Unclear(UNKNOWN_SHAPE);
+    };
+    let root_name = name_of(root);
+    let Some((_, results)) = XML.iter().find(|(name, _)| *name == root_name) else {
+        return Report::Unclear(UNKNOWN_SHAPE);
+    };
+    let is_closed = root.trim_end().ends_with("/>") || text.ends_with(&format!("</{root_name}>"));
+    if !is_closed {
+        return Report::Unclear(UNKNOWN_SHAPE);
+    }
+    for part in std::iter::once(root).chain(elements) {
+        let tag = part.split('>').next().unwrap_or_default();
+        let found = results.contains(&name_of(part).to_lowercase().as_str());
+        let counted = ["failures", "errors", "failed", "error", "warnings"]
+            .iter()
+            .any(|name| counts(tag, name));
+        if found || counted {
+            return Report::Unclear(COUNTS);
+        }
+    }
+    Report::Clean
+}
+
+/// Whether an attribute holds anything but nothing.
+fn counts(tag: &str, name: &str) -> bool {
+    tag.split_whitespace().any(|word| {
+        word.split_once('=').is_some_and(|(key, value)| {
+            key == name && !matches!(value.trim_matches(['"', '\'', '/']), "0" | "" | "false")
+        })
+    })
+}

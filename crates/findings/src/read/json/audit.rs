@@ -1,0 +1,541 @@
+//! Judges every field that stands beside an approval in JSON. A field is harmless only if its name
+//! is known and its value says nothing against the change; what is not known makes the approval
+//! doubtful.
+
+use serde_json::{Map, Value};
+
+use crate::read::keys::{self, fold};
+use crate::read::verdict;
+use crate::severity::Severity;
+
+use super::fields::{is_verdict_key, is_void};
+use super::{is_answer, is_blocking_list, is_earlier, is_findings, is_list, severity_key};
+
+const DEPTH_MAX: usize = 16;
+
+/// Facts about the run, the repository or the people: they say nothing about the change.
+const FACTS: &[&str] = &[
+    "id",
+    "nodeid",
+    "url",
+    "htmlurl",
+    "prurl",
+    "pullrequesturl",
+    "sha",
+    "headsha",
+    "basesha",
+    "commit",
+    "commitid",
+    "head",
+    "base",
+    "ref",
+    "branch",
+    "author",
+    "user",
+    "login",
+    "reviewer",
+    "reviewerid",
+    "reviewername",
+    "model",
+    "tool",
+    "agent",
+    "version",
+    "schemaversion",
+    "schema",
+    "date",
+    "time",
+    "timestamp",
+    "createdat",
+    "updatedat",
+    "submittedat",
+    "reviewedat",
+    "duration",
+    "durationms",
+    "durationseconds",
+    "tokens",
+    "tokensin",
+    "tokensout",
+    "usage",
+    "cost",
+    "costusd",
+    "task",
+    "taskid",
+    "ticket",
+    "ticketid",
+    "story",
+    "pr",
+    "prnumber",
+    "number",
+    "repo",
+    "repository",
+    "project",
+    "language",
+    "round",
+    "iteration",
+    "attempt",
+    "session",
+    "sessionid",
+    "type",
+    "kind",
+    "authorassociation",
+    "links",
+    "metadata",
+    "meta",
+    "range",
+    "name",
+    "generatedby",
+    "generatedat",
+    "host",
+    "provider",
+    "runid",
+    "traceid",
+    "requestid",
+    "jsonrpc",
+    "path",
+    "files",
+    "filesreviewedlist",
+    "role",
+    "scope",
+];
+const TEXTS: &[&str] = &[
+    "summary",
+    "notes",
+    "note",
+    "body",
+    "feedback",
+    "message",
+    "comment",
+    "comments",
+    "explanation",
+    "overallexplanation",
+    "rationale",
+    "reasoning",
+    "reason",
+    "overview",
+    "description",
+    "details",
+    "detail",
+    "justification",
+    "evidence",
+    "title",
+    "highlights",
+    "strengths",
+    "praise",
+    "positives",
+    "revisionnotes",
+    "reviewfeedback",
+    "conclusiontext",
+    "content",
+    "text",
+    "whatworks",
+    "goodpoints",
+    "assessment",
+    "overallassessment",
+];
+/// Yes speaks for the change.
+const GOOD: &[&str] = &[
+    "approved",
+    "approve",
+    "isapproved",
+    "lgtm",
+    "complete",
+    "completed",
+    "finished",
+    "done",
+    "final",
+    "valid",
+    "reviewcomplete",
+    "iscomplete",
+    "pass",
+    "passed",
+    "accepted",
+    "mergeable",
+    "signoff",
+    "signedoff",
+    "readytomerge",
+    "safetomerge",
+    "canmerge",
+    "merge",
+    "ship",
+    "met",
+    "satisfied",
+    "success",
+    "ok",
+    "correct",
+    "testspass",
+    "testspassed",
+    "requirementsmet",
+    "criteriamet",
+    "allcriteriamet",
+    "fullyreviewed",
+    "ready",
+    "clean",
+    "userhasapproved",
+];
+/// No speaks for the change; every other flag that is yes is a doubt.
+const NUMBERS_OF_WORK: &[&str] = &[
+    "filesreviewed",
+    "reviewedfiles",
+    "fileschecked",
+    "filesread",
+    "testspassed",
+    "testsrun",
+    "linesreviewed",
+    "fileschanged",
+    "additions",
+    "deletions",
+    "changedfiles",
+    "linesadded",
+    "linesremoved",
+];
+const SCORES: &[&str] = &[
+    "score",
+    "overallscore",
+    "qualityscore",
+    "confidence",
+    "confidencescore",
+    "overallconfidencescore",
+    "rating",
+];
+const OK_WORDS: &[&str] = &[
+    "approved",
+    "approve",
+    "complete",
+    "completed",
+    "done",
+    "success",
+    "successful",
+    "ok",
+    "okay",
+    "pass",
+    "passed",
+    "passing",
+    "submitted",
+    "clean",
+    "finished",
+    "final",
+    "ready",
+    "met",
+    "yes",
+    "true",
+    "satisfied",
+    "green",
+    "good",
+    "excellent",
+    "high",
+    "fulfilled",
+    "lgtm",
+    "accepted",
+    "accept",
+];
+
+/// Whether nothing in the value speaks against an approval in it. `findings` is how many were read.
+pub(super) fn is_harmless(value: &Value, findings: usize) -> bool {
+    match value {
+        Value::Object(object) => object_is_harmless(object, findings, 0),
+        Value::Array(items) => items.iter().all(|item| is_harmless(item, findings)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+fn object_is_harmless(object: &Map<String, Value>, findings: usize, depth: usize) -> bool {
+    depth < DEPTH_MAX
+        && object
+            .iter()
+            .all(|(key, value)| field(key, value, findings, depth))
+}
+
+fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
+    let name = fold(key);
+    let name = name.as_str();
+    if keys::is_empty(value) {
+        // An empty verdict is no verdict.
+        return !matches!(
+            name,
+            "verdict"
+                | "decision"
+                | "approved"
+                | "finalverdict"
+                | "finaldecision"
+                | "reviewdecision"
+        );
+    }
+    if is_blocking_list(name) {
+        return true;
+    }
+    if GOOD.contains(&name) {
+        return is_yes(value);
+    }
+    if is_verdict_key(name) && !TEXTS.contains(&name) {
+        return match value {
+            Value::String(text) => {
+                is_ok(text)
+                    || verdict::keyed(text, false).is_some()
+                    || fold(text) == "patchiscorrect"
+            }
+            Value::Object(inner) => object_is_harmless(inner, findings, depth + 1),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+        };
+    }
+    if matches!(name, "value" | "event") && value.as_str().is_some_and(is_ok) {
+        return true;
+    }
+    if is_earlier(name) {
+        return value.is_array() || is_void(value);
+    }
+    if SCORES.contains(&name) {
+        return is_good_score(value);
+    }
+    if is_map_of_scores(name) {
+        return scores(value, findings, depth);
+    }
+    if name.contains("criteri")
+        || name.starts_with("acceptance")
+        || name.starts_with("check")
+        || name == "tests"
+    {
+        return criteria(value);
+    }
+    if NUMBERS_OF_WORK.contains(&name) {
+        return match value {
+            Value::Array(items) => !items.is_empty(),
+            other => keys::number(other).is_some_and(|count| count > 0.0),
+        };
+    }
+    if is_findings(name) || is_list(name) || severity_key(key).is_some() || is_count(name) {
+        return listed(name, value, findings, depth);
+    }
+    if FACTS.contains(&name) {
+        return is_fact(name, value, 0);
+    }
+    if TEXTS.contains(&name) || is_answer(name) {
+        return words(value, findings, depth);
+    }
+    is_void(value) || unknown(name, value, findings, depth)
+}
+
+/// A field that nobody knows: only words that are understood pass.
+fn unknown(name: &str, value: &Value, findings: usize, depth: usize) -> bool {
+    match value {
+        Value::String(text) => {
+            matches!(name, "stopreason" | "finishreason") || verdict::is_harmless(text)
+        }
+        Value::Array(items) => items.iter().all(|item| {
+            item.as_str().is_some_and(verdict::is_harmless)
+                || item.is_object() && words(item, findings, depth)
+        }),
+        Value::Object(_) => words(value, findings, depth),
+        Value::Null => true,
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn words(value: &Value, findings: usize, depth: usize) -> bool {
+    match value {
+        Value::String(_) | Value::Null => true,
+        Value::Array(items) => items.iter().all(|item| match item {
+            // Texts are heard with the others; objects are findings or comments.
+            Value::String(_) | Value::Null => true,
+            Value::Object(object) => {
+                object_is_harmless(object, findings, depth + 1) || findings > 0
+            }
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+        }),
+        Value::Object(object) => object_is_harmless(object, findings, depth + 1),
+        Value::Bool(_) | Value::Number(_) => is_void(value),
+    }
+}
+
+/// Lists of findings were read with the others; a mere count has to agree with them.
+fn listed(name: &str, value: &Value, findings: usize, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => items.iter().all(|item| match item {
+            Value::String(text) => verdict::is_harmless(text),
+            _ => true,
+        }),
+        Value::Object(object) => object
+            .iter()
+            .all(|(key, value)| field(key, value, findings, depth + 1)),
+        Value::String(text) => is_void(value) || verdict::is_harmless(text),
+        Value::Number(_) => is_void(value) || (is_minor(name) && findings > 0),
+        Value::Bool(yes) => !yes,
+        Value::Null => true,
+    }
+}
+
+fn is_count(name: &str) -> bool {
+    [
+        "count",
+        "total",
+        "critical",
+        "high",
+        "major",
+        "medium",
+        "minor",
+        "low",
+        "nit",
+        "info",
+        "blocker",
+        "open",
+        "severity",
+        "remaining",
+        "left",
+        "byseverity",
+        "stats",
+        "statistics",
+    ]
+    .iter()
+    .any(|stem| name.contains(stem))
+}
+
+/// Counts that may be more than nothing beside an approval.
+fn is_minor(name: &str) -> bool {
+    const GRAVE: [&str; 12] = [
+        "critical",
+        "high",
+        "major",
+        "block",
+        "error",
+        "fail",
+        "must",
+        "required",
+        "left",
+        "remaining",
+        "open",
+        "skip",
+    ];
+    !GRAVE.iter().any(|stem| name.contains(stem))
+        && !matches!(Severity::of(name), Some(severity) if severity.is_must_fix())
+}
+
+fn is_map_of_scores(name: &str) -> bool {
+    matches!(
+        name,
+        "scores" | "dimensionscores" | "ratings" | "dimensions"
+    )
+}
+
+fn scores(value: &Value, findings: usize, depth: usize) -> bool {
+    match value {
+        Value::Object(object) => object.values().all(|value| match value {
+            Value::Number(_) => is_good_score(value),
+            Value::Object(inner) => inner.iter().all(|(key, value)| {
+                fold(key) == "weight" || field(key, value, findings, depth + 1)
+            }),
+            Value::String(text) => is_ok(text) || verdict::is_harmless(text),
+            Value::Null => true,
+            Value::Bool(_) | Value::Array(_) => false,
+        }),
+        other => is_void(other),
+    }
+}
+
+/// From a half of the scale on. A number above 1 is one of a hundred.
+fn is_good_score(value: &Value) -> bool {
+    if value
+        .as_str()
+        .is_some_and(|text| matches!(fold(text).as_str(), "high" | "veryhigh"))
+    {
+        return true;
+    }
+    keys::number(value)
+        .is_some_and(|score| (0.5..=1.0).contains(&score) || (50.0..=100.0).contains(&score))
+}
+
+fn is_ok(text: &str) -> bool {
+    OK_WORDS.contains(&fold(text).as_str())
+}
+
+fn is_yes(value: &Value) -> bool {
+    match value {
+        Value::Bool(yes) => *yes,
+        Value::String(text) => is_ok(text),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Every criterion says that it is met.
+fn criteria(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().all(|item| match item {
+            Value::Object(object) => {
+                let answer = keys::get(
+                    object,
+                    &[
+                        "met",
+                        "passed",
+                        "satisfied",
+                        "status",
+                        "result",
+                        "ok",
+                        "pass",
+                        "conclusion",
+                        "state",
+                    ],
+                );
+                answer.is_some_and(is_yes)
+                    && object.iter().all(|(key, value)| {
+                        !matches!(
+                            fold(key).as_str(),
+                            "evidence" | "note" | "notes" | "comment" | "reason" | "details"
+                        ) || value.as_str().is_none_or(|text| {
+                            verdict::find_stop(text).is_none() && !verdict::objects(text)
+                        })
+                    })
+            }
+            Value::String(text) => verdict::is_harmless(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+        }),
+        Value::Object(object) => object.values().all(|value| match value {
+            Value::Object(inner) => keys::get(
+                inner,
+                &["met", "passed", "satisfied", "status", "result", "ok"],
+            )
+            .is_some_and(is_yes),
+            other => is_yes(other),
+        }),
+        Value::String(text) => is_ok(text) || verdict::is_harmless(text),
+        other => is_yes(other),
+    }
+}
+
+fn is_fact(name: &str, value: &Value, depth: usize) -> bool {
+    const NOT_A_REVIEWER: [&str; 8] = [
+        "builder",
+        "author",
+        "self",
+        "nobody",
+        "placeholder",
+        "template",
+        "example",
+        "dummy",
+    ];
+    match value {
+        Value::Null | Value::Number(_) => true,
+        Value::Bool(_) => depth > 0,
+        Value::String(text) => {
+            let lower = text.to_lowercase();
+            let foreign = name.starts_with("review")
+                && NOT_A_REVIEWER.iter().any(|word| lower.contains(word));
+            let zeros = matches!(name, "commit" | "sha" | "headsha" | "commitid")
+                && !text.is_empty()
+                && text.chars().all(|c| c == '0');
+            let words = text.contains(' ')
+                && (verdict::find_stop(text).is_some() || verdict::objects(text));
+            text.len() <= 400 && !foreign && !zeros && !words
+        }
+        Value::Array(items) => depth < 4 && items.iter().all(|item| is_fact(name, item, depth + 1)),
+        Value::Object(object) => {
+            depth < 4
+                && object.iter().all(|(key, value)| {
+                    let inner = fold(key);
+                    let known = FACTS.contains(&inner.as_str())
+                        || name == "user"
+                        || name == "author"
+                        || name == "links"
+                        || name == "usage";
+                    known && is_fact(&inner, value, depth + 1) || is_void(value)
+                })
+        }
+    }
+}

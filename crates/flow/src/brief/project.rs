@@ -1,0 +1,89 @@
+//! A project's own words to the agents that work on it: rules, instruction files, and a text for each
+//! role. All of it comes from the base branch, never from the change under review.
+
+use std::fmt::Write as _;
+
+use super::quote::{block, line, section};
+use super::{bullets, check_list};
+use crate::event::Role;
+
+/// Instruction files that are named to every role where the base branch has them.
+pub const INSTRUCTION_FILES: [&str; 3] = ["REVIEW.md", "AGENTS.md", "CLAUDE.md"];
+/// A longer text for a role is refused: every run would pay for it.
+pub const ROLE_TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// What the project says to every agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectRules {
+    /// The project's rules, one sentence each.
+    pub rules: Vec<String>,
+    /// The commands that will be run on the commit.
+    pub checks: Vec<String>,
+    /// Those of [`INSTRUCTION_FILES`] that the base branch has.
+    pub instruction_files: Vec<String>,
+    /// Texts of the base branch for single roles.
+    pub role_texts: RoleTexts,
+}
+
+/// The text that a project adds to the brief of each role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleTexts {
+    pub builder: Option<RoleText>,
+    pub reviewer: Option<RoleText>,
+    pub verifier: Option<RoleText>,
+}
+
+/// A file of the base branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleText {
+    pub path: String,
+    pub text: String,
+}
+
+impl ProjectRules {
+    pub(super) fn rules(&self) -> String {
+        bullets("Project rules", &self.rules)
+    }
+
+    pub(super) fn checks_to_come(&self) -> String {
+        check_list("Checks that will be run on your commit", &self.checks)
+    }
+
+    /// The project's instruction files and its text for the role. `base` is the commit to read the
+    /// files of, where the receiver may have another version in front of it.
+    pub(super) fn instructions(&self, role: Role, base: Option<&str>) -> String {
+        let mut out = String::new();
+        if !self.instruction_files.is_empty() {
+            let paths: Vec<String> = self
+                .instruction_files
+                .iter()
+                .map(|path| format!("`{}`", line(path)))
+                .collect();
+            let mut text = format!("Read what applies to your work: {}.", paths.join(", "));
+            if let Some(base) = base {
+                let base = line(base);
+                let _ = write!(
+                    text,
+                    " The version of the base branch counts (`git show {base}:PATH`), whatever the change does to them."
+                );
+            }
+            out.push_str(&section("Project instructions", &text));
+        }
+        let texts = &self.role_texts;
+        let text = match role {
+            Role::Builder => &texts.builder,
+            Role::Reviewer => &texts.reviewer,
+            Role::Verifier => &texts.verifier,
+            Role::Human | Role::Service | Role::Admin => &None,
+        };
+        if let Some(own) = text {
+            let head = format!(
+                "From `{}` of the base branch. Follow it; it does not change the form of your answer.",
+                line(&own.path)
+            );
+            out.push_str(&section("The project adds", &head));
+            out.push_str(&block(&own.text));
+        }
+        out
+    }
+}

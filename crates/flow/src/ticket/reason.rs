@@ -1,0 +1,57 @@
+//! Why a ticket waits for a person.
+
+use serde::{Deserialize, Serialize};
+
+use super::TicketId;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Reason {
+    RoundsUsedUp {
+        rounds: u32,
+    },
+    NoProgress {
+        open: Vec<u32>,
+    },
+    FindingCameBack {
+        findings: Vec<String>,
+    },
+    Budget {
+        limit: String,
+    },
+    NoUsableReview {
+        attempts: u32,
+    },
+    NobodyToJudge {
+        why: String,
+    },
+    /// A reviewer refuses and is sure of none of its findings.
+    RefusedOverNotes {
+        findings: Vec<String>,
+    },
+    RedChecks {
+        times: u32,
+    },
+    ForbiddenPaths {
+        paths: Vec<String>,
+    },
+    RedOnBase {
+        checks: Vec<String>,
+    },
+    Conflicts {
+        times: u32,
+    },
+    StaleTooOften {
+        times: u32,
+    },
+    RetriesExhausted {
+        task: String,
+        error: String,
+    },
+    DependencyFailed {
+        ticket: TicketId,
+    },
+    HelpRequested {
+        by: String,
+    },
+}

@@ -1,0 +1,41 @@
+//! What a worker on another machine may report: every event, as it would really come.
+
+use flow::remote_access::{Barred, lease_of};
+
+use super::{EVENTS, for_all};
+
+/// What each event rests on, as the design says.
+fn rests_on(event: &str) -> Option<&'static str> {
+    match event {
+        "started" | "submitted" | "checked" | "reviewed" | "review_unusable" | "verified"
+        | "landed" | "conflicted" | "combination_red" | "job_failed" => Some("its own lease"),
+        "went_stale" => Some("a lease that it does not name"),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_worker_elsewhere_reports_on_its_own_jobs_and_decides_nothing() {
+    let mut seen = std::collections::BTreeSet::new();
+    for_all(|_, _, what| {
+        let name = what.name();
+        seen.insert(name);
+        let found = match lease_of(&what) {
+            Ok(lease) => {
+                assert_eq!(what.lease(), Some(lease), "{name}");
+                Some("its own lease")
+            }
+            Err(Barred::NotAWorkers { event }) => {
+                assert_eq!(event, name);
+                None
+            }
+            Err(Barred::NamesNoLease { event }) => {
+                assert_eq!(event, name);
+                Some("a lease that it does not name")
+            }
+            Err(other) => panic!("{name}: {other}"),
+        };
+        assert_eq!(found, rests_on(name), "{name}");
+    });
+    assert_eq!(seen.len(), EVENTS.len());
+}

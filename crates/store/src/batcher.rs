@@ -1,0 +1,182 @@
+//! Batches the requests that many callers make at the same moment into one statement. A request that
+//! comes while a batch is in flight joins the next batch, which starts after it: so no answer is older
+//! than its request, and two hundred agents that ask together cost a few round trips.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+
+/// A kind of request that `S` answers for many callers at once.
+pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
+    type Answer: Send + 'static;
+
+    /// The most requests of one batch.
+    const MOST: usize = 256;
+
+    /// The request writes: without an answer, its outcome is unknown.
+    const WRITES: bool = false;
+
+    /// Answers each, in their order.
+    fn put(
+        source: &S,
+        asked: Arc<[Self]>,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
+}
+
+/// A database handle that answers batches.
+pub(crate) trait Source: Clone + Send + Sync + 'static {}
+impl<S: Clone + Send + Sync + 'static> Source for S {}
+
+/// Collects the requests of one kind.
+pub(crate) struct Batcher<S: Source, Q: BatchRequest<S>> {
+    source: S,
+    queue: Arc<RequestQueue<S, Q>>,
+}
+
+struct RequestQueue<S, Q: BatchRequest<S>>(Mutex<QueueState<S, Q>>);
+
+struct QueueState<S, Q: BatchRequest<S>> {
+    pending: VecDeque<PendingRequest<S, Q>>,
+    /// A batch is in flight; new requests join the next one.
+    running: bool,
+}
+
+struct PendingRequest<S, Q: BatchRequest<S>> {
+    question: Q,
+    answer: oneshot::Sender<Result<Q::Answer, Error>>,
+}
+
+impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
+    pub(crate) fn new(source: S) -> Self {
+        let state = QueueState {
+            pending: VecDeque::new(),
+            running: false,
+        };
+        Self {
+            source,
+            queue: Arc::new(RequestQueue(Mutex::new(state))),
+        }
+    }
+
+    pub(crate) async fn ask(&self, question: Q) -> Result<Q::Answer, Error> {
+        let (answer, answered) = oneshot::channel();
+        if self.queue.join(PendingRequest { question, answer }) {
+            let runner = BatchRunner {
+                queue: Arc::clone(&self.queue),
+                is_done: false,
+            };
+            // In a task of its own: the caller may give up, and others wait for the same batch.
+            tokio::spawn(runner.run(self.source.clone()));
+        }
+        answered.await.unwrap_or_else(|_| {
+            let why = "the request was cancelled".to_owned();
+            Err(if Q::WRITES {
+                Error::OutcomeUnknown(why)
+            } else {
+                Error::Unreachable(why)
+            })
+        })
+    }
+}
+
+impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<S, Q>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true where no runner is active yet.
+    fn join(&self, request: PendingRequest<S, Q>) -> bool {
+        let mut state = self.lock();
+        state.pending.push_back(request);
+        !std::mem::replace(&mut state.running, true)
+    }
+
+    /// Takes the next batch; an empty one ends the runner.
+    fn next(&self) -> Vec<PendingRequest<S, Q>> {
+        let mut state = self.lock();
+        let most = state.pending.len().min(Q::MOST);
+        state.running = most > 0;
+        state.pending.drain(..most).collect()
+    }
+}
+
+struct BatchRunner<S, Q: BatchRequest<S>> {
+    queue: Arc<RequestQueue<S, Q>>,
+    is_done: bool,
+}
+
+impl<S: Source, Q: BatchRequest<S>> BatchRunner<S, Q> {
+    async fn run(mut self, source: S) {
+        loop {
+            let pending = self.queue.next();
+            if pending.is_empty() {
+                self.is_done = true;
+                return;
+            }
+            answer(&source, pending).await;
+        }
+    }
+}
+
+impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
+    /// If cancelled, fails the queued callers; the next request starts a new runner.
+    fn drop(&mut self) {
+        if !self.is_done {
+            let mut state = self.queue.lock();
+            state.running = false;
+            state.pending.clear();
+        }
+    }
+}
+
+/// Sends a batch. Where one request makes it fail, each is sent alone, so that the others succeed.
+async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingRequest<S, Q>>) {
+    let (questions, waiting): (Vec<Q>, Vec<_>) = pending
+        .into_iter()
+        .map(|request| (request.question, request.answer))
+        .unzip();
+    let questions: Arc<[Q]> = questions.into();
+    let mut answers = together(source, Arc::clone(&questions)).await;
+    if let [Err(error), _, ..] = answers.as_slice()
+        && !error.is_transient()
+    {
+        answers.clear();
+        for question in questions.iter() {
+            answers.extend(together(source, Arc::new([question.clone()])).await);
+        }
+    }
+    for (request, answer) in waiting.into_iter().zip(answers) {
+        // The caller may have stopped waiting.
+        let _ = request.send(answer);
+    }
+}
+
+/// Sends requests as one statement, and returns an answer for each.
+async fn together<S: Source, Q: BatchRequest<S>>(
+    source: &S,
+    questions: Arc<[Q]>,
+) -> Vec<Result<Q::Answer, Error>> {
+    let count = questions.len();
+    let failed = |error: Error| (0..count).map(|_| Err(error.clone())).collect();
+    match Q::put(source, questions).await {
+        Ok(answers) if answers.len() == count => answers.into_iter().map(Ok).collect(),
+        Ok(_) => failed(Error::Other(
+            "not every request of a batch was answered".to_owned(),
+        )),
+        Err(error) => failed(error),
+    }
+}
+
+impl<S: Source, Q: BatchRequest<S>> fmt::Debug for Batcher<S, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.queue.lock().pending.len();
+        f.debug_struct("Batcher")
+            .field("waiting", &waiting)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! Wake-ups between connections, without a notification for each commit: that would cost two
+//! thirds of the throughput. Whoever waits arms a row for its queue and looks once more; whoever
+//! commits work looks at the row after the commit and, where it is armed, disarms it and sends
+//! one notification. So only the edge from quiet to busy costs anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::task::AbortHandle;
+use tokio_postgres::{AsyncMessage, Config, NoTls};
+
+use crate::error::Error;
+use crate::notifier::Notifier;
+use crate::rows::clean;
+
+use super::errors::failed;
+use super::pipeline::{Pipeline, values};
+
+#[derive(Debug)]
+pub(super) struct ChannelNotifier {
+    config: Config,
+    /// One for each schema: notifications know only databases.
+    channel: String,
+    notifier: Arc<Notifier>,
+    /// Begun by the first who waits; a program that never waits needs no such connection.
+    listener: OnceCell<Listener>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    task: AbortHandle,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl ChannelNotifier {
+    pub(super) fn new(config: Config, schema: &str, notifier: Arc<Notifier>) -> Self {
+        Self {
+            config,
+            channel: format!("countersign_{schema}"),
+            notifier,
+            listener: OnceCell::new(),
+        }
+    }
+
+    /// For whoever waits, before its last look.
+    pub(super) fn arm(queues: &[String]) -> Pipeline {
+        let mut queues: Vec<String> = queues.iter().map(|queue| clean(queue)).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        let mut steps = Pipeline::default();
+        steps.push(
+            "INSERT INTO wakeups AS w (queue, armed) SELECT unnest($1::text[]), true
+            ON CONFLICT (queue) DO UPDATE SET armed = true WHERE NOT w.armed",
+            values![queues],
+        );
+        steps
+    }
+
+    /// For whoever has made work ready, after the commit.
+    pub(super) fn fire(&self, queues: &[String]) -> Pipeline {
+        let mut steps = Pipeline::default();
+        if !queues.is_empty() {
+            steps.push(
+                "UPDATE wakeups SET armed = false WHERE queue = ANY ($1::text[]) AND armed
+                RETURNING pg_notify($2, queue)",
+                values![queues.to_vec(), self.channel.clone()],
+            );
+        }
+        steps
+    }
+
+    /// Where it is not known which queue.
+    pub(super) fn fire_all(&self) -> Pipeline {
+        let mut steps = Pipeline::default();
+        steps.push(
+            "UPDATE wakeups SET armed = false WHERE queue IN
+                (SELECT queue FROM wakeups WHERE armed ORDER BY queue FOR UPDATE SKIP LOCKED)
+            RETURNING pg_notify($1, queue)",
+            values![self.channel.clone()],
+        );
+        steps
+    }
+
+    /// Listens from now on. Where that fails, the slow poll under every wait is all there is, and
+    /// the next who waits tries again.
+    pub(super) async fn listen(&self) -> Result<(), Error> {
+        let begin = || async {
+            let first = connect(&self.config, &self.channel, &self.notifier).await?;
+            let (config, channel) = (self.config.clone(), self.channel.clone());
+            let notifier = Arc::clone(&self.notifier);
+            let task = tokio::spawn(async move {
+                let mut listening = Some(first);
+                loop {
+                    if let Some(connection) = listening.take() {
+                        connection.ended().await;
+                    }
+                    // Notifications may have been missed meanwhile: everybody looks again.
+                    notifier.nudge();
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    listening = connect(&config, &channel, &notifier).await.ok();
+                    notifier.nudge();
+                }
+            });
+            Ok(Listener {
+                task: task.abort_handle(),
+            })
+        };
+        self.listener.get_or_try_init(begin).await.map(|_| ())
+    }
+}
+
+/// A connection that listens. Ended when it is dropped, or when the server ends it.
+struct Listening {
+    client: tokio_postgres::Client,
+    driver: tokio::task::JoinHandle<()>,
+}
+
+impl Listening {
+    async fn ended(mut self) {
+        // Whatever the reason, it has ended.
+        let _ = (&mut self.driver).await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+async fn connect(
+    config: &Config,
+    channel: &str,
+    notifier: &Arc<Notifier>,
+) -> Result<Listening, Error> {
+    let (client, mut connection) = config.connect(NoTls).await.map_err(|e| failed(&e))?;
+    let notifier = Arc::clone(notifier);
+    let driver = tokio::spawn(async move {
+        while let Some(Ok(message)) =
+            std::future::poll_fn(|context| connection.poll_message(context)).await
+        {
+            if let AsyncMessage::Notification(rung) = message {
+                notifier.wake([&rung.payload().to_owned()]);
+            }
+        }
+    });
+    let listening = Listening { client, driver };
+    let quoted = channel.replace('"', "\"\"");
+    listening
+        .client
+        .batch_execute(&format!("LISTEN \"{quoted}\""))
+        .await
+        .map_err(|e| failed(&e))?;
+    Ok(listening)
+}

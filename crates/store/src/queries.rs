@@ -1,0 +1,124 @@
+//! Questions that many callers ask, each put through one verb.
+
+use flow::{Queue, TicketId, Time};
+
+use crate::Result;
+use crate::job::{Held, Job, JobQuery};
+use crate::parcel::{Parcel, ParcelUpdate};
+use crate::record::{EventQuery, Page, Pause, Restriction, Scope, StoredEvent, TicketQuery};
+use crate::token::{Token, TokenQuery};
+use crate::verbs::Store;
+
+/// Rows of one page of a list that is read to its end.
+const PAGE: u32 = 1000;
+/// The most jobs that one holder has.
+const HELD_MAX: u32 = 1000;
+
+impl dyn Store + '_ {
+    /// Lists the tickets that depend on this one.
+    pub async fn dependents(&self, id: &TicketId) -> Result<Vec<TicketId>> {
+        let query = TicketQuery {
+            depends_on: Some(id.clone()),
+            ..TicketQuery::default()
+        };
+        let mut page = Page {
+            after: None,
+            most: PAGE,
+        };
+        let mut ids = Vec::new();
+        loop {
+            let found = self.tickets(&query, &page).await?;
+            ids.extend(found.items.into_iter().map(|row| row.id));
+            if found.next.is_none() {
+                break;
+            }
+            page.after = found.next;
+        }
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Lists the jobs of these queues that this worker holds, the oldest first.
+    pub async fn held_jobs(&self, worker: &str, queues: &[Queue]) -> Result<Vec<Job>> {
+        let query = JobQuery {
+            held: Some(Held {
+                worker: worker.to_owned(),
+                queues: queues.to_vec(),
+            }),
+            ..JobQuery::default()
+        };
+        let page = Page {
+            after: None,
+            most: HELD_MAX,
+        };
+        Ok(self.jobs(&query, &page).await?.items)
+    }
+
+    /// Finds the job that was put into a queue under this key.
+    pub async fn job_by_key(&self, key: &str) -> Result<Option<Job>> {
+        let query = JobQuery {
+            key: Some(key.to_owned()),
+            ..JobQuery::default()
+        };
+        Ok(self.jobs(&query, &Page::default()).await?.items.pop())
+    }
+
+    /// Lists the newest events, of one ticket or of all, in the order in which they happened.
+    pub async fn newest_events(
+        &self,
+        ticket: Option<&TicketId>,
+        most: u32,
+    ) -> Result<Vec<StoredEvent>> {
+        let query = EventQuery {
+            ticket: ticket.cloned(),
+            newest: true,
+            most,
+            ..EventQuery::default()
+        };
+        self.events(&query).await
+    }
+
+    /// The database's own clock.
+    pub async fn now(&self) -> Result<Time> {
+        Ok(self.database().await?.now)
+    }
+
+    pub async fn pause(&self, pause: Pause) -> Result<()> {
+        self.restrict(Restriction::Pause(pause)).await.map(drop)
+    }
+
+    /// Ends a pause; false where there was none.
+    pub async fn resume(&self, scope: &Scope) -> Result<bool> {
+        self.restrict(Restriction::Resume(scope.clone())).await
+    }
+
+    /// Limits the jobs of a provider that all workers together may hold at once.
+    pub async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
+        let provider = provider.to_owned();
+        let limit = Restriction::ProviderLimit { provider, most };
+        self.restrict(limit).await.map(drop)
+    }
+
+    pub async fn pauses(&self) -> Result<Vec<Pause>> {
+        Ok(self.restrictions().await?.pauses)
+    }
+
+    /// Finds the token whose secret has this hash.
+    pub async fn token(&self, hash: &str) -> Result<Option<Token>> {
+        let query = TokenQuery {
+            hash: Some(hash.to_owned()),
+            most: 1,
+        };
+        Ok(self.tokens(&query).await?.pop())
+    }
+
+    pub async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
+        self.update_parcel(ParcelUpdate::Put(parcel)).await
+    }
+
+    /// Asks for a parcel, or for a newer one.
+    pub async fn want_parcel(&self, key: &str) -> Result<()> {
+        let key = key.to_owned();
+        self.update_parcel(ParcelUpdate::Want(key)).await
+    }
+}

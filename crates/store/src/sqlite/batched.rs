@@ -1,0 +1,59 @@
+//! The quick questions: all who ask together are answered by one reader in one go.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
+use crate::batcher::BatchRequest;
+use crate::error::Error;
+use crate::job::Job;
+use crate::record::Message;
+use crate::token::Token;
+
+use super::readers::Readers;
+use super::{jobs, records, tokens};
+
+impl BatchRequest<Readers> for TokenByHash {
+    type Answer = Option<Token>;
+
+    async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
+        each(readers, asked, |db, secret| tokens::by_hash(db, &secret.0)).await
+    }
+}
+
+impl BatchRequest<Readers> for HasOpenJobs {
+    type Answer = bool;
+
+    async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
+        each(readers, asked, |db, queues| jobs::any_open(db, &queues.0)).await
+    }
+}
+
+impl BatchRequest<Readers> for HeldJobs {
+    type Answer = Vec<Job>;
+
+    async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
+        each(readers, asked, jobs::in_hand).await
+    }
+}
+
+impl BatchRequest<Readers> for UnreadMessages {
+    type Answer = Vec<Message>;
+    /// Full ones are large.
+    const MOST: usize = 64;
+
+    async fn put(readers: &Readers, asked: Arc<[Self]>) -> Result<Vec<Vec<Message>>, Error> {
+        each(readers, asked, records::messages).await
+    }
+}
+
+async fn each<Q: Send + Sync + 'static, A: Send + 'static>(
+    readers: &Readers,
+    asked: Arc<[Q]>,
+    answer: fn(&Connection, &Q) -> Result<A, Error>,
+) -> Result<Vec<A>, Error> {
+    readers
+        .run(move |db| asked.iter().map(|one| answer(db, one)).collect())
+        .await
+}
