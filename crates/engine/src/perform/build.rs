@@ -64,9 +64,9 @@ pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> 
     }
     supply::furnish_worktree(held, &worktree).await?;
     let told = refusal::told(held);
-    let ran = run_builder(held, &worktree, &format!("{brief}{told}")).await;
+    let ran = Box::pin(run_builder(held, &worktree, &format!("{brief}{told}"))).await;
     let taken = match &ran {
-        Ok(_) => take(held, &worktree, &start).await,
+        Ok(_) => Box::pin(take(held, &worktree, &start)).await,
         Err(trouble) => Err(trouble.clone()),
     };
     remove_layers(held)?;

@@ -22,7 +22,7 @@ pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = base_of(held)?;
     let (mut results, artefacts) = run_checks(held, &head, &base).await?;
-    results.extend(commits::check(held, &base, &head).await?);
+    results.extend(Box::pin(commits::check(held, &base, &head)).await?);
     let wall_ms = results.iter().map(|result| result.wall_ms).sum();
     let usage = Usage {
         wall_ms,

@@ -263,7 +263,7 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let base = super::check::base_of(held)?;
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
-    let scanned = super::commits::scan(held, &base, &head).await?;
+    let scanned = Box::pin(super::commits::scan(held, &base, &head)).await?;
     let mut found: Vec<_> = scanned.secrets.iter().map(finding).collect();
     found.extend(scanned.unread.as_deref().map(unread));
     let (clean, said) = (found.is_empty(), json!({"findings": found}).to_string());
