@@ -228,6 +228,7 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
 fn take_text(text: &str, said: &mut Said) {
     let trimmed = text.trim();
     let word = trimmed
+        .trim_end_matches(['.', '!', '?', ',', ';', ':'])
         .chars()
         .all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
     if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {

@@ -134,8 +134,10 @@ pub(super) fn are_understood(blocks: &[Block]) -> bool {
 
 /// A word that names a person, a tool or a place: it has marks or digits in it.
 fn is_name(text: &str) -> bool {
-    !text.contains(char::is_whitespace)
-        && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
+    let inner = text.trim_matches(|c: char| !c.is_alphanumeric());
+    inner.is_ascii()
+        && !inner.contains(char::is_whitespace)
+        && inner.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
 }
 
 /// Whether a block of a short document is understood and takes nothing back.
