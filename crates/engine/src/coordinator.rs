@@ -1,6 +1,6 @@
 //! The worker protocol: a worker claims a job, performs it, and reports an event. It never sees a
 //! database. [`LocalCoordinator`] is a store and `flow::advance` in one transaction; [`HttpCoordinator`]
-//! is the same verbs over HTTP. WorkItem the coordinator decides: `report` answers with its ticket.
+//! is the same verbs over HTTP. Only the coordinator decides: `report` answers with its ticket.
 
 mod attachments;
 mod claim;
@@ -83,7 +83,7 @@ pub struct JobRequest {
     /// Queues of tasks that belong to no ticket.
     #[serde(default)]
     pub tasks: Vec<Queue>,
-    /// WorkItem tickets and tasks that need no other labels; any where it is not said.
+    /// Only tickets and tasks that need no other labels; any where it is not said.
     #[serde(default)]
     pub labels: Option<BTreeSet<String>>,
     /// The agents of the project, each with its queue. A wait that names none is for any agent.

@@ -34,11 +34,15 @@ mod mirror;
 mod nested;
 mod open;
 mod parcel;
+mod places;
+mod quarantine;
+mod readable;
 mod refs;
 mod remote;
 mod remove;
 mod restore;
 mod run;
+mod scan;
 mod secrets;
 mod stale;
 mod state;
@@ -55,9 +59,11 @@ pub use history::{Commit, Context, Diff, FileChange, NamedFile, Person};
 pub use landing::Landed;
 pub use lock::Turn;
 pub use merge::{Combined, How};
+pub use readable::make_readable;
 pub use remote::{ABROAD, Remote};
 pub use remove::remove_tree;
-pub use secrets::{Secret, scan_added_lines};
+pub use scan::{Scanned, Search};
+pub use secrets::Secret;
 pub use state::Head;
 pub use tool_files::{is_agent_configuration, is_read_by_tools};
 pub use worktree::{Made, Worktree};
@@ -90,6 +96,18 @@ pub enum Error {
     Locked(PathBuf),
     #[error("{} is there and stays, so another git is at work in that work tree; wait for it, or remove the file if none is, then continue", .0.display())]
     IndexLocked(PathBuf),
+    /// Git's own check refuses objects: they never enter the repository.
+    #[error(
+        "`git fsck` refuses what would be committed: {}; take it out, also of commits already made",
+        what.join("; ")
+    )]
+    Unsound {
+        what: Vec<String>,
+        paths: Vec<PathBuf>,
+    },
+    /// A landing there could not move branch, index and files together.
+    #[error("{0}")]
+    Unserved(String),
     #[error("the patch does not apply to {base}: {detail}")]
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
@@ -208,6 +226,8 @@ pub struct Repository {
     common: PathBuf,
     /// The person's own work tree that we were pointed at, unless it is bare.
     own: Option<Place>,
+    /// Directory that new objects are written to until they are checked.
+    apart: Option<PathBuf>,
     facts: Arc<Facts>,
 }
 

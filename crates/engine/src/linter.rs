@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::process::Exit;
 use command::Command;
 use known::{Meaning, meaning};
-use report::ReportShape;
+use report::LinterReport;
 
 /// How a linter ended and what it printed.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
         Meaning::Findings => Ok(review),
         Meaning::Clean { .. } if has_findings => Ok(review),
         Meaning::Clean { is_certain } => {
-            if let ReportShape::Unclear(why) = report::judge(run.stdout, command.tool) {
+            if let LinterReport::Unclear(why) = report::judge(run.stdout, command.tool) {
                 return Err(no_answer(run, why));
             }
             if is_clean(run, &command, is_certain) {
@@ -113,7 +113,7 @@ fn read(run: &LinterRun<'_>) -> Review {
 /// Whether output without findings says that there are none.
 fn is_clean(run: &LinterRun<'_>, command: &Command<'_>, is_certain: bool) -> bool {
     let is_silent = run.stdout.trim().is_empty();
-    let is_clean_report = report::judge(run.stdout, command.tool) == ReportShape::Clean;
+    let is_clean_report = report::judge(run.stdout, command.tool) == LinterReport::Clean;
     if is_certain || is_clean_report || says_none(run.output) {
         return !has_crashed(run);
     }

@@ -4,6 +4,7 @@
 mod agents;
 mod build;
 mod check;
+mod commits;
 mod fault;
 mod ground;
 mod merge;
@@ -12,6 +13,7 @@ mod pass;
 mod purse;
 pub mod queue;
 mod reading;
+mod refusal;
 mod review;
 mod room;
 mod submission;
@@ -366,7 +368,7 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
     match task {
         Task::Build { .. } => build::build(held).await,
         Task::Check { commit } => check::check(held, commit).await,
-        Task::Review { commit, seat, .. } => review::review(held, commit, seat).await,
+        Task::Review { commit, seat, .. } => Box::pin(review::review(held, commit, seat)).await,
         Task::Verify {
             commit, findings, ..
         } => verify::verify(held, commit, findings).await,

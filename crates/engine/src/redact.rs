@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -121,6 +122,12 @@ impl Redactor {
             Some(forms) => forms.replace_all(bytes, MASK),
             None => Cow::Borrowed(bytes),
         }
+    }
+
+    /// Finds the secrets in the bytes.
+    pub fn find<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
+        let forms = self.forms.iter();
+        forms.flat_map(move |forms| forms.find_iter(bytes).map(|found| found.range()))
     }
 
     pub fn text(&self, text: String) -> String {

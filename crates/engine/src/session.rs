@@ -330,7 +330,10 @@ async fn page_of(desk: &LocalCoordinator, query: &JobQuery, most: u32) -> Result
     Ok(desk.store.jobs(query, &page).await?.items)
 }
 
-async fn session_claim(desk: &LocalCoordinator, held: Held) -> Result<Option<SessionClaim>, Error> {
+async fn session_claim(
+    desk: &LocalCoordinator,
+    held: ClaimParts,
+) -> Result<Option<SessionClaim>, Error> {
     let (Some(id), Some(serial), Work::Task(task)) = (held.ticket, held.serial, held.work) else {
         return Ok(None);
     };
@@ -350,7 +353,7 @@ async fn session_claim(desk: &LocalCoordinator, held: Held) -> Result<Option<Ses
 }
 
 /// The parts of a claim, whether it was found or has just been made.
-struct Held {
+struct ClaimParts {
     job: JobId,
     ticket: Option<TicketId>,
     serial: Option<u32>,
@@ -359,7 +362,7 @@ struct Held {
     until: Time,
 }
 
-impl From<Job> for Held {
+impl From<Job> for ClaimParts {
     fn from(job: Job) -> Self {
         Self {
             job: job.id,
@@ -372,7 +375,7 @@ impl From<Job> for Held {
     }
 }
 
-impl From<Leased> for Held {
+impl From<Leased> for ClaimParts {
     fn from(leased: Leased) -> Self {
         Self {
             job: leased.id,

@@ -66,7 +66,7 @@ pub struct WorkerConfig {
     pub queues: Vec<Queue>,
     /// Queues of tasks that belong to no ticket.
     pub tasks: Vec<Queue>,
-    /// WorkItem tickets and tasks that need no other labels; any where it is not said.
+    /// Only tickets and tasks that need no other labels; any where it is not said.
     pub labels: Option<BTreeSet<String>>,
     /// Jobs that run side by side.
     pub jobs_max: usize,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::story::{Form, Tickets, tell};
+use super::story::{Form, TicketCount, tell};
 use super::{Desktop, run};
 use crate::failure::{Exit, Failure};
 use crate::operations::project::furnish;
@@ -36,7 +36,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     };
     out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
     let mut office = Office::open(surroundings).await?;
-    let mut telling = tell(&mut office, Form::Auto, Tickets::One, out);
+    let mut telling = tell(&mut office, Form::Auto, TicketCount::One, out);
     let shop = furnish(&office, &stage.repository, &stage.asked)
         .await?
         .shop;

@@ -6,7 +6,7 @@ use super::Desktop;
 use super::out::columns;
 use crate::failure::{Exit, Failure};
 use crate::operations::questions::people::{ProviderLimit, ProviderLimits};
-use crate::operations::questions::work::{CancelTask, Jobs};
+use crate::operations::questions::work::{CancelTask, ListJobs};
 use crate::operations::queue;
 
 #[derive(Debug, clap::Subcommand)]
@@ -53,7 +53,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         } => {
             let limit = Some(limit);
             list(
-                Jobs {
+                ListJobs {
                     queue,
                     state,
                     after,
@@ -95,7 +95,7 @@ async fn limit(
     Ok(Exit::Done)
 }
 
-async fn list(wanted: Jobs, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn list(wanted: ListJobs, desktop: &Desktop) -> Result<Exit, Failure> {
     let page = desktop.ask(wanted).await?;
     if page.items.is_empty() {
         desktop.out.line("no such jobs");

@@ -10,7 +10,7 @@ use flow::usage::dollars;
 use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
-use super::story::{Form, Telling, Tickets, tell};
+use super::story::{Form, Telling, TicketCount, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
 use crate::failure::{Exit, Failure};
 use crate::notify::{self, Carriers};
@@ -124,9 +124,9 @@ async fn go(
     desktop: &Desktop,
 ) -> Result<Exit, Failure> {
     let tickets = if epic.is_some() {
-        Tickets::Several
+        TicketCount::Several
     } else {
-        Tickets::One
+        TicketCount::One
     };
     let mut telling = tell(&mut office, args.progress, tickets, &desktop.out);
     let furnished = furnish(&office, &desktop.directory, &asked).await?;

@@ -52,7 +52,7 @@ impl Form {
 
 /// How many tickets a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tickets {
+pub enum TicketCount {
     One,
     Several,
 }
@@ -65,7 +65,7 @@ pub struct Telling {
 }
 
 /// Lets the office's work be heard from now on. Where there is one ticket, only others are named.
-pub fn tell(office: &mut Office, form: Form, tickets: Tickets, out: &Out) -> Telling {
+pub fn tell(office: &mut Office, form: Form, tickets: TicketCount, out: &Out) -> Telling {
     let mut telling = Telling {
         live: None,
         ticking: None,
@@ -140,8 +140,8 @@ struct Names {
 }
 
 impl Names {
-    fn new(tickets: Tickets) -> Self {
-        let ours = (tickets == Tickets::One).then(OnceLock::new);
+    fn new(tickets: TicketCount) -> Self {
+        let ours = (tickets == TicketCount::One).then(OnceLock::new);
         Self { ours }
     }
 
@@ -242,7 +242,7 @@ struct Live {
 }
 
 impl Live {
-    fn new(out: Out, clock: fn() -> Time, tickets: Tickets) -> Self {
+    fn new(out: Out, clock: fn() -> Time, tickets: TicketCount) -> Self {
         Self {
             region: Mutex::new(Region::new(out.terminal.colours)),
             progress: Mutex::new(Progress::new(clock())),

@@ -311,9 +311,12 @@ fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
 fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
     let list = PathPatterns::new([&pattern.trim_start_matches('!').to_owned()]);
     let protected = key == "protected";
-    let means = |file: &&String| match protected {
-        true => list.protects(file),
-        false => list.matches(file),
+    let means = |file: &&String| {
+        if protected {
+            list.protects(file)
+        } else {
+            list.matches(file)
+        }
     };
     let matched: Vec<&String> = files.iter().filter(means).collect();
     let lost = files

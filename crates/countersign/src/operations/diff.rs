@@ -72,7 +72,7 @@ pub async fn of(office: &Office, id: &str, round: Option<u32>) -> Result<Changes
         base: put.base,
         files,
         cut,
-        root: root(office, &git, &ticket.id),
+        root: root(office, &git, &ticket.id).await,
         findings: ticket.ledger.entries.clone(),
         ticket: ticket.id,
     })
@@ -139,13 +139,10 @@ async fn read(git: &Repository, put: &Submission) -> Result<(Vec<File>, bool), F
 }
 
 /// The builder's own worktree, else the person's.
-fn root(office: &Office, git: &Repository, id: &TicketId) -> Option<PathBuf> {
+async fn root(office: &Office, git: &Repository, id: &TicketId) -> Option<PathBuf> {
     let builders = Files::of(&office.surroundings.data_dir, id).worktree();
-    let of_person = || {
-        let parent = git.common_dir().parent()?;
-        parent.join(".git").is_dir().then(|| parent.to_owned())
-    };
-    Some(builders)
-        .filter(|path| path.is_dir())
-        .or_else(of_person)
+    if builders.is_dir() {
+        return Some(builders);
+    }
+    git.main_tree().await.ok().flatten()
 }

@@ -108,10 +108,12 @@ pub async fn furnish_for(
     );
     remarks.extend(dirty?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    // A ticket names the git directory; what is written in the project is meant from beside it.
-    let directory = match directory.parent() {
-        Some(parent) if directory.ends_with(".git") => parent.to_owned(),
-        Some(_) | None => directory,
+    // A ticket names the git directory; what is written in the project is meant from its work tree.
+    let directory = if directory == git.common_dir() {
+        let tree = git.main_tree().await.map_err(Failure::error)?;
+        tree.unwrap_or(directory)
+    } else {
+        directory
     };
     let roles = asked.roles.as_deref().unwrap_or(&crew::ALL);
     let found = crew::crew(
@@ -414,6 +416,13 @@ async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option
         .hint(format!(
             "finish it, or `git {operation} --abort`, and run again"
         )));
+    }
+    if written.policy.land != Land::Branch {
+        let served = git.must_serve(base).await;
+        served.map_err(|error| {
+            let aside = "or keep the result on its branch with --land branch";
+            Failure::usage(error).hint(aside)
+        })?;
     }
     // What looks like a change may be a landing under way, or one that was killed.
     let dirty = git.dirty_at_rest().await.map_err(Failure::error)?;

@@ -2,7 +2,6 @@
 //! binary on every rung that this machine has, as root and as an ordinary user. None succeeds, and
 //! honest work does.
 #![expect(
-    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a test stops where its ground is missing, and says what it skips"
 )]

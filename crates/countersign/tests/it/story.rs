@@ -13,6 +13,8 @@ mod epics;
 mod escalations;
 mod export;
 mod form;
+mod gate;
+mod ground;
 mod hostile;
 mod judges;
 pub mod learning;

@@ -102,9 +102,10 @@ impl LocalCoordinator {
             jobs = self.jobs_of(id).await?;
         }
         let is_waiting = |job: &Job| job.state == JobState::Waiting;
-        let now = match jobs.iter().any(is_waiting) {
-            true => Some(self.store.now().await?),
-            false => None,
+        let now = if jobs.iter().any(is_waiting) {
+            Some(self.store.now().await?)
+        } else {
+            None
         };
         jobs.retain(|job| {
             let is_due = is_waiting(job) && now.is_some_and(|now| job.not_before <= now);

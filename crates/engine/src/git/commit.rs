@@ -8,9 +8,16 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::nested::{SaveBudget, SaveLimits};
+use super::nested::{SaveBudget, SaveLimits, plain};
+use super::remove::remove_tree;
 use super::{Error, Oid, Place, Repository, Worktree};
 use crate::log::removed;
+
+/// How often what git refuses is left out, before nothing is saved at all.
+const UNSOUND_TRIES_MAX: usize = 8;
+/// As many names are told of files that git does not store.
+const UNSTORABLE_MAX: usize = 20;
+const UNSTORABLE_CHARS_MAX: usize = 200;
 
 /// Who a commit of ours is by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +43,8 @@ pub struct Committed {
     /// Repositories inside the worktree. They are not part of the commit: a link
     /// to a commit that nobody else has would be a hole in it.
     pub nested: Vec<String>,
+    /// Files that git stores under no such name (`.GIT/x`), and so are not in the commit.
+    pub unstorable: Vec<String>,
 }
 
 impl Repository {
@@ -55,13 +64,15 @@ impl Repository {
                 found: head.branch.unwrap_or_else(|| "a detached HEAD".to_owned()),
             });
         }
-        let snapshot = self.snapshot(&place, &mut Large::Refuse).await?;
+        let (apart, aside) = self.apart(&place)?;
+        let snapshot = apart.snapshot(&place, &mut Large::Refuse).await?;
         let tree = &snapshot.tree;
         let mut made = None;
         if *tree != self.tree_of(&head.commit).await? {
-            let commit = self
+            let commit = apart
                 .commit_tree(tree, &[&head.commit], identity, message)
                 .await?;
+            self.take_objects(&commit, &head.commit, &aside).await?;
             let name = format!("refs/heads/{}", worktree.branch);
             let args = ["update-ref", "-m", "countersign: commit", &name];
             self.git()
@@ -73,9 +84,11 @@ impl Repository {
         }
         let index = place.git_dir.join("index");
         fs::rename(&snapshot.index, &index).map_err(Error::file(&index))?;
+        remove_tree(&aside).map_err(Error::file(&aside))?;
         Ok(Committed {
             commit: made,
             nested: snapshot.nested,
+            unstorable: snapshot.unstorable,
         })
     }
 
@@ -89,33 +102,84 @@ impl Repository {
         let place = worktree.place()?;
         let head = self.head_at(&place).await?;
         let mut budget = SaveBudget::new(SaveLimits::default());
-        let snapshot = self
+        let (apart, aside) = self.apart(&place)?;
+        let snapshot = apart
             .snapshot(&place, &mut Large::LeaveOut(&mut budget))
             .await?;
-        let mut tree = snapshot.tree;
         if !snapshot.nested.is_empty() {
-            self.add_nested(&place, &snapshot.index, &snapshot.nested, &mut budget)
+            apart
+                .add_nested(&place, &snapshot.index, &snapshot.nested, &mut budget)
                 .await?;
-            tree = self.write_tree(&place, &snapshot.index).await?;
         }
-        fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
-        if tree == self.tree_of(&head.commit).await? {
-            return Ok(None);
-        }
-        let message = format!(
-            "Leftovers, saved before the worktree was cleaned{}",
-            budget.note()
-        );
-        let identity = Identity::countersign();
-        let commit = self
-            .commit_tree(&tree, &[&head.commit], &identity, &message)
+        let saved = self
+            .save_soundly(
+                &place,
+                (&apart, &aside),
+                (&head.commit, &snapshot.index),
+                budget,
+            )
             .await?;
+        fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
+        remove_tree(&aside).map_err(Error::file(&aside))?;
+        let Some(commit) = saved else {
+            return Ok(None);
+        };
         self.unlock_own_ref(name)?;
         self.git()
             .args(["update-ref", "--no-deref", name, commit.as_str()])
             .done()
             .await?;
         Ok(Some(commit))
+    }
+
+    /// The index as a commit in the repository, without what git's strict check refuses: that is
+    /// named and left out. None if nothing is left that differs.
+    async fn save_soundly(
+        &self,
+        place: &Place,
+        (apart, aside): (&Self, &Path),
+        (head, index): (&Oid, &Path),
+        mut budget: SaveBudget,
+    ) -> Result<Option<Oid>, Error> {
+        let (identity, unchanged) = (Identity::countersign(), self.tree_of(head).await?);
+        let mut is_hopeless = false;
+        for tries in 0..=UNSOUND_TRIES_MAX {
+            let mut tree = apart.write_tree(place, index).await?;
+            if tries == UNSOUND_TRIES_MAX || is_hopeless {
+                tree = unchanged.clone();
+            }
+            if tree == unchanged && tries == 0 {
+                return Ok(None);
+            }
+            let note = budget.note();
+            let message = format!("Leftovers, saved before the worktree was cleaned{note}");
+            let commit = apart
+                .commit_tree(&tree, &[head], &identity, &message)
+                .await?;
+            let paths = match self.take_objects(&commit, head, aside).await {
+                Ok(()) => return Ok(Some(commit)),
+                Err(Error::Unsound { paths, .. }) => paths,
+                Err(error) => return Err(error),
+            };
+            is_hopeless = paths.is_empty();
+            let mut names = Vec::new();
+            for path in &paths {
+                budget.leave_out(path, "`git fsck` refuses it");
+                names.extend_from_slice(path.as_os_str().as_bytes());
+                names.push(0);
+            }
+            if is_hopeless {
+                budget.leave_out(Path::new("everything"), "`git fsck` refuses it");
+                continue;
+            }
+            // A directory may have the name of a file that git reads.
+            let remove = ["rm", "-r", "-f", "-q", "--cached", "--ignore-unmatch"];
+            let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+            let run = apart.git_at(place).index(index).args(remove).args(from);
+            let run = run.env("GIT_LITERAL_PATHSPECS", "1").stdin(names);
+            run.done().await?;
+        }
+        Ok(None)
     }
 
     /// Points a ref of ours at a commit. `old` is what it must be now (None: it
@@ -210,16 +274,44 @@ impl Repository {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
             git().args(remove).stdin(sorted.gone).done().await?;
         }
-        if !sorted.there.is_empty() {
+        let added = !sorted.there.is_empty();
+        if added {
             let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
+            // Git passes over names that `git fsck` would refuse, those of other systems too.
+            let careful = ["-c", "core.protectHFS=true", "-c", "core.protectNTFS=true"];
+            let git = || git().settings(careful.map(Into::into).to_vec());
             git().args(add).stdin(sorted.there).done().await?;
         }
         let tree = self.write_tree(place, &index).await?;
+        let unstorable = if added {
+            self.still_unknown(place, &index).await?
+        } else {
+            Vec::new()
+        };
         Ok(Snapshot {
             tree,
             index,
             nested: sorted.nested,
+            unstorable,
         })
+    }
+
+    /// Files that git was to add and passed over: their names are not for a repository.
+    async fn still_unknown(&self, place: &Place, index: &Path) -> Result<Vec<String>, Error> {
+        let list = [
+            "ls-files",
+            "-z",
+            "--others",
+            "--exclude-standard",
+            "--modified",
+        ];
+        let listed = self.git_at(place).index(index).args(list).said().await?;
+        let names = listed.out.split(|&byte| byte == 0);
+        let files = names.filter(|name| !name.is_empty() && !name.ends_with(b"/"));
+        Ok(files
+            .take(UNSTORABLE_MAX)
+            .map(|name| plain(&String::from_utf8_lossy(name), UNSTORABLE_CHARS_MAX))
+            .collect())
     }
 
     pub(super) async fn write_tree(&self, place: &Place, index: &Path) -> Result<Oid, Error> {
@@ -252,6 +344,7 @@ pub(super) struct Snapshot {
     pub index: PathBuf,
     /// Repositories inside the worktree, which are not in the index.
     pub nested: Vec<String>,
+    pub unstorable: Vec<String>,
 }
 
 /// Changed paths by what lies there now.

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::lock::Lock;
+use super::places::Tree;
 use super::remove::remove_tree;
 use super::state::sync;
 use super::{Error, Oid, Place, Repository};
@@ -155,6 +156,7 @@ impl Repository {
         old: &Oid,
         patience: Patience,
     ) -> Result<Landed, Error> {
+        let branch = &self.real_branch(branch).await?;
         let _lock = self.landing_lock(patience).await?;
         self.recover(patience).await?;
         let until = Instant::now() + patience.held;
@@ -200,7 +202,10 @@ impl Repository {
         patience: Patience,
     ) -> Result<Landed, Error> {
         let tip = self.branch(branch).await?;
-        let places = self.places_on(branch).await?;
+        let places = match self.places_on(branch).await? {
+            Ok(places) => places,
+            Err((work_tree, why)) => return Ok(Landed::Held { work_tree, why }),
+        };
         if tip.as_ref() == Some(new) {
             let forwarded = places.into_iter().map(|place| place.path).collect();
             return Ok(Landed::Done { forwarded });
@@ -208,7 +213,7 @@ impl Repository {
         if tip.as_ref() != Some(old) {
             return Ok(Landed::Moved { to: tip });
         }
-        if let Some(held) = self.is_being_rebased(branch) {
+        if let Some(held) = self.is_being_rebased(branch).await? {
             return Ok(held);
         }
         let plans = match self.plan(places, old, new).await? {
@@ -445,64 +450,24 @@ impl Repository {
     }
 
     /// A rebase takes the branch off HEAD, and moves it at its end from where it was.
-    fn is_being_rebased(&self, branch: &str) -> Option<Landed> {
+    async fn is_being_rebased(&self, branch: &str) -> Result<Option<Landed>, Error> {
         let name = format!("refs/heads/{branch}");
-        let linked = fs::read_dir(self.common.join("worktrees"));
-        let linked = linked.into_iter().flatten().flatten().map(|dir| dir.path());
-        let mut dirs = std::iter::once(self.common.clone()).chain(linked);
-        let busy = dirs.find(|dir| {
+        let busy = self.git_dirs().into_iter().find(|dir| {
             ["rebase-merge/head-name", "rebase-apply/head-name"]
                 .iter()
                 .any(|file| {
                     fs::read_to_string(dir.join(file)).is_ok_and(|text| text.trim() == name)
                 })
-        })?;
-        Some(Landed::Held {
-            work_tree: self.work_tree_of(&busy),
+        });
+        let Some(git_dir) = busy else { return Ok(None) };
+        let work_tree = match self.work_tree_of(&git_dir, None).await? {
+            Tree::At(path) => path,
+            Tree::None | Tree::Unclear(_) => git_dir,
+        };
+        Ok(Some(Landed::Held {
+            work_tree,
             why: format!("a rebase of {branch} waits to be finished there"),
-        })
-    }
-
-    fn work_tree_of(&self, git_dir: &Path) -> PathBuf {
-        let pointer = fs::read_to_string(git_dir.join("gitdir")).ok();
-        let linked = pointer.and_then(|text| Some(Path::new(text.trim()).parent()?.to_owned()));
-        let own = || self.common.parent().unwrap_or(&self.common).to_owned();
-        linked.unwrap_or_else(own)
-    }
-
-    /// Work trees that have the branch checked out.
-    pub(super) async fn places_on(&self, branch: &str) -> Result<Vec<Place>, Error> {
-        let fields = self
-            .git()
-            .args(["worktree", "list", "--porcelain", "-z"])
-            .fields()
-            .await?;
-        let wanted = format!("branch refs/heads/{branch}");
-        let mut places = Vec::new();
-        for entry in fields.split(String::is_empty) {
-            let path = entry
-                .first()
-                .and_then(|line| line.strip_prefix("worktree "));
-            let Some(path) = path.filter(|_| entry.contains(&wanted)) else {
-                continue;
-            };
-            let path = PathBuf::from(path);
-            let git_dir = self.git_dir_of(&path);
-            places.extend(
-                git_dir
-                    .filter(|_| path.is_dir())
-                    .map(|git_dir| Place { git_dir, path }),
-            );
-        }
-        Ok(places)
-    }
-
-    fn git_dir_of(&self, path: &Path) -> Option<PathBuf> {
-        let main = path.join(".git");
-        if fs::canonicalize(&main).is_ok_and(|dir| dir == self.common && dir.is_dir()) {
-            return Some(self.common.clone());
-        }
-        self.registered(path)
+        }))
     }
 }
 

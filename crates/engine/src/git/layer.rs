@@ -4,10 +4,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::remove::remove_tree;
-use super::state::sync_file;
 use super::{Error, Oid, Repository, Worktree};
 
 /// A ref's file is an object name and a line end.
@@ -46,51 +44,6 @@ impl Repository {
             .done()
             .await?;
         Ok(Some(new))
-    }
-
-    async fn take_objects(&self, new: &Oid, old: &Oid, layer: &Path) -> Result<(), Error> {
-        // A name that nobody has had: the same commits may have come before, by a run that was
-        // killed, and writing over their pack would take away what a ref already points to.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let run = format!("{} {} {count}", layer.display(), std::process::id());
-        let name = crate::hash::short(run.as_bytes());
-        // Forty digits, as libraries that read git's files by themselves want a pack's name.
-        let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
-        let pack = self.common.join(name);
-        if pack.exists() {
-            return Err(Error::file(&pack)(io::ErrorKind::AlreadyExists.into()));
-        }
-        let args = [
-            "pack-objects",
-            "--revs",
-            "--stdout",
-            "--delta-base-offset",
-            "-q",
-        ];
-        let packed = self
-            .git()
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", layer.join("objects"))
-            .args(args)
-            .stdin(format!("{new}\n^{old}\n"))
-            .stdout_to(&pack);
-        let indexed = match packed.done().await {
-            Ok(()) => {
-                // Git syncs the index that it writes, and not the pack that it finds.
-                sync_file(&pack)?;
-                let index = self.git().args(["index-pack", "--strict"]).args([&pack]);
-                match index.done().await {
-                    Ok(()) => sync_file(&self.common.join("objects/pack")),
-                    failed => failed,
-                }
-            }
-            failed => failed,
-        };
-        if indexed.is_err() {
-            // Nothing refers to it; without its index git does not even see it.
-            drop(fs::remove_file(&pack));
-        }
-        indexed
     }
 }
 

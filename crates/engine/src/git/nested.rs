@@ -72,12 +72,10 @@ impl SaveBudget {
         fits
     }
 
-    fn leave_out(&mut self, path: &Path, why: &str) {
+    pub fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < NAMES_SHOWN {
-            let name = path.to_string_lossy();
-            let plain = name.chars().map(|c| if c.is_control() { '?' } else { c });
-            let name: String = plain.take(NAME_CHARS_MAX).collect();
+            let name = plain(&path.to_string_lossy(), NAME_CHARS_MAX);
             self.left_out.push(format!("- {name} ({why})"));
         }
     }
@@ -88,15 +86,18 @@ impl SaveBudget {
             return String::new();
         }
         let more = self.left_out_count - self.left_out.len();
-        let mut note = format!(
-            "\n\nNot saved, too large, too many or too deep:\n{}",
-            self.left_out.join("\n")
-        );
+        let mut note = format!("\n\nNot saved:\n{}", self.left_out.join("\n"));
         if more > 0 {
             let _ = write!(note, "\n- and {more} more");
         }
         note
     }
+}
+
+/// A name or a complaint on one line, for a message or an error.
+pub(super) fn plain(text: &str, chars_max: usize) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    plain.take(chars_max).collect()
 }
 
 struct Plain {

@@ -12,14 +12,17 @@ impl Repository {
     pub async fn open(tool: Tool, path: &Path) -> Result<Self, Error> {
         let start = fs::canonicalize(path).map_err(Error::file(path))?;
         let found = start.ancestors().find_map(find_here);
-        let (common, own) = found.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
-        let facts = Arc::default();
-        let repository = Self {
+        let (common, tree) = found.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
+        let mut repository = Self {
             tool,
             common,
-            own,
-            facts,
+            own: None,
+            apart: None,
+            facts: Arc::default(),
         };
+        if let Some(tree) = tree {
+            repository.own = repository.place_at(tree.git_dir, &tree.path).await?;
+        }
         let branches = repository
             .git()
             .args(["for-each-ref", "--count=1", "refs/heads"]);
@@ -68,15 +71,17 @@ impl Repository {
     }
 }
 
-/// The common git directory, and the work tree if there is one.
+/// The common git directory, and the directory that leads to it if one does. Git may take another
+/// for the work tree.
 fn find_here(dir: &Path) -> Option<(PathBuf, Option<Place>)> {
     let dot_git = dir.join(".git");
     let git_dir = if dot_git.is_dir() {
-        Some(dot_git)
+        fs::canonicalize(dot_git).ok()
     } else {
         pointed_to(&dot_git)
     };
-    if let Some(git_dir) = git_dir.filter(|git_dir| git_dir.join("HEAD").exists()) {
+    if let Some(git_dir) = git_dir.filter(|git_dir| git_dir.join("HEAD").symlink_metadata().is_ok())
+    {
         let common = common_of(&git_dir)?;
         return Some((
             common,
@@ -88,11 +93,12 @@ fn find_here(dir: &Path) -> Option<(PathBuf, Option<Place>)> {
     }
     let bare = ["HEAD", "objects", "refs"]
         .iter()
-        .all(|part| dir.join(part).exists());
+        .all(|part| dir.join(part).symlink_metadata().is_ok());
     bare.then(|| (dir.to_owned(), None))
 }
 
-fn pointed_to(file: &Path) -> Option<PathBuf> {
+/// The git directory that a `.git` file names.
+pub(super) fn pointed_to(file: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(file).ok()?;
     let target = text.strip_prefix("gitdir:")?.trim();
     fs::canonicalize(file.parent()?.join(target)).ok()

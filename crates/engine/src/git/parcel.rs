@@ -77,6 +77,7 @@ impl Tool {
         Repository {
             tool: self.clone(),
             common: dir.to_owned(),
+            apart: None,
             own: None,
             facts: std::sync::Arc::default(),
         }

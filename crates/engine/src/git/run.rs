@@ -120,8 +120,15 @@ impl Said {
 impl Repository {
     /// In the repository as a whole: objects and refs.
     pub(super) fn git(&self) -> Run<'_> {
-        let run = Run::new(&self.tool, &self.common);
-        run.with_git_dir(&self.common).durable()
+        let run = Run::new(&self.tool, &self.common).with_git_dir(&self.common);
+        self.writing_apart(run.durable())
+    }
+
+    fn writing_apart<'a>(&self, run: Run<'a>) -> Run<'a> {
+        match &self.apart {
+            Some(objects) => run.env("GIT_OBJECT_DIRECTORY", objects),
+            None => run,
+        }
     }
 
     /// In one work tree. The common directory is named too: the file in the
@@ -131,7 +138,7 @@ impl Repository {
         work_tree.push(&place.path);
         let mut run = Run::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
         run.place.push(work_tree);
-        run.env("GIT_COMMON_DIR", &self.common).durable()
+        self.writing_apart(run.env("GIT_COMMON_DIR", &self.common).durable())
     }
 }
 

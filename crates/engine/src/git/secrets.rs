@@ -1,19 +1,28 @@
-//! Secrets in the lines that a change adds, by their well-known shapes.
+//! Secrets in bytes, by their well-known shapes.
 //!
-//! A pure function over a diff. It looks for what is certain by its form; it does
-//! not measure randomness, so it neither finds everything nor cries wolf.
+//! It looks for what is certain by its form; it does not measure randomness, so it neither finds
+//! everything nor cries wolf.
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::redact::Redactor;
 
 /// Where a secret seems to be. The secret itself is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
-    pub path: String,
+    /// The file that it is in, where it is in one.
+    pub path: Option<String>,
+    /// In that file, from 1; 0 where it is in none.
     pub line: u32,
     pub kind: &'static str,
+    /// For people: a file and its line, a commit, a file's name.
+    pub place: String,
 }
+
+/// A value that Countersign itself gave to an agent.
+const LENT: &str = "key or token that an agent was lent";
 
 const SHAPES: &[(&str, &str)] = &[
     (
@@ -44,97 +53,62 @@ const SHAPES: &[(&str, &str)] = &[
 ];
 
 static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
-    let compiled = SHAPES
-        .iter()
-        .map(|(kind, shape)| Some((*kind, Regex::new(shape).ok()?)));
+    let compiled = SHAPES.iter().map(|(kind, shape)| {
+        let built = RegexBuilder::new(shape).unicode(false).build();
+        Some((*kind, built.ok()?))
+    });
     compiled.flatten().collect()
 });
 
-/// Looks through the added lines of a unified diff.
-pub fn scan_added_lines(diff: &str) -> Vec<Secret> {
-    let mut found = Vec::new();
-    let mut path = String::new();
-    let mut hunk = Hunk::default();
-    for line in diff.lines() {
-        if hunk.is_over() {
-            if let Some(name) = line.strip_prefix("+++ ") {
-                path = file_name(name);
-            } else if let Some(next) = Hunk::parse(line) {
-                hunk = next;
+/// A secret in some bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Match {
+    pub kind: &'static str,
+    pub text: Vec<u8>,
+    /// From 1.
+    pub line: u32,
+}
+
+/// As many are told of one object.
+const MATCHES_MAX: usize = 100;
+
+/// Every secret in the bytes. Where there are NULs among them, they are also read without those, so
+/// that a text in UTF-16 or UTF-32 is seen.
+pub(super) fn find(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
+    let mut found = find_plain(bytes, lent);
+    if bytes.contains(&0) {
+        let squeezed: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
+        for secret in find_plain(&squeezed, lent) {
+            if !found.iter().any(|known| known.text == secret.text) {
+                found.push(secret);
             }
-            continue;
-        }
-        if let (Some(added), Some(number)) = (line.strip_prefix('+'), hunk.step(line)) {
-            let kinds = PATTERNS
-                .iter()
-                .filter(|(_, pattern)| pattern.is_match(added));
-            found.extend(kinds.map(|(kind, _)| Secret {
-                path: path.clone(),
-                line: number,
-                kind,
-            }));
         }
     }
     found
 }
 
-/// What is still to come of a hunk. Counting is what tells an added line that
-/// begins with `++` from a file's header.
-#[derive(Default)]
-struct Hunk {
-    old_left: u32,
-    new_left: u32,
-    line: u32,
-}
-
-impl Hunk {
-    /// `@@ -1,2 +3,4 @@`
-    fn parse(line: &str) -> Option<Self> {
-        let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
-        let (new, _) = rest.split_once(" @@")?;
-        let (_, old_left) = start_and_count(old)?;
-        let (line, new_left) = start_and_count(new)?;
-        Some(Self {
-            old_left,
-            new_left,
-            line,
+fn find_plain(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
+    let shaped = PATTERNS.iter().flat_map(|(kind, pattern)| {
+        let places = pattern.find_iter(bytes).take(MATCHES_MAX);
+        places.map(|found| (*kind, found.range()))
+    });
+    let given = lent
+        .find(bytes)
+        .take(MATCHES_MAX)
+        .map(|range| (LENT, range));
+    shaped
+        .chain(given)
+        .map(|(kind, range)| Match {
+            kind,
+            line: line_of(bytes, range.start),
+            text: bytes[range].to_vec(),
         })
-    }
-
-    fn is_over(&self) -> bool {
-        self.old_left == 0 && self.new_left == 0
-    }
-
-    /// Takes a line in; its number in the new file, if it is there.
-    fn step(&mut self, line: &str) -> Option<u32> {
-        let here = self.line;
-        match line.as_bytes().first() {
-            Some(b'+') => self.new_left = self.new_left.saturating_sub(1),
-            Some(b'-') => {
-                self.old_left = self.old_left.saturating_sub(1);
-                return None;
-            }
-            Some(b'\\') => return None,
-            _ => {
-                self.old_left = self.old_left.saturating_sub(1);
-                self.new_left = self.new_left.saturating_sub(1);
-            }
-        }
-        self.line += 1;
-        Some(here)
-    }
+        .collect()
 }
 
-fn start_and_count(range: &str) -> Option<(u32, u32)> {
-    match range.split_once(',') {
-        Some((start, count)) => Some((start.parse().ok()?, count.parse().ok()?)),
-        None => Some((range.parse().ok()?, 1)),
-    }
-}
-
-fn file_name(name: &str) -> String {
-    let name = name.trim_end_matches('\t').trim_matches('"');
-    name.strip_prefix("b/").unwrap_or(name).to_owned()
+fn line_of(bytes: &[u8], at: usize) -> u32 {
+    let lines = bytes[..at].split(|byte| *byte == b'\n').count();
+    u32::try_from(lines).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -146,20 +120,26 @@ mod tests {
         format!("ghp_{}", "a1B2".repeat(9))
     }
 
-    fn diff(body: &str) -> String {
-        let count = body.lines().filter(|line| !line.starts_with('-')).count();
-        format!("--- a/src/x.rs\n+++ b/src/x.rs\n@@ -10,0 +11,{count} @@\n{body}\n")
+    fn kinds(bytes: &[u8]) -> Vec<(&'static str, u32)> {
+        let found = find(bytes, &Redactor::default());
+        found.iter().map(|found| (found.kind, found.line)).collect()
     }
 
     #[test]
-    fn a_token_is_found_with_its_place_and_not_repeated() {
-        let found = scan_added_lines(&diff(&format!("+let a = 1;\n+let t = \"{}\";", token())));
-        let wanted = Secret {
-            path: "src/x.rs".into(),
-            line: 12,
-            kind: "GitHub token",
-        };
-        assert_eq!(found, [wanted]);
+    fn a_token_is_found_with_its_line_in_text_in_binaries_and_in_wide_characters() {
+        let text = format!("let a = 1;\nlet t = \"{}\";\n", token());
+        assert_eq!(kinds(text.as_bytes()), [("GitHub token", 2)]);
+        let binary = [b"\x7fELF\0\xff\xfe\n", text.as_bytes(), b"\0\xc3\x28"].concat();
+        assert_eq!(kinds(&binary), [("GitHub token", 3)]);
+        let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
+        let (little, big): (Vec<u8>, Vec<u8>) = (wide(u16::to_le_bytes), wide(u16::to_be_bytes));
+        assert_eq!(kinds(&little), [("GitHub token", 2)]);
+        assert_eq!(kinds(&big), [("GitHub token", 2)]);
+        let wider: Vec<u8> = text
+            .chars()
+            .flat_map(|c| (c as u32).to_le_bytes())
+            .collect();
+        assert_eq!(kinds(&wider), [("GitHub token", 2)]);
     }
 
     #[test]
@@ -169,29 +149,15 @@ mod tests {
 
     #[test]
     fn keys_and_passwords_in_urls_are_found() {
-        let key = format!("+-----BEGIN {} KEY-----", "RSA PRIVATE");
-        let url = format!("+postgres://app:{}@db.internal/x", "hunter2hunter2");
-        let kinds: Vec<_> = scan_added_lines(&diff(&format!("{key}\n{url}")))
-            .into_iter()
-            .map(|secret| secret.kind)
-            .collect();
-        assert_eq!(kinds, ["private key", "password in a URL"]);
+        let key = format!("-----BEGIN {} KEY-----", "RSA PRIVATE");
+        let url = format!("postgres://app:{}@db.internal/x", "hunter2hunter2");
+        let found = kinds(format!("{key}\n{url}").as_bytes());
+        assert_eq!(found, [("private key", 1), ("password in a URL", 2)]);
     }
 
     #[test]
-    fn placeholders_and_removed_lines_pass() {
-        let body = format!(
-            "-{}\n+postgres://user:${{PASSWORD}}@host/db\n+sk-short",
-            token()
-        );
-        let diff = format!("--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n{body}\n");
-        assert_eq!(scan_added_lines(&diff), []);
-    }
-
-    #[test]
-    fn an_added_line_that_looks_like_a_header_is_a_line() {
-        let body = format!("+++ b/fake\n+{}", token());
-        let found = scan_added_lines(&diff(&body));
-        assert_eq!((found[0].path.as_str(), found[0].line), ("src/x.rs", 12));
+    fn placeholders_pass() {
+        let text = "postgres://user:${PASSWORD}@host/db\nsk-short";
+        assert_eq!(kinds(text.as_bytes()), []);
     }
 }

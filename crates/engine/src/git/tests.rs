@@ -1,8 +1,11 @@
 //! Real repositories, some of them laid out as traps.
 
 mod checkouts;
+mod forms;
+mod gate;
 mod landing;
 mod parcels;
+mod scans;
 mod traps;
 mod worktrees;
 
@@ -132,11 +135,15 @@ fn git(dir: &Path, args: &[&str]) -> String {
     said
 }
 
+fn attempt(dir: &Path, args: &[&str]) -> std::process::Output {
+    attempt_with(dir, args, &[])
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the repository's owner is not us"
 )]
-fn attempt(dir: &Path, args: &[&str]) -> std::process::Output {
+fn attempt_with(dir: &Path, args: &[&str], env: &[(&str, &Path)]) -> std::process::Output {
     let mut command = std::process::Command::new("git");
     command
         .current_dir(dir)
@@ -147,6 +154,7 @@ fn attempt(dir: &Path, args: &[&str]) -> std::process::Output {
         command.env(format!("GIT_{role}_NAME"), "Person");
         command.env(format!("GIT_{role}_EMAIL"), "person@example.org");
     }
+    command.envs(env.iter().copied());
     command.output().unwrap()
 }
 

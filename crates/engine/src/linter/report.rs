@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-/// The shape of a linter's standard output.
+/// The meaning of a linter's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportShape {
+pub enum LinterReport {
     /// It is no JSON and no XML.
     Text,
     /// It is a known report, and states that there are no results and no failure.
@@ -20,10 +20,10 @@ const COUNTS: &str = "printed a report that counts results and lists none";
 const FAILED: &str = "reports that it did not run to its end";
 
 /// Judges a report in which no findings could be read.
-pub fn judge(text: &str, tool: Option<&str>) -> ReportShape {
+pub fn judge(text: &str, tool: Option<&str>) -> LinterReport {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return ReportShape::Text;
+        return LinterReport::Text;
     }
     if text.starts_with('<') && text.ends_with('>') {
         return of_xml(text);
@@ -31,8 +31,8 @@ pub fn judge(text: &str, tool: Option<&str>) -> ReportShape {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         // Of two fields with one name a plain reader keeps the last.
         return match of_json(&value, tool) {
-            ReportShape::Clean if findings::repeats_a_key(text) => {
-                ReportShape::Unclear(UNKNOWN_SHAPE)
+            LinterReport::Clean if findings::repeats_a_key(text) => {
+                LinterReport::Unclear(UNKNOWN_SHAPE)
             }
             report => report,
         };
@@ -44,7 +44,7 @@ pub fn judge(text: &str, tool: Option<&str>) -> ReportShape {
         .collect();
     match lines {
         Some(lines) => of_lines(&lines, tool),
-        None => ReportShape::Text,
+        None => LinterReport::Text,
     }
 }
 
@@ -77,32 +77,32 @@ fn sarif_failed(report: &Value) -> bool {
         })
 }
 
-fn of_json(value: &Value, tool: Option<&str>) -> ReportShape {
+fn of_json(value: &Value, tool: Option<&str>) -> LinterReport {
     match value {
-        Value::Array(items) if items.is_empty() => ReportShape::Clean,
+        Value::Array(items) if items.is_empty() => LinterReport::Clean,
         Value::Array(items) => {
             if items.iter().all(is_clean_file) {
-                ReportShape::Clean
+                LinterReport::Clean
             } else {
-                ReportShape::Unclear(UNKNOWN_SHAPE)
+                LinterReport::Unclear(UNKNOWN_SHAPE)
             }
         }
         Value::Object(object) if object.is_empty() => {
             // These list what they found by the name of the file.
             if matches!(tool, Some("vale" | "markdownlint" | "markdownlint-cli2")) {
-                ReportShape::Clean
+                LinterReport::Clean
             } else {
-                ReportShape::Unclear(UNKNOWN_SHAPE)
+                LinterReport::Unclear(UNKNOWN_SHAPE)
             }
         }
         Value::Object(object) => of_object(object, value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            ReportShape::Unclear(UNKNOWN_SHAPE)
+            LinterReport::Unclear(UNKNOWN_SHAPE)
         }
     }
 }
 
-fn of_object(object: &Map<String, Value>, value: &Value) -> ReportShape {
+fn of_object(object: &Map<String, Value>, value: &Value) -> LinterReport {
     if object.contains_key("runs") {
         return of_sarif(object, value);
     }
@@ -110,15 +110,15 @@ fn of_object(object: &Map<String, Value>, value: &Value) -> ReportShape {
         .iter()
         .any(|(key, value)| is_empty_list(key, value, object))
     {
-        return ReportShape::Unclear(UNKNOWN_SHAPE);
+        return LinterReport::Unclear(UNKNOWN_SHAPE);
     }
     match trouble(value, "", 0) {
-        None => ReportShape::Clean,
-        Some(why) => ReportShape::Unclear(why),
+        None => LinterReport::Clean,
+        Some(why) => LinterReport::Unclear(why),
     }
 }
 
-fn of_sarif(object: &Map<String, Value>, value: &Value) -> ReportShape {
+fn of_sarif(object: &Map<String, Value>, value: &Value) -> LinterReport {
     let runs = object["runs"]
         .as_array()
         .map(Vec::as_slice)
@@ -129,11 +129,11 @@ fn of_sarif(object: &Map<String, Value>, value: &Value) -> ReportShape {
             .iter()
             .all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
     if sarif_failed(value) {
-        ReportShape::Unclear(FAILED)
+        LinterReport::Unclear(FAILED)
     } else if stated {
-        ReportShape::Clean
+        LinterReport::Clean
     } else {
-        ReportShape::Unclear(UNKNOWN_SHAPE)
+        LinterReport::Unclear(UNKNOWN_SHAPE)
     }
 }
 
@@ -181,7 +181,7 @@ fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool 
             fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
         }
         // One linter writes no list at all where it has nothing to list.
-        Value::Null => key == "Issues" && beside.contains_key("Report"),
+        Value::Null => key == "Issues" && beside.contains_key("LinterReport"),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
@@ -212,16 +212,17 @@ fn is_clean_file(item: &Value) -> bool {
     named && empty && trouble(item, "", 0).is_none()
 }
 
-/// Finds what in a report speaks against "nothing was found".
+/// Finds what in a report contradicts "nothing was found".
 fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some(UNKNOWN_SHAPE);
     }
     let name = folded(key);
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match value {
         Value::Null => None,
         Value::Bool(yes) => of_flag(&name, *yes),
-        Value::Number(number) => of_number(&name, number.as_f64()),
+        Value::Number(number) => of_count(&name, number),
         Value::String(text) => of_word(&name, text),
         Value::Array(items) => {
             let listed = !items.is_empty()
@@ -243,7 +244,7 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
                 .iter()
                 .find_map(|item| trouble(item, name_of(item), depth + 1))
         }
-        Value::Object(_) if name.contains("dependencies") => None,
+        Value::Object(_) if has(&["dependencies"]) => None,
         Value::Object(fields) => {
             if !fields.is_empty() && matches!(name.as_str(), "error" | "exception" | "failure") {
                 return Some(FAILED);
@@ -258,6 +259,7 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     }
 }
 
+/// Reads a flag: "success" must be true, "error" must not.
 fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let good = matches!(
@@ -293,7 +295,8 @@ fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
     ((good && !yes) || (bad && yes)).then_some(FAILED)
 }
 
-fn of_number(name: &str, number: Option<f64>) -> Option<&'static str> {
+/// Reads a number: a count of problems must be zero; a count of files or rules may be any.
+fn of_count(name: &str, number: &serde_json::Number) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let counted = has(&[
         "error",
@@ -336,7 +339,7 @@ fn of_number(name: &str, number: Option<f64>) -> Option<&'static str> {
         "max",
         "allow",
     ]) && !has(&["fileerror", "filesfailed", "failedfile"]);
-    (counted && !of_work && number != Some(0.0)).then_some(COUNTS)
+    (counted && !of_work && number.as_f64() != Some(0.0)).then_some(COUNTS)
 }
 
 fn of_word(name: &str, text: &str) -> Option<&'static str> {
@@ -382,7 +385,7 @@ fn of_word(name: &str, text: &str) -> Option<&'static str> {
 }
 
 /// JSON lines: a compiler's messages with its end, or one clean report a line.
-fn of_lines(lines: &[Value], tool: Option<&str>) -> ReportShape {
+fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
     let reason = |line: &Value| line["reason"].as_str().map(str::to_owned);
     if lines.iter().all(|line| reason(line).is_some()) {
         let known = lines.iter().all(|line| {
@@ -400,16 +403,16 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> ReportShape {
             reason(last).as_deref() == Some("build-finished") && last["success"] == true
         });
         return if known && ended {
-            ReportShape::Clean
+            LinterReport::Clean
         } else {
-            ReportShape::Unclear(UNKNOWN_SHAPE)
+            LinterReport::Unclear(UNKNOWN_SHAPE)
         };
     }
     let unclear = lines
         .iter()
         .map(|line| of_json(line, tool))
-        .find(|report| *report != ReportShape::Clean);
-    unclear.unwrap_or(ReportShape::Clean)
+        .find(|report| *report != LinterReport::Clean);
+    unclear.unwrap_or(LinterReport::Clean)
 }
 
 /// The reports of a few tools, by their outermost element and by what a result is in them.
@@ -444,7 +447,7 @@ const XML: [(&str, &[&str]); 8] = [
     ("jslint", &["issue"]),
 ];
 
-fn of_xml(text: &str) -> ReportShape {
+fn of_xml(text: &str) -> LinterReport {
     let mut elements = text
         .split('<')
         .skip(1)
@@ -456,15 +459,15 @@ fn of_xml(text: &str) -> ReportShape {
             .to_owned()
     };
     let Some(root) = elements.next() else {
-        return ReportShape::Unclear(UNKNOWN_SHAPE);
+        return LinterReport::Unclear(UNKNOWN_SHAPE);
     };
     let root_name = name_of(root);
     let Some((_, results)) = XML.iter().find(|(name, _)| *name == root_name) else {
-        return ReportShape::Unclear(UNKNOWN_SHAPE);
+        return LinterReport::Unclear(UNKNOWN_SHAPE);
     };
     let is_closed = root.trim_end().ends_with("/>") || text.ends_with(&format!("</{root_name}>"));
     if !is_closed {
-        return ReportShape::Unclear(UNKNOWN_SHAPE);
+        return LinterReport::Unclear(UNKNOWN_SHAPE);
     }
     for part in std::iter::once(root).chain(elements) {
         let tag = part.split('>').next().unwrap_or_default();
@@ -473,10 +476,10 @@ fn of_xml(text: &str) -> ReportShape {
             .iter()
             .any(|name| counts(tag, name));
         if found || counted {
-            return ReportShape::Unclear(COUNTS);
+            return LinterReport::Unclear(COUNTS);
         }
     }
-    ReportShape::Clean
+    LinterReport::Clean
 }
 
 /// Whether an attribute holds anything but nothing.

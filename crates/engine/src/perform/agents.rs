@@ -20,10 +20,11 @@ use super::purse::Purse;
 use super::review::CHANGE;
 use super::{Held, Trouble, millis, pass, room, secs};
 use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
-use crate::git::remove_tree;
+use crate::git::{make_readable, remove_tree};
 use crate::log::removed;
 use crate::private;
 use crate::process::{Exit, Limits, RunId, Stop, end_runs};
+use crate::redact::Redactor;
 use crate::runs;
 use crate::sandbox::{RefusedHost, hosts};
 use crate::workshop::{Member, Workshop};
@@ -45,6 +46,9 @@ pub struct Run {
     pub artefacts: Vec<Artefact>,
     /// The commit that a builder left.
     pub head: Option<String>,
+    /// Files of a builder that are not in the commit, because git stores no such names.
+    #[serde(default)]
+    pub unstorable: Vec<String>,
     /// What a judge changed that it should not have.
     pub tampered: Option<String>,
     /// What the operating system kept it from, where it did.
@@ -189,6 +193,15 @@ pub async fn begin(
         room::link_credentials(adapter, &assignment.home)?;
     }
     let report = up_to_twice(held, member, &mut assignment, whole).await;
+    let mut left = vec![assignment.home.clone(), assignment.scratch.clone()];
+    if role == Role::Build {
+        // A judge's checkout is compared with how it was, modes included.
+        left.extend([own.clone(), assignment.dir.clone()]);
+    }
+    // What it left may deny even us to read and to remove it.
+    let opened =
+        tokio::task::spawn_blocking(move || left.iter().for_each(|dir| make_readable(dir)));
+    opened.await.map_err(Trouble::transient)?;
     if assignment.confinement.is_some() {
         room::clear_git_layer(&own)?;
         room::remove_credentials(adapter, &assignment.home)?;
@@ -224,6 +237,7 @@ pub async fn begin(
         session: session.map(|session| session.written()),
         artefacts,
         head: None,
+        unstorable: Vec::new(),
         tampered: None,
         isolation: report.proof.map(|proof| {
             let unknown = room::unknown_hosts(shop, role, adapter);
@@ -457,6 +471,27 @@ async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
         .await
         .map_err(Trouble::transient)?;
     Ok(())
+}
+
+/// Finds again the credentials that agents of this crew get in their environment.
+pub fn lent(held: &Held<'_>) -> Result<Redactor, Trouble> {
+    let (crew, own) = (&held.shop.crew, held.dir());
+    let usual = [&crew.builder, &crew.reviewer, &crew.verifier];
+    let others = crew.others.iter().map(|(_, member)| member);
+    let mut env = Vec::new();
+    for member in usual.into_iter().flatten().chain(others) {
+        let start = Start {
+            role: Role::Build,
+            brief: "",
+            dir: &own,
+            limit_secs: 0,
+            question: Question::Work,
+            resumed: None,
+        };
+        let assignment = assignment(held, member, &start, &own)?;
+        env.extend(member.adapter.invocation(&assignment).env);
+    }
+    Ok(Redactor::of_environment(&env))
 }
 
 fn assignment(

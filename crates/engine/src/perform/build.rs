@@ -7,10 +7,10 @@ use flow::policy::Leftovers;
 use flow::{Ticket, TicketId, What};
 
 use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, ground, room, submission, supply};
+use super::{Brought, Held, Trouble, ground, refusal, room, submission, supply};
 use crate::agent::Role;
 use crate::agent::answer::{self, Handling};
-use crate::git::{Combined, How, Identity, Made, Oid, Worktree};
+use crate::git::{Combined, How, Identity, Made, Oid, Worktree, make_readable, remove_tree};
 use crate::log::LogErr;
 use crate::workshop::Workshop;
 
@@ -56,27 +56,58 @@ pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> 
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
+    make_readable(&path);
     if worktree.made != Made::Fresh && is_left_behind(held, &worktree, &start, &aside).await? {
         // Whoever holds the job now may be at work in there.
         held.must_be_ours().await?;
         shop.git.put_back(&worktree, &start).await?;
     }
     supply::furnish_worktree(held, &worktree).await?;
-    let mut run = run_builder(held, &worktree, brief).await?;
+    let told = refusal::told(held);
+    let ran = Box::pin(run_builder(held, &worktree, &format!("{brief}{told}"))).await;
+    let taken = match &ran {
+        Ok(_) => Box::pin(take(held, &worktree, &start)).await,
+        Err(trouble) => Err(trouble.clone()),
+    };
+    remove_layers(held)?;
+    let (mut run, (head, unstorable)) = (ran?, taken?);
+    keep(held, &head).await?;
+    run.head = Some(head.to_string());
+    run.unstorable = unstorable;
+    agents::record(held, &run)?;
+    Ok(Work { head, branch, run })
+}
+
+/// The commit that comes out of a run, and the files that git does not store.
+async fn take(
+    held: &Held<'_>,
+    worktree: &Worktree,
+    start: &Oid,
+) -> Result<(Oid, Vec<String>), Trouble> {
     held.must_be_ours().await?;
-    if shop.ward.is_some() {
+    let git = &held.shop.git;
+    if held.shop.ward.is_some() {
         let layer = room::git_layer(&held.dir());
-        shop.git.take_from_layer(&worktree, &layer).await?;
+        let taken = git.take_from_layer(worktree, &layer).await;
+        taken.map_err(|error| refusal::of(held, error))?;
     } else {
         must_have_repository(held)?;
     }
     // What it broke of git's own records is made anew; its files are there.
-    shop.git.worktree(&branch, &start, &path).await?;
-    let head = take_commit(held, &worktree, &start).await?;
-    keep(held, &head).await?;
-    run.head = Some(head.to_string());
-    agents::record(held, &run)?;
-    Ok(Work { head, branch, run })
+    git.worktree(&worktree.branch, start, &worktree.path)
+        .await?;
+    take_commit(held, worktree, start).await
+}
+
+/// A builder's own view of the git directory is of no use once its commits are taken, and its logs
+/// and messages may hold whatever it was lent. Those of earlier tries go too: they have ended.
+fn remove_layers(held: &Held<'_>) -> Result<(), Trouble> {
+    let own = held.dir();
+    let job = own.parent().unwrap_or(&own);
+    for (_, run) in crate::runs::numbered(job, "run-") {
+        remove_tree(&run.join("git"))?;
+    }
+    Ok(())
 }
 
 /// Whether there is anything that an earlier try left; it is saved under a ref.
@@ -211,14 +242,19 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree, brief: &str) -> Resul
 }
 
 /// The commit that the builder leaves; what it did not commit is committed for it, or refused.
-async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Result<Oid, Trouble> {
+async fn take_commit(
+    held: &Held<'_>,
+    worktree: &Worktree,
+    start: &Oid,
+) -> Result<(Oid, Vec<String>), Trouble> {
     let shop = held.shop;
+    let mut unstorable = Vec::new();
     match shop.project.policy.leftovers {
         Leftovers::Commit => {
             let message = message(held);
             let by = identity(&held.member()?.name);
             let committed = shop.git.commit_all(worktree, &by, &message).await;
-            committed.map_err(|error| left_so(held, error))?;
+            unstorable = committed.map_err(|error| left_so(held, error))?.unstorable;
         }
         Leftovers::Refuse => {
             let dirty = shop.git.dirty_in(worktree).await?;
@@ -233,12 +269,12 @@ async fn take_commit(held: &Held<'_>, worktree: &Worktree, start: &Oid) -> Resul
     let head = shop.git.head_of(worktree).await?.commit;
     submission::must_stand_on_base(&shop.git, &shop.project, start, &head).await?;
     ground::must_be_left(held, &head).await?;
-    Ok(head)
+    Ok((head, unstorable))
 }
 
 /// Git cannot take what is there. Whether the builder could have broken it, the person should know.
 fn left_so(held: &Held<'_>, error: crate::git::Error) -> Trouble {
-    let trouble = Trouble::from(error);
+    let trouble = refusal::of(held, error);
     if held.shop.ward.is_some() {
         return trouble;
     }
@@ -285,7 +321,7 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     .await?;
     let claims = said.claims.into_iter().take(ANSWERS_MAX);
     submission.claims = claims.map(claim).collect();
-    submission.summary = short(&said.summary);
+    submission.summary = short(&format!("{}{}", said.summary, not_stored(&run.unstorable)));
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
     let reports = handled.map(report).collect();
     let what = What::Submitted {
@@ -299,6 +335,17 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
         what,
         artefacts: run.artefacts,
     })
+}
+
+/// Tells reviewers and the builder's next round about files that the commit does not have.
+fn not_stored(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n\nNot in the commit, because git stores nothing under such names: {}",
+        names.join(", ")
+    )
 }
 
 /// What a builder says of its work is stored for good; the transcript has all of it.

@@ -11,9 +11,9 @@ use flow::{Usage, What};
 use store::Artefact;
 
 use super::agents::artefact;
-use super::{Brought, Held, Trouble, millis, room, supply};
+use super::{Brought, Held, Trouble, commits, millis, room, supply};
 use crate::check::{Check, Ground, Outcome};
-use crate::git::{Context, Oid, Purpose, remove_tree, scan_added_lines};
+use crate::git::{Oid, Purpose, remove_tree};
 use crate::private;
 use crate::process::{Exit, RunId};
 
@@ -22,7 +22,7 @@ pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
     let base = base_of(held)?;
     let (mut results, artefacts) = run_checks(held, &head, &base).await?;
-    results.extend(secrets(held, &base, &head).await?);
+    results.extend(Box::pin(commits::check(held, &base, &head)).await?);
     let wall_ms = results.iter().map(|result| result.wall_ms).sum();
     let usage = Usage {
         wall_ms,
@@ -394,31 +394,4 @@ fn file_name(name: &str) -> String {
         })
         .take(60)
         .collect()
-}
-
-/// Secrets in what the change adds are a red check of the house's own.
-async fn secrets(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Option<CheckResult>, Trouble> {
-    let diff = held.shop.git.diff(base, head, Context::None).await?;
-    let found = scan_added_lines(&diff.text);
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let places: Vec<String> = found
-        .iter()
-        .map(|secret| {
-            format!(
-                "{}:{}: looks like a {}",
-                secret.path, secret.line, secret.kind
-            )
-        })
-        .collect();
-    Ok(Some(CheckResult {
-        name: "secrets".to_owned(),
-        outcome: CheckOutcome::Failed,
-        tail: format!(
-            "Take these out of the change, and out of its commits:\n{}",
-            places.join("\n")
-        ),
-        wall_ms: 0,
-    }))
 }

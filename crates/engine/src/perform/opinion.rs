@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::{Brought, Held, Trouble, do_task, submission};
-use crate::git::{Context, Oid, Secret, scan_added_lines};
+use crate::git::{Oid, Secret};
 use crate::log::removed;
 use crate::process::Stop;
 use crate::workshop::Workshop;
@@ -263,8 +263,9 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let base = super::check::base_of(held)?;
     let head =
         Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
-    let diff = held.shop.git.diff(&base, &head, Context::None).await?;
-    let found: Vec<_> = scan_added_lines(&diff.text).iter().map(finding).collect();
+    let scanned = Box::pin(super::commits::scan(held, &base, &head)).await?;
+    let mut found: Vec<_> = scanned.secrets.iter().map(finding).collect();
+    found.extend(scanned.unread.as_deref().map(unread));
     let (clean, said) = (found.is_empty(), json!({"findings": found}).to_string());
     let mut review = findings::read(&said);
     // No agent was asked: what was looked for was found, or it was not.
@@ -286,14 +287,30 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
 }
 
 fn finding(secret: &Secret) -> serde_json::Value {
-    json!({
+    let mut finding = json!({
         "title": format!("A secret in the change: {}", secret.kind),
         "severity": "critical",
         "category": "security",
-        "file": secret.path,
-        "line": secret.line,
-        "problem": "A secret that is committed once is known to everybody who can read the repository.",
+        "problem": format!(
+            "It is in {}. A secret that is committed once is known to everybody who can read the repository.",
+            secret.place
+        ),
         "fix": "Take it out of the change and out of its commits, and replace the secret itself.",
+    });
+    if let Some(path) = &secret.path {
+        finding["file"] = json!(path);
+        finding["line"] = json!(secret.line);
+    }
+    finding
+}
+
+fn unread(why: &str) -> serde_json::Value {
+    json!({
+        "title": "Not all of the change was looked through for secrets",
+        "severity": "high",
+        "category": "security",
+        "problem": format!("Nobody knows whether the rest is clean: {why}."),
+        "fix": "Make the change smaller, or look through the rest by hand.",
     })
 }
 

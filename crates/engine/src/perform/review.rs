@@ -44,7 +44,7 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
         && !flow::answer::is_usable(&unclear.review, &shop.project.policy)
     {
         let missing = unclear.unclear.clone().unwrap_or_default();
-        if let Some(again) = ask_for_form(held, &question, &watched, &missing).await? {
+        if let Some(again) = Box::pin(ask_for_form(held, &question, &watched, &missing)).await? {
             watched = again;
             heard = hear(held, commit, &watched).await;
         }

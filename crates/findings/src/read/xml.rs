@@ -19,7 +19,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
     if !is_preamble(&input[..root]) {
         return None;
     }
-    let mut events = Events::new(report);
+    let mut events = XmlEvents::new(report);
     let read = if report.starts_with("<checkstyle") {
         checkstyle(&mut events)
     } else {
@@ -45,7 +45,7 @@ enum Event<'a> {
 }
 
 /// The tags and texts of a report, in order.
-struct Events<'a> {
+struct XmlEvents<'a> {
     rest: &'a str,
     depth: usize,
     /// The root element was closed.
@@ -54,7 +54,7 @@ struct Events<'a> {
     pending_close: Option<&'a str>,
 }
 
-impl<'a> Events<'a> {
+impl<'a> XmlEvents<'a> {
     fn new(report: &'a str) -> Self {
         Self {
             rest: report,
@@ -79,7 +79,7 @@ impl<'a> Events<'a> {
     }
 }
 
-impl<'a> Iterator for Events<'a> {
+impl<'a> Iterator for XmlEvents<'a> {
     type Item = Event<'a>;
 
     fn next(&mut self) -> Option<Event<'a>> {
@@ -219,7 +219,7 @@ fn number(tag: &str, name: &str) -> Option<u32> {
 }
 
 /// `<file name="…"><error line="…" severity="…" message="…" source="…"/></file>`
-fn checkstyle(events: &mut Events<'_>) -> Vec<Draft> {
+fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let mut file: Option<String> = None;
     for event in events {
@@ -266,7 +266,7 @@ struct Case {
 
 /// `<testcase name="…" file="…" line="…"><failure message="…" type="…">…</failure></testcase>`.
 /// A test that fails is a finding; our own reports also have cases that do not.
-fn junit(events: &mut Events<'_>) -> Vec<Draft> {
+fn junit(events: &mut XmlEvents<'_>) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let mut case: Option<Case> = None;
     let mut in_failure = false;

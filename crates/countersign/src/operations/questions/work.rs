@@ -71,14 +71,14 @@ impl Question for Spending {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Jobs {
+pub struct ListJobs {
     pub queue: Option<String>,
     pub state: Option<String>,
     pub after: Option<i64>,
     pub limit: Option<u32>,
 }
 
-impl Question for Jobs {
+impl Question for ListJobs {
     type Answer = Paged<Job>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/jobs";

@@ -41,9 +41,10 @@ impl Caller<'_> {
         let report = Report::new(by, weighed(what, &policy));
         if let Err(not_held) = held {
             // The answer to the report that ended the lease may have been lost.
-            let taken = match is_end {
-                true => self.office.desk.ticket_if_taken(&id, report).await?,
-                false => None,
+            let taken = if is_end {
+                self.office.desk.ticket_if_taken(&id, report).await?
+            } else {
+                None
             };
             return taken.ok_or(not_held);
         }

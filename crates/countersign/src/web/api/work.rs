@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::{Answer, Call, Route, Who};
 use crate::operations::questions::Method;
 use crate::operations::questions::work::{
-    CancelTask, Epic, Epics, Jobs, Learned, Log, SignEpic, Spending, Status,
+    CancelTask, Epic, Epics, Learned, ListJobs, Log, SignEpic, Spending, Status,
 };
 use crate::operations::tasks;
 use crate::web::problem::Problem;
@@ -31,7 +31,7 @@ const LOG: &[(&str, &str)] = &[
 pub const ROUTES: &[Route] = &[
     Route::of::<Status>(Who::People, "How many tickets stand where."),
     Route::of::<Spending>(Who::People, "What the newest tickets have cost."),
-    Route::of::<Jobs>(Who::People, "Lists jobs, newest first.").query(JOBS),
+    Route::of::<ListJobs>(Who::People, "Lists jobs, newest first.").query(JOBS),
     Route::of::<Log>(Who::People, "What has happened, told in sentences.").query(LOG),
     Route::of::<Epics>(Who::People, "Lists epics."),
     Route::of::<Epic>(Who::People, "Shows one epic and how it stands."),

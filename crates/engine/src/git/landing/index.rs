@@ -146,6 +146,9 @@ impl Repository {
         if !theirs.exists() {
             return Ok(Err("nothing is checked out there".to_owned()));
         }
+        if theirs.is_symlink() {
+            return Ok(Err("its index is a symbolic link".to_owned()));
+        }
         copy_index(&theirs, index).map_err(Error::file(index))?;
         let run = self.git_at(place).index(index).settings(plain());
         let merge = ["read-tree", "-m", mode, old.as_str(), new.as_str()];

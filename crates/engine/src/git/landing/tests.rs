@@ -126,7 +126,7 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
     let (repository, old, new) = (&kinds.ground.repository, &kinds.old, &kinds.new);
     let mut instant = 0_usize;
     loop {
-        let places = repository.places_on("main").await.unwrap();
+        let places = repository.places_on("main").await.unwrap().unwrap();
         let plans = repository.plan(places, old, new).await.unwrap().unwrap();
         let journal = Journal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
@@ -173,7 +173,7 @@ async fn a_file_that_is_written_to_in_the_last_instant_is_kept() {
     for name in ["replaced", "removed/deep/x", "na\nme/ü"] {
         let kinds = Kinds::new().await;
         let (repository, old, new) = (&kinds.ground.repository, &kinds.old, &kinds.new);
-        let places = repository.places_on("main").await.unwrap();
+        let places = repository.places_on("main").await.unwrap().unwrap();
         let plans = repository.plan(places, old, new).await.unwrap().unwrap();
         write(&kinds.ground.repo().join(name), "the person's\n");
         let journal = Journal::new("main", old, new, &plans);

@@ -170,8 +170,15 @@ impl Ground {
     async fn changed(&self, id: &str, build: impl FnOnce(&Path)) -> Oid {
         let tree = self.worktree(id).await;
         build(&tree.path);
-        let committed = self.repository.commit_all(&tree, &builder(), "w").await;
-        committed.unwrap().commit.unwrap()
+        match self.repository.commit_all(&tree, &builder(), "w").await {
+            // It may be in a commit of somebody else's all the same.
+            Err(Error::Unsound { .. }) => {
+                git(&tree.path, &["add", "-A"]);
+                git(&tree.path, &["commit", "-q", "-m", "w"]);
+                Oid::parse(&git(&tree.path, &["rev-parse", "HEAD"])).unwrap()
+            }
+            committed => committed.unwrap().commit.unwrap(),
+        }
     }
 
     /// A change with these very bytes, whatever attributes would make of them.

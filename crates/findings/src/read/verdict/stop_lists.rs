@@ -18,10 +18,10 @@ a condizione, a patto che, con riserva, solo se, soltanto se,
 有条件, 前提是, 前提下, 条件是, 修复后, 修改后, 改完后, 之后再合并, 后再合并, 后才能, 才能合并, 才可以合并,
 条件付き, を条件に, 修正後に, 修正したら, 直したら, 直れば, 修正されれば, 通ったら承認, 通れば承認,
 조건부, 조건으로, 수정 후에, 수정되면, 고치면, 통과하면 승인";
-/// Words of the approval or the merge, which hang on a condition.
+/// Names of the step that a condition holds up: the approval or the merge.
 pub(super) const GATE: &str = "
 approv*, merg*, land, lands, landed, landing, ship, ships, shipped, shipping, lgtm, accept, accepted, acceptable, sign off, signed off, verdict, countersign*, deploy*, genehmig*, freigab*, freigeb*, freigegeben, gemergt, zustimm*, approuv*, fusion*, aprob*, aprueb*, aprov*, mescl*, одобр*, слия*, слить, сливать, мерж*";
-/// Repairs that have to come first.
+/// Verbs for the repair that has to happen first.
 pub(super) const REPAIR: &str = "
 fixed, removed, resolved, addressed, renamed, reverted, rotated, corrected, rewritten, reworked, replaced, repaired, patched, answered, clarified, added, changed, fix, fixing, you fix, you remove, you rotate, rebase*, signs off, ci, tests pass, pipeline, is green, are green, goes green, behoben, entfernt, korrigiert, ersetzt, getauscht, ergänzt, corrigé*, supprimé*, retiré*, remplacé*, ajouté*, corregid*, eliminad*, quitad*, cambiad*, añadid*, corrigid*, removid*, trocad*, adicionad*, corrett*, rimoss*, aggiunt*, sostituit*, исправ*, удал*, убра*, замен*, добав*";
 /// An approving word at the start of a sentence: a condition behind it is one of the approval.
@@ -68,7 +68,7 @@ correggere, correggi, rimuovere, rimuovi, aggiungere, aggiungi, cambiare, cambia
 pub(super) const MUST: &str = "
 must, must be, has to, has to be, have to, have to be, needs to, needs to be, need to, need to be, ought to, ought to be, should be, should be first, had better, you should, author should, is to be, are to be, muss, müssen, sollte, sollten";
 
-/// Failures: it does not work, is gone or open to everybody.
+/// Words for something that does not work, is gone or is open to everybody.
 pub(super) const FAILS: &str = "
 is broken, are broken, was broken by, broke, breaks the, breaks login, breaks logging, breaks every*, breaks all, breaks on, nothing works, none of it works, not working, no longer works, no longer compiles, no longer builds, stopped working, is red, are red, went red, is gone, build error*, compile error*, compilation error*, syntax error in, type errors in, is failing, are failing, keeps failing, loses data, lose data, lose their data, data is lost, data loss, loses all, corrupts, segfaults, is vulnerable, are vulnerable, sql injection in, an injection, is exploitable, backdoor in, a backdoor, the backdoor, in plain text, in cleartext, in plaintext, in the clear, leaks the, leaks a, leaks all, leaks every*, leaks memory, leaks to, key leaks, token leaks, password leaks, secret leaks, is leaked, are leaked, log in as root, log in as admin, without a password, with an empty password, not what the ticket, not what was asked, not what is asked, wrong ticket, does nothing, do nothing, nothing that the ticket, does something else, this does y, instead of what, no tests, zero tests, no test covers, without tests, untested, is a mess, is wrong, are wrong, is incorrect, are incorrect, incorrect result*, wrong result*, race condition in, never terminates, never ends, loops forever, infinite loop, off by one in, remote code execution, auth bypass, critical bug, critical issue, critical problem, critical vulnerab*, security hole,
 kompiliert nicht, baut nicht, startet nicht, funktioniert nicht, geht nicht, läuft nicht, laufen nicht, klappt nicht, ist kaputt, sind kaputt, ist rot, sind rot, stürzt ab, fehlgeschlagen, schlägt fehl, schlagen fehl, geht nicht mehr, löscht alle, im klartext, falsches ergebnis, ist falsch, sind falsch, keine tests,
@@ -89,12 +89,12 @@ compile, compiles, build, builds, start, starts, work, works, working, run at al
 /// Verbs of dying in the present tense.
 pub(super) const DIES: &str =
     "crashes, panics, segfaults, deadlocks, hangs, corrupts, crash on, panic on";
-/// Words that excuse a failure: the sentence tells of a test, of the past or of what cannot happen.
+/// Words that take a failure back: the sentence tells of a test, of the past or of what cannot happen.
 pub(super) const UNLESS_SAID: &str = "
 without the change, without the fix, without this, without it, as it should, as expected, would, no longer, never, any more, anymore, is fixed, are fixed, was fixed, were fixed, been fixed, is covered, are covered, is tested, are tested, is handled, are handled, prevented, is gone, cannot happen, can no longer, can't happen, confirmed that, reverted the fix, before the change, before the fix, used to, round 1, last round, previous round, previously, as documented, as specified, which is right, on purpose, deliberately, by design, is closed, is resolved, are resolved, described in the ticket, that the ticket describes, from the ticket, ohne die änderung, ohne den fix, nicht mehr, behoben, sans la modification, sans le correctif, ne plus, n'est plus, corrigé*, sin el cambio, ya no, corregid*, sem a alteração, não mais, não é mais, corrigid*, senza la modifica, non più, corrett*, без изменения, без исправления, больше не, исправлен*, 已修复, 不再, 修正済み, しなくなり, 더 이상";
 /// Denials in front of what sounds like a demand: "nothing must be changed".
 pub(super) const NOTHING: &str = "nothing, none, neither, no need, not necessary, needn't, no changes, no further, no longer, nichts, keine, rien, aucun*, nada, ningun*, ningún, nenhum*, niente, nessun*, ничего, не нужно, не требуется, 无需, 不需要, 不要です, 必要はありません, 필요 없";
-/// Words that say that the demand is met.
+/// Words for a demand that is met.
 pub(super) const DONE: &str = "is done, are done, was done, were done, all done, is fixed, are fixed, was fixed, were fixed, has been, have been, is resolved, are resolved, was resolved, were resolved, is gone, are gone, sind behoben, ist behoben, sind erledigt, est corrigé*, sont corrigé*, está corregid*, están corregid*, está corrigid*, estão corrigid*, è corrett*, sono corrett*, исправлен*";
 
 /// An approval taken back.
@@ -153,7 +153,7 @@ pub(super) const DENIALS: &[&str] = &[
     "incomplete",
 ];
 
-/// Words that no finding may hold beside an approval, whatever its severity.
+/// Words that a finding must not have beside an approval, whatever its severity.
 pub(super) const BLOCKS: &str = "
 must fix, must be fixed, must be resolved, must be addressed, must be removed, must be changed, must be reverted, must go, has to be fixed, have to be fixed, needs to be fixed, need to be fixed, before merg*, before it is merged, before this is merged, before landing, before the release, before release, before shipping, blocks merg*, blocks the merge, blocks this, blocks the release, blocks landing, blocks approval, is a blocker, are blockers, release blocker, merge blocker, is blocking, showstopper*, do not merge, don't merge, do not land, do not ship, cannot be merged, can't be merged, should not be merged, must not be merged, must not ship, must not land, not acceptable, unacceptable, i reject, reject this, rejecting, i cannot approve, cannot approve, can't approve, won't approve, request changes, requesting changes,
 muss behoben werden, müssen behoben werden, muss vor dem, blockiert den merge, blockiert die freigabe, nicht mergen, ich lehne, doit être corrig*, doivent être corrig*, avant la fusion, avant de fusionner, bloque la fusion, ne pas fusionner, debe corregirse, deben corregirse, antes de fusionar, bloquea la fusión, bloquea el merge, no fusionar, deve ser corrigid*, devem ser corrigid*, antes do merge, bloqueia o merge, não mesclar, deve essere corrett*, prima del merge, blocca il merge, non unire, должно быть исправлено, нужно исправить до, перед слиянием, блокирует слияние, не сливать, 必须修复, 必须修改, 合并前, 阻止合并, 不能合并, 修正必須, 必ず修正, マージ前, マージをブロック, マージしないで, 반드시 수정, 병합 전, 병합을 막";

@@ -10,7 +10,7 @@ use super::stop_lists as lists;
 
 /// Why words beside an approval stop it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Objection {
+pub(crate) enum StopKind {
     Condition,
     Unread,
     Demand,
@@ -18,8 +18,8 @@ pub(crate) enum Objection {
     Withdrawal,
 }
 
-impl Objection {
-    /// Says in a message how the words stop it.
+impl StopKind {
+    /// Says what the words do, for a message.
     pub fn says(self) -> &'static str {
         match self {
             Self::Condition => "sets a condition",
@@ -39,9 +39,9 @@ macro_rules! phrases {
 phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS FAILS_NOW WORK DIES UNLESS_SAID NOTHING DONE RETRACTS BLOCKS }
 
 /// The first sentence that stops an approval, and why.
-pub(crate) fn find(text: &str) -> Option<(Objection, &str)> {
+pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
     if text.contains("~~") {
-        return Some((Objection::Withdrawal, text));
+        return Some((StopKind::Withdrawal, text));
     }
     text.lines()
         .flat_map(sentence_texts)
@@ -72,27 +72,27 @@ pub(super) fn is_disaster(text: &str) -> bool {
         })
 }
 
-fn stop(text: &str) -> Option<Objection> {
+fn stop(text: &str) -> Option<StopKind> {
     let sentence = Sentence::of(&without_code(text));
     let whole = sentence.words.join(" ");
     if lists::DENIALS.contains(&whole.as_str()) {
-        return Some(Objection::Withdrawal);
+        return Some(StopKind::Withdrawal);
     }
     let rest = cues::without_harmless(sentence).sentence;
     if RETRACTS.is_in(&rest) {
-        return Some(Objection::Withdrawal);
+        return Some(StopKind::Withdrawal);
     }
     let past = UNLESS_SAID.is_in(&rest);
     if is_condition(&rest) {
-        return Some(Objection::Condition);
+        return Some(StopKind::Condition);
     }
     if is_unread(&rest) {
-        return Some(Objection::Unread);
+        return Some(StopKind::Unread);
     }
     if !NOTHING.is_in(&rest) && is_demand(&rest) {
-        return Some(Objection::Demand);
+        return Some(StopKind::Demand);
     }
-    (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(Objection::Failure)
+    (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(StopKind::Failure)
 }
 
 /// Names in code say nothing; words in back-ticks do.

@@ -237,9 +237,7 @@ fn stops(block: &Block, text: &str) -> bool {
         && stops::find(text).is_some_and(|(stop, _)| {
             matches!(
                 stop,
-                stops::Objection::Withdrawal
-                    | stops::Objection::Condition
-                    | stops::Objection::Unread
+                stops::StopKind::Withdrawal | stops::StopKind::Condition | stops::StopKind::Unread
             )
         })
 }

@@ -1,0 +1,166 @@
+//! Objects that an agent made, or that we make of its files, enter the repository through one gate:
+//! git's own strict check. Until then they lie apart, where nothing refers to them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use regex::Regex;
+
+use super::nested::plain;
+use super::remove::remove_tree;
+use super::run::Run;
+use super::state::sync_file;
+use super::{Error, Oid, Place, Repository};
+
+/// A directory of ours in a worktree's git directory.
+const APART: &str = "countersign-apart";
+/// Most problems of one check that a message lists.
+const TOLD_MAX: usize = 10;
+const TOLD_CHARS_MAX: usize = 300;
+
+/// `error: object 1234…: gitmodulesUrl: disallowed submodule url: …`
+static COMPLAINT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?m)object ([0-9a-f]{40,64}): (.*)$").ok());
+
+impl Repository {
+    /// The same repository with its new objects written apart, and the directory of those.
+    pub(super) fn apart(&self, place: &Place) -> Result<(Self, PathBuf), Error> {
+        let dir = place.git_dir.join(APART);
+        remove_tree(&dir).map_err(Error::file(&dir))?;
+        let objects = dir.join("objects");
+        let info = objects.join("info");
+        fs::create_dir_all(&info).map_err(Error::file(&info))?;
+        let alternates = info.join("alternates");
+        let line = [self.common.join("objects").as_os_str().as_bytes(), b"\n"].concat();
+        fs::write(&alternates, line).map_err(Error::file(&alternates))?;
+        let mut apart = self.clone();
+        apart.apart = Some(objects);
+        Ok((apart, dir))
+    }
+
+    /// Takes over what `new` needs beyond `old` from another object store, if git's strict check
+    /// passes it.
+    pub(super) async fn take_objects(
+        &self,
+        new: &Oid,
+        old: &Oid,
+        from: &Path,
+    ) -> Result<(), Error> {
+        // A name that nobody has had: the same commits may have come before, by a run that was
+        // killed, and writing over their pack would take away what a ref already points to.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let run = format!("{} {} {count}", from.display(), std::process::id());
+        let name = crate::hash::short(run.as_bytes());
+        // Forty digits, as libraries that read git's files by themselves want a pack's name.
+        let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
+        let pack = self.common.join(name);
+        if pack.exists() {
+            return Err(Error::file(&pack)(io::ErrorKind::AlreadyExists.into()));
+        }
+        let git = || {
+            self.git().env(
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                quoted(&from.join("objects")),
+            )
+        };
+        let range = format!("{new}\n^{old}\n");
+        let taken = self.pack_soundly(git, &range, &pack).await;
+        if taken.is_ok() {
+            return sync_file(&self.common.join("objects/pack"));
+        }
+        // Nothing refers to it; without its index git does not even see it.
+        drop(fs::remove_file(&pack));
+        taken
+    }
+
+    /// Refuses commits whose objects git's strict check refuses, wherever they came from. `scratch`
+    /// is a directory that may be written to.
+    pub async fn must_be_sound(&self, old: &Oid, new: &Oid, scratch: &Path) -> Result<(), Error> {
+        let dir = scratch.join(APART);
+        remove_tree(&dir).map_err(Error::file(&dir))?;
+        crate::private::make_dir(&dir).map_err(Error::file(&dir))?;
+        let range = format!("{new}\n^{old}\n");
+        let pack = dir.join("objects.pack");
+        let checked = self.pack_soundly(|| self.git(), &range, &pack).await;
+        remove_tree(&dir).map_err(Error::file(&dir))?;
+        checked
+    }
+
+    async fn pack_soundly<'a>(
+        &self,
+        git: impl Fn() -> Run<'a>,
+        range: &str,
+        pack: &Path,
+    ) -> Result<(), Error> {
+        let args = [
+            "pack-objects",
+            "--revs",
+            "--stdout",
+            "--delta-base-offset",
+            "-q",
+        ];
+        let packed = git().args(args).stdin(range).stdout_to(pack);
+        packed.done().await?;
+        // Git syncs the index that it writes, and not the pack that it finds.
+        sync_file(pack)?;
+        let index = self.git().args(["index-pack", "--strict"]).args([pack]);
+        match index.done().await {
+            Err(Error::Failed { detail, .. }) if detail.contains("fsck error") => {
+                Err(unsound(git(), range, &detail).await)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Lists git's complaints, with the paths that the objects have in the commits.
+async fn unsound(git: Run<'_>, range: &str, detail: &str) -> Error {
+    let listed = git.args(["rev-list", "--objects", "--stdin"]).stdin(range);
+    let listed = listed.said().await.map(|said| said.out).unwrap_or_default();
+    let name_of = |oid: &str| {
+        let mut lines = listed.split(|byte| *byte == b'\n');
+        let name = lines.find_map(|line| line.strip_prefix(oid.as_bytes())?.strip_prefix(b" "))?;
+        (!name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
+    };
+    let (mut what, mut paths) = (Vec::new(), Vec::new());
+    for found in COMPLAINT
+        .iter()
+        .flat_map(|shape| shape.captures_iter(detail))
+    {
+        let name = name_of(&found[1]);
+        let said = match &name {
+            Some(name) => format!("{}: {}", name.display(), &found[2]),
+            None => format!("a directory or commit ({})", &found[2]),
+        };
+        if what.len() < TOLD_MAX {
+            what.push(plain(&said, TOLD_CHARS_MAX));
+        }
+        paths.extend(name);
+    }
+    if what.is_empty() {
+        what.push(plain(detail, TOLD_CHARS_MAX));
+    }
+    paths.sort();
+    paths.dedup();
+    Error::Unsound { what, paths }
+}
+
+/// A path in a list that colons separate, as git reads it.
+fn quoted(path: &Path) -> OsString {
+    let mut out = vec![b'"'];
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            0x20..=0x7e => out.push(byte),
+            _ => out.extend(format!("\\{byte:03o}").into_bytes()),
+        }
+    }
+    out.push(b'"');
+    OsString::from_vec(out)
+}
