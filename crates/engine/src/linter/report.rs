@@ -181,7 +181,7 @@ fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool 
             fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
         }
         // One linter writes no list at all where it has nothing to list.
-        Value::Null => key == "Issues" && beside.contains_key("LinterReport"),
+        Value::Null => key == "Issues" && beside.contains_key("Report"),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
