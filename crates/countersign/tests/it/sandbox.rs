@@ -32,7 +32,7 @@ fn combinations() -> Vec<(Rung, Who, Network)> {
         if bubblewrap_is_here() {
             all.push((Rung::Bubblewrap, who, Network::On));
         } else {
-            skip::lacks("bubblewrap is not installed");
+            skip::has_no("bubblewrap is not installed");
         }
         all.push((Rung::Landlock, who, Network::On));
     }

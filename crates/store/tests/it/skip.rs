@@ -19,6 +19,12 @@ pub fn lacks(what: &str) {
     report(what);
 }
 
+/// Reports that the test needs a device or an optional program that a machine may be without, also in
+/// CI: loop devices, bubblewrap. It is counted, and is no failure.
+pub fn has_no(what: &str) {
+    report(what);
+}
+
 /// Reports that the test means nothing for the user who runs it: root may write everything, and
 /// only root may become somebody else. A CI job is one user, so it is no failure there.
 pub fn is_for_another_user(why: &str) {

@@ -35,7 +35,7 @@ fn levels() -> Vec<Rung> {
     if bubblewrap_is_here() {
         levels.push(Rung::Bubblewrap);
     } else {
-        skip::lacks("bubblewrap is not installed");
+        skip::has_no("bubblewrap is not installed");
     }
     levels
 }

@@ -60,7 +60,7 @@ impl Disk {
         if made && disk.mount() && disk.can_be_cut() {
             return Some(disk);
         }
-        skip::lacks("a power cut needs root, loop devices, mkfs.ext4 and python3");
+        skip::has_no("a power cut needs root, loop devices, mkfs.ext4 and python3");
         None
     }
 
