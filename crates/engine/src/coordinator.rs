@@ -33,7 +33,7 @@ pub const POLL: Duration = Duration::from_secs(2);
 /// The same while no job is open at all: a new one wakes the waiter.
 pub const QUIET_POLL: Duration = Duration::from_secs(30);
 
-/// Everything a worker can ask of whoever keeps the tickets.
+/// The calls of a worker to the process that holds the tickets.
 #[async_trait]
 pub trait Coordinator: fmt::Debug + Send + Sync {
     /// Lists what the worker could claim now, most urgent first. Waits up to `most` where there is

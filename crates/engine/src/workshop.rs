@@ -21,7 +21,7 @@ use crate::supplies::Setup;
 
 #[derive(Debug)]
 pub struct Workshop {
-    /// Whoever keeps the tickets.
+    /// The coordinator that holds the tickets.
     pub coordinator: Arc<dyn Coordinator>,
     pub clock: fn() -> Time,
     /// Sees the runs while they go on, where somebody listens.

@@ -298,7 +298,7 @@ pub fn asked_to_countersign(ticket: &Ticket, seat: &str) -> Option<String> {
     Some(put.commit.clone())
 }
 
-/// Where a spawned reviewer or verifier finds the change, and how it is laid out there.
+/// The place and layout of the change for a spawned reviewer or verifier.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// The checkout of the change.

@@ -1,5 +1,5 @@
-//! What a worker on another machine may report of a ticket, and in whose name. It is trusted with the
-//! jobs that it holds and with nothing else: whoever keeps the tickets checks the lease that a report
+//! Limits the events that a worker on another machine may report, and under which name. It is trusted
+//! with the jobs that it holds and with nothing else: the coordinator checks the lease that a report
 //! names, and lets [`crate::advance()`] decide as for anybody. What a person decides, what depends on
 //! other tickets, lost leases and budgets are not its to report.
 

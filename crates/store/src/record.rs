@@ -154,14 +154,14 @@ pub enum Restriction {
     },
 }
 
-/// What claims keep to at present.
+/// The pauses and limits that claims respect now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restrictions {
     pub pauses: Vec<Pause>,
     pub provider_limits: Vec<(String, u32)>,
 }
 
-/// Where to take or to move a cursor.
+/// The position at which a cursor is taken or to which it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorMove {
     /// Takes it where it is; a name that is new begins here.
@@ -179,7 +179,7 @@ pub struct Database {
     pub now: Time,
 }
 
-/// What an agent has said under a claim that is not reported yet.
+/// A statement of an agent under a claim that is not reported yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimStatement {
     pub ticket: TicketId,

@@ -58,7 +58,7 @@ pub struct Furnished {
     pub remarks: Vec<String>,
 }
 
-/// Loads projects for whoever performs jobs. It has no store: a worker's tickets may be on a server.
+/// Loads projects for a worker. It has no store: a worker's tickets may be on a server.
 #[derive(Clone, Debug)]
 pub struct ProjectLoader {
     pub coordinator: Arc<dyn Coordinator>,

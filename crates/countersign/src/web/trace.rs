@@ -15,7 +15,7 @@ use tracing::{Instrument, Span, error_span, field};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_CHARS_MAX: usize = 64;
 const PATH_CHARS_MAX: usize = 200;
-/// Asked every few seconds by whoever watches the service.
+/// Routes that monitoring polls every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Goes with a failed answer to the log: why the server could not do what was asked.

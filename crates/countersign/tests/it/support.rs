@@ -419,7 +419,7 @@ impl Running {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// What it has written to standard error until now.
+    /// The standard error so far.
     pub fn log(&self) -> String {
         read(&self.said.err)
     }

@@ -1,7 +1,7 @@
 //! Every commit that would land is looked through, not only what the last one comes to: a token that
 //! a later commit removes is still in the history, and so is one in a message, a name or a binary.
 //!
-//! What is more than the limits is not looked through and says so; nobody may take that for clean.
+//! Input over the limits is not searched, and the result says so: it never counts as clean.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

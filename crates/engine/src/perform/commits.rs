@@ -42,7 +42,7 @@ pub async fn check(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<CheckR
         results.push(red(
             "commit text",
             format!(
-                "These commits have characters in their message or names that are not shown or turn the text around; write them anew without: {}",
+                "These commits have characters in their message or names that are invisible or reverse the text; rewrite these commits without them: {}",
                 scanned.hidden.join(", ")
             ),
         ));

@@ -154,7 +154,7 @@ impl Host {
 }
 
 impl Host {
-    /// What stands between us and the program.
+    /// Chooses the launcher that starts the program.
     fn launcher_for(
         &self,
         confinement: Option<&Confinement>,

@@ -50,7 +50,7 @@ impl Draft<'_> {
         seats.any(|known| known.name == seat && known.is_asked_to_countersign())
     }
 
-    /// Where a refusal came from. Kept only where its reviewer may be asked about it, so that the log
+    /// Records the source of a refusal, but only if its reviewer may be asked about it, so that the log
     /// of a ticket under another policy replays to the same ticket.
     pub(super) fn refusal(&self, serial: u32, review: &Review) -> Option<Refusal> {
         let mut findings = review.findings.iter();

@@ -12,7 +12,7 @@ pub const INSTRUCTION_FILES: [&str; 3] = ["REVIEW.md", "AGENTS.md", "CLAUDE.md"]
 /// A longer text for a role is refused: every run would pay for it.
 pub const ROLE_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// What the project says to every agent.
+/// The project's instructions to every agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectRules {
     /// The project's rules, one sentence each.

@@ -303,7 +303,7 @@ fn paused(db: &Connection, now: i64) -> Result<Vec<(String, String)>, Error> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What a provider may still get; as many as there are where it has no limit.
+/// The number of jobs that a provider may still take; unlimited without a limit.
 fn room(rooms: &BTreeMap<String, u32>, provider: Option<&String>) -> u32 {
     let limited = provider.and_then(|name| rooms.get(name));
     limited.copied().unwrap_or(u32::MAX)
@@ -323,7 +323,7 @@ const CLAIMABLE: &str = "state = 'ready'
         WHERE NOT EXISTS (SELECT 1 FROM jobs AS other
             WHERE other.key = one.value AND other.state = 'done')))";
 
-/// What is bound in every search.
+/// The parameters that every search binds.
 struct Filters {
     except: Option<String>,
     labels: Option<String>,

@@ -68,7 +68,7 @@ impl Tx<'_> {
 
     pub(super) fn resume(&mut self, scope: &Scope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
-        // Whoever was paused may be waiting; any name here notifier all.
+        // A paused worker may be waiting; any queue name wakes all waiters.
         self.made_ready(&name);
         let removed = self
             .db

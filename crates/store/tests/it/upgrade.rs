@@ -30,7 +30,7 @@ const POSTGRES: [&str; 7] = [
     include_str!("../../migrations/postgres/0007_callers.sql"),
 ];
 
-/// What the first release wrote, in words that both databases read.
+/// Rows as the first release wrote them, in SQL that both databases read.
 fn rows() -> String {
     let mut ticket = blank("T-1");
     ticket.spec.context.needs.insert("gpu=yes".to_owned());

@@ -1,5 +1,4 @@
-//! The writer behind both formats. A line holds no secret and no control character, whoever wrote
-//! the text that is logged.
+//! The writer behind both formats. A line holds no secret and no control character, from any source.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -79,7 +79,7 @@ fn a_kill_between_the_two_answers_repeats_only_the_second() {
     world.must_be_sound();
 }
 
-/// What the first answer left of the round's budget is not enough for a second.
+/// The first answer leaves too little of the round's budget for a second.
 #[test]
 fn nobody_is_asked_again_for_money_that_is_not_there() {
     let world = World::unconfined();

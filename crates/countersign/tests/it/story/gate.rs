@@ -1,4 +1,4 @@
-//! What a builder leaves and commits, and may not land: objects that git's own check refuses, secrets
+//! A builder leaves or commits things that must not land: objects that git's own check refuses, secrets
 //! in the history, texts that hide something. And files that deny their owner.
 
 use std::fs;

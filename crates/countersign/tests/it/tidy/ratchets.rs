@@ -1,7 +1,7 @@
 //! Counts that may only go down: type names that are defined more than once, and doc comments that
 //! begin with a pronoun. Each list is what is left; a count above it is a breach, and so is one below
 //! it, because a list that is not kept up would let the count rise again.
-//! `UPDATE_EXPECT=1` writes the lists anew, downwards only.
+//! `UPDATE_EXPECT=1` rewrites the lists; a count only goes down.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -25,7 +25,7 @@ pub struct Watch {
     spent: u64,
     /// Principals whose reviews of the current submission were taken.
     judges: BTreeSet<String>,
-    /// What everybody claimed last of a tree, by seat.
+    /// The last claim on a tree, by seat.
     claims: BTreeMap<(String, String, String), Claim>,
     refusers: BTreeSet<String>,
 }

@@ -1,4 +1,4 @@
-//! What a worker on another machine may report: every event, as it would really come.
+//! Tries every event as a report of a worker on another machine.
 
 use flow::remote_access::{Barred, lease_of};
 

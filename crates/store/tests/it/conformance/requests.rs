@@ -1,5 +1,5 @@
-//! What a claim keeps to by itself: labels, dependencies, pauses of the worker, several agents and
-//! providers in one request, and jobs that were passed over, given back or left behind.
+//! A claim respects labels, dependencies, pauses of the worker, several agents and providers in one
+//! request, and jobs that were passed over, given back or left behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
