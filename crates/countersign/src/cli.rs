@@ -1,6 +1,7 @@
 //! The command line: words in, one operation, words out. The only place that prints.
 
 mod agent;
+mod choices;
 mod config;
 mod demo;
 mod diff;
@@ -43,14 +44,14 @@ use std::path::PathBuf;
 use clap::{FromArgMatches, Parser, Subcommand};
 use tokio::sync::OnceCell;
 
-use crate::failure::{Exit, Failure};
-use crate::operations::Office;
-use crate::operations::questions::Question;
-use crate::operations::workers::Workplace;
-use crate::remote::{self, Server};
-use crate::settings::Surroundings;
-use crate::settings::logging::LogVariables;
-use crate::settings::server::Place;
+use app::failure::{Exit, Failure};
+use app::operations::Office;
+use app::operations::questions::Question;
+use app::operations::workers::Workplace;
+use app::remote::{self, Server};
+use app::settings::Surroundings;
+use app::settings::logging::LogVariables;
+use app::settings::server::Place;
 use logging::{LogArgs, Verbosity};
 use out::Out;
 

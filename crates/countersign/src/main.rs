@@ -2,14 +2,6 @@
 //! independent reviewer countersigns the exact commit, or a person decides.
 
 mod cli;
-mod failure;
-mod mcp;
-mod notify;
-mod operations;
-mod remote;
-mod settings;
-mod spool;
-mod web;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! What it costs to be confined: the same program that does nothing, bare, held, and on every rung
 //! that this machine has, in turns, in one run. Prints medians.
 //!
-//!     cargo run --release -p engine --example spawn [REPEATS]
+//!     cargo run --release -p countersign-engine --example spawn [REPEATS]
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -1,6 +1,6 @@
 //! Throws random documents at the reader for some seconds, on the stable toolchain.
 //!
-//! `cargo run --release -p findings --example campaign -- [SECONDS] [SEED]`. Documents are made of
+//! `cargo run --release -p countersign-findings --example campaign -- [SECONDS] [SEED]`. Documents are made of
 //! pieces that readers look for, cut, doubled and sprinkled with random bytes. A panic, a broken
 //! promise or a document that takes too long ends the run with the document on standard output.
 

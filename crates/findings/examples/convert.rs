@@ -1,6 +1,6 @@
 //! Reads one document and writes it in every format into a directory.
 //!
-//! `cargo run -p findings --example convert -- FILE OUT_DIR`
+//! `cargo run -p countersign-findings --example convert -- FILE OUT_DIR`
 
 use std::path::PathBuf;
 use std::{env, fs, io};

@@ -1,6 +1,6 @@
 //! Scores the reader against a corpus of annotated reviews and prints the table.
 //!
-//! `cargo run --release -p findings --example score -- DIR [--gen] [-v] [--dump OUT]`
+//! `cargo run --release -p countersign-findings --example score -- DIR [--gen] [-v] [--dump OUT]`
 
 #![expect(clippy::print_stdout, reason = "printing the table is what it is for")]
 #![expect(

@@ -1,6 +1,6 @@
 //! Measures how fast documents are read, in MB/s: ordinary ones and ones made to be slow.
 //!
-//! `cargo run --release -p findings --example speed`
+//! `cargo run --release -p countersign-findings --example speed`
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::Desktop;
 use super::out::columns;
-use crate::failure::{Exit, Failure};
-use crate::operations::agent_files::{self, Where};
-use crate::operations::agents;
+use app::failure::{Exit, Failure};
+use app::operations::agent_files::{self, Where};
+use app::operations::agents;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::Desktop;
+use super::choices;
 use super::out::{columns, raw};
-use crate::failure::{Exit, Failure};
-use crate::operations::config;
-use crate::settings::schema::{self, Kind};
+use app::failure::{Exit, Failure};
+use app::operations::config;
+use app::settings::schema::{self, Kind};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -35,7 +36,7 @@ pub enum Verb {
     )]
     Schema {
         /// What for.
-        #[arg(default_value = "config")]
+        #[arg(default_value = "config", value_parser = choices::schema())]
         kind: Kind,
     },
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::story::{Form, TicketCount, tell};
 use super::{Desktop, run};
-use crate::failure::{Exit, Failure};
-use crate::operations::project::furnish;
-use crate::operations::{Office, demo, run as running};
-use crate::settings::Surroundings;
+use app::failure::{Exit, Failure};
+use app::operations::project::furnish;
+use app::operations::{Office, demo, run as running};
+use app::settings::Surroundings;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -41,8 +41,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         .await?
         .shop;
     let begun = running::begin(&office, &shop, "", || {
-        let bytes = crate::settings::read_bounded(&stage.ticket, "the ticket file", 1 << 20)?;
-        crate::settings::ticket_file::read("ticket.md", &bytes)
+        let bytes = app::settings::read_bounded(&stage.ticket, "the ticket file", 1 << 20)?;
+        app::settings::ticket_file::read("ticket.md", &bytes)
     })
     .await?;
     let ticket = run::drive(&shop, &begun.id, &mut telling, out).await?;

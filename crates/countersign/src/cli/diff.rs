@@ -10,9 +10,9 @@ use super::Desktop;
 use super::out::size;
 use super::paint::{Glyphs, bold, dim, linked, of_mood, printed};
 use super::syntax::{Family, coloured};
-use crate::failure::{Exit, Failure};
-use crate::operations::diff::{Changes, File, Hunk, Kind, Row};
-use crate::operations::questions::tickets::Diff;
+use app::failure::{Exit, Failure};
+use app::operations::diff::{Changes, File, Hunk, Kind, Row};
+use app::operations::questions::tickets::Diff;
 
 /// A line, and what it leads to.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! `countersign doctor`
 
 use super::Desktop;
-use crate::failure::{Exit, Failure};
-use crate::notify;
-use crate::operations::{config, doctor, history};
+use app::failure::{Exit, Failure};
+use app::operations::{config, doctor, history};
+use server::notify;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

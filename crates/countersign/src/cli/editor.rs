@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::prompt::read_line;
 use super::{Desktop, ticket};
-use crate::failure::{Exit, Failure};
-use crate::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, Wanted};
-use crate::settings::{editor, read_bounded};
+use app::failure::{Exit, Failure};
+use app::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, Wanted};
+use app::settings::{editor, read_bounded};
 
 /// How often a ticket that is none may be opened again.
 const TRIES_MAX: u32 = 5;

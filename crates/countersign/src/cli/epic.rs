@@ -16,13 +16,13 @@ use super::out::{Out, columns, raw};
 use super::paint::elapsed;
 use super::run::names_of_checks;
 use super::story::Telling;
-use crate::failure::{Exit, Failure};
-use crate::operations::Office;
-use crate::operations::epics::{self, Looked};
-use crate::operations::plans::Plan;
-use crate::operations::questions::work::{Epic, Epics, SignEpic};
-use crate::settings::epic_file::{self, EpicFile};
-use crate::settings::read_bounded;
+use app::failure::{Exit, Failure};
+use app::operations::Office;
+use app::operations::epics::{self, Looked};
+use app::operations::plans::Plan;
+use app::operations::questions::work::{Epic, Epics, SignEpic};
+use app::settings::epic_file::{self, EpicFile};
+use app::settings::read_bounded;
 
 /// How wide the bar of what has landed is.
 const BAR: usize = 24;

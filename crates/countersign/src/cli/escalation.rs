@@ -4,9 +4,9 @@ use clap::builder::PossibleValuesParser;
 use flow::event::Choice;
 
 use super::{Desktop, ticket};
-use crate::failure::{Exit, Failure};
-use crate::operations::escalations;
-use crate::operations::questions::decisions::{Escalation, Escalations, Settle, Settled};
+use app::failure::{Exit, Failure};
+use app::operations::escalations;
+use app::operations::questions::decisions::{Escalation, Escalations, Settle, Settled};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

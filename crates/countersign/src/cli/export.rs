@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use super::Desktop;
+use super::choices;
 use super::out::raw;
-use crate::failure::{Exit, Failure};
-use crate::operations::export::{Form, text};
-use crate::operations::questions::tickets::Export;
+use app::failure::{Exit, Failure};
+use app::operations::export::{Form, text};
+use app::operations::questions::tickets::Export;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The form.
-    #[arg(long = "as", value_name = "FORM")]
+    #[arg(long = "as", value_name = "FORM", value_parser = choices::export_form())]
     form: Form,
     /// The tickets.
     #[arg(required = true)]

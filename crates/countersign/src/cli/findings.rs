@@ -7,9 +7,10 @@ use findings::write::location;
 use serde_json::{Value, json};
 
 use super::Desktop;
+use super::choices;
 use super::out::{columns, raw};
-use crate::failure::{Exit, Failure};
-use crate::operations::findings::{self as operation, Form, Parsed};
+use app::failure::{Exit, Failure};
+use app::operations::findings::{self as operation, Form, Parsed};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -25,7 +26,7 @@ pub enum Verb {
         after_help = "A refusal is in every form: blocking issues and a refusal without findings are written as\nfindings that must be fixed.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
     )]
     Convert {
-        #[arg(long)]
+        #[arg(long, value_parser = choices::review_form())]
         to: Form,
         #[arg(required = true, value_name = "FILE|-")]
         files: Vec<String>,
@@ -155,7 +156,7 @@ async fn convert(
         None => None,
         Some(path) => {
             let bytes =
-                crate::settings::read_bounded(&desktop.directory.join(path), "the diff", 64 << 20)?;
+                app::settings::read_bounded(&desktop.directory.join(path), "the diff", 64 << 20)?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         }
     };

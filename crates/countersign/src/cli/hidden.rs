@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::failure::{Exit, Failure};
-use crate::settings;
+use app::failure::{Exit, Failure};
+use app::settings;
 
 /// Does what such a verb says, or nothing if these words begin with another one. They stand in
 /// front of every agent and check, so they do without the parser, which takes longer than they do.

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::Desktop;
-use crate::failure::{Exit, Failure};
-use crate::operations::hooks;
+use app::failure::{Exit, Failure};
+use app::operations::hooks;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

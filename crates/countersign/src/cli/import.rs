@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::Desktop;
-use crate::failure::{Exit, Failure};
-use crate::operations::questions::tickets::Import;
-use crate::settings::epic_file::{BYTES_MAX, read_any};
-use crate::settings::read_bounded;
+use app::failure::{Exit, Failure};
+use app::operations::questions::tickets::Import;
+use app::settings::epic_file::{BYTES_MAX, read_any};
+use app::settings::read_bounded;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

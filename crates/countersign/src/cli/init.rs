@@ -7,9 +7,9 @@ use serde_json::json;
 use super::Desktop;
 use super::out::columns;
 use super::prompt::read_line;
-use crate::failure::{Exit, Failure};
-use crate::operations::init::{self, Proposal};
-use crate::settings::file::NAME;
+use app::failure::{Exit, Failure};
+use app::operations::init::{self, Proposal};
+use app::settings::file::NAME;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -7,11 +7,11 @@ use flow::insight::{Fates, Insights};
 
 use super::Desktop;
 use super::out::columns;
-use crate::failure::{Exit, Failure};
-use crate::operations::house_rules::{self, Answer, HouseRule};
-use crate::operations::insights::gather;
-use crate::operations::project::open;
-use crate::operations::questions::work::Learned;
+use app::failure::{Exit, Failure};
+use app::operations::house_rules::{self, Answer, HouseRule};
+use app::operations::insights::gather;
+use app::operations::project::open;
+use app::operations::questions::work::Learned;
 
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
 pub enum Verb {

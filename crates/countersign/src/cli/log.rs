@@ -7,11 +7,11 @@ use flow::narrate::Mood;
 
 use super::out::Out;
 use super::{Desktop, transcript};
-use crate::failure::{Exit, Failure};
-use crate::operations::history::{Follower, Line};
-use crate::operations::questions::work::Log;
-use crate::operations::questions::{cursor, cursor_text};
-use crate::operations::{Cursor, Office, overview, ticket_id};
+use app::failure::{Exit, Failure};
+use app::operations::history::{Follower, Line};
+use app::operations::questions::work::Log;
+use app::operations::questions::{cursor, cursor_text};
+use app::operations::{Cursor, Office, overview, ticket_id};
 
 /// How long it may take to see that nobody reads any more.
 const LOOK: Duration = Duration::from_secs(1);

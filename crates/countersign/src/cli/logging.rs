@@ -15,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use crate::settings::logging::LogVariables;
+use app::settings::logging::LogVariables;
 use format::{FlatJson, UtcTime};
 use line::LineWriter;
 #[cfg(feature = "otel")]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::examples;
 use super::out::{Out, raw};
-use crate::failure::{Exit, Failure};
+use app::failure::{Exit, Failure};
 
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {

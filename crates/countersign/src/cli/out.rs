@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::paint::{Glyphs, of_mood, printed, wrapped};
-use crate::failure::{Exit, Failure};
-use crate::settings::terminal::{Links, Terminal};
+use app::failure::{Exit, Failure};
+use app::settings::terminal::{Links, Terminal};
 
 /// The version of every JSON answer's shape.
 pub const JSON_VERSION: u32 = 1;

@@ -9,7 +9,7 @@ use flow::narrate::Mood;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use crate::settings::terminal::Links;
+use app::settings::terminal::Links;
 
 /// What marks, bars and lines are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use flow::Ticket;
 use flow::event::Choice;
 
 use super::Desktop;
-use crate::failure::Failure;
-use crate::operations::{Office, escalations};
+use app::failure::Failure;
+use app::operations::{Office, escalations};
 
 /// How often an answer may make no sense.
 const TRIES_MAX: u32 = 5;

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::Desktop;
 use super::out::columns;
-use crate::failure::{Exit, Failure};
-use crate::operations::questions::people::{ProviderLimit, ProviderLimits};
-use crate::operations::questions::work::{CancelTask, ListJobs};
-use crate::operations::queue;
+use app::failure::{Exit, Failure};
+use app::operations::questions::people::{ProviderLimit, ProviderLimits};
+use app::operations::questions::work::{CancelTask, ListJobs};
+use app::operations::queue;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

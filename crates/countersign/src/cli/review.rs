@@ -8,8 +8,8 @@ use flow::opinion::Outcome;
 
 use super::Desktop;
 use super::out::raw;
-use crate::failure::{Exit, Failure};
-use crate::operations::review::{self, Judged, Progress, Reviewed, Target, Wish};
+use app::failure::{Exit, Failure};
+use app::operations::review::{self, Judged, Progress, Reviewed, Target, Wish};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

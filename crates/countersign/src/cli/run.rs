@@ -12,12 +12,12 @@ use flow::{Stage, Ticket, TicketId};
 use super::out::Out;
 use super::story::{Form, Telling, TicketCount, tell};
 use super::{Desktop, epic, escalation, prompt, ticket};
-use crate::failure::{Exit, Failure};
-use crate::notify::{self, Carriers};
-use crate::operations::project::{Asked, furnish};
-use crate::operations::{Office, config, escalations, forecasts, patiently, plans, run};
-use crate::settings::epic_file::EpicFile;
-use crate::settings::ticket_file::id_for;
+use app::failure::{Exit, Failure};
+use app::operations::project::{Asked, furnish};
+use app::operations::{Office, config, escalations, forecasts, patiently, plans, run};
+use app::settings::epic_file::EpicFile;
+use app::settings::ticket_file::id_for;
+use server::notify::{self, Carriers};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -8,26 +8,25 @@ use std::time::Duration;
 use engine::log::LogErr;
 use engine::process::Stop;
 use flow::narrate::Mood;
-use rmcp::ServiceExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::field;
 
 use super::Desktop;
-use crate::failure::{Exit, Failure};
-use crate::mcp::{Counter, bridge};
-use crate::notify::{self, Carriers};
-use crate::operations::history::{Follower, Line};
-use crate::operations::service::{self, Posted};
-use crate::operations::{Office, config, identity, overview};
-use crate::remote::Server;
-use crate::settings::Surroundings;
-use crate::settings::notify::{Notify, Target};
-use crate::settings::server::{Found, Place};
-use crate::spool::{self, Spool};
-use crate::web::session;
-use crate::web::tls::{Files, Tls};
-use crate::web::{self, House};
+use app::failure::{Exit, Failure};
+use app::operations::history::{Follower, Line};
+use app::operations::service::{self, Posted};
+use app::operations::{Office, config, identity, overview};
+use app::remote::Server;
+use app::settings::Surroundings;
+use app::settings::notify::{Notify, Target};
+use app::settings::server::{Found, Place};
+use server::mcp::{self, bridge};
+use server::notify::{self, Carriers};
+use server::spool::{self, Spool};
+use server::web::session;
+use server::web::tls::{Files, Tls};
+use server::web::{self, House};
 
 /// How often the certificate's files are looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -306,13 +305,6 @@ async fn alone(secret: &str, desktop: &Desktop) -> Result<Exit, Failure> {
         .await?
         .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;
     speaker.session = session::fresh();
-    let counter = Counter::new(office, Some(speaker));
-    let broken =
-        |error: &dyn std::fmt::Display| Failure::error(format!("the dialogue broke: {error}"));
-    let served = counter
-        .serve(rmcp::transport::stdio())
-        .await
-        .map_err(|error| broken(&error))?;
-    served.waiting().await.map_err(|error| broken(&error))?;
+    mcp::serve_stdio(office, speaker).await?;
     Ok(Exit::Done)
 }

@@ -8,11 +8,11 @@ use ratatui::text::Line;
 use super::Desktop;
 use super::out::{Out, columns};
 use super::paint::{of_stage, printed};
-use crate::failure::{Exit, Failure};
-use crate::operations::questions::decisions::Escalations;
-use crate::operations::questions::tickets::List;
-use crate::operations::questions::work::{Spending, Standings, Status};
-use crate::operations::{Scope, TicketRow};
+use app::failure::{Exit, Failure};
+use app::operations::questions::decisions::Escalations;
+use app::operations::questions::tickets::List;
+use app::operations::questions::work::{Spending, Standings, Status};
+use app::operations::{Scope, TicketRow};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;

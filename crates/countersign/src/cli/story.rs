@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::live::Region;
 use super::out::{JSON_VERSION, Out, escaped_json, size};
 use super::progress::Progress;
-use crate::operations::Office;
+use app::operations::Office;
 
 /// How often the changing lines are drawn anew.
 const TICK: Duration = Duration::from_millis(125);

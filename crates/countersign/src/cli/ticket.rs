@@ -7,15 +7,16 @@ use flow::narrate::{approved_by, reason, short};
 use flow::usage::dollars;
 use flow::{Stage, Ticket};
 
+use super::choices;
 use super::out::columns;
 use super::{Desktop, editor};
-use crate::failure::{Exit, Failure};
-use crate::operations::questions::decisions::{Budget, Cancel, Waive};
-use crate::operations::questions::tickets::{AddMany, Artefacts, Forecasted, Kept, List, Show};
-use crate::operations::tickets::BudgetScope;
-use crate::operations::{Stored, run};
-use crate::settings::read_bounded;
-use crate::settings::ticket_file::{self, Wanted};
+use app::failure::{Exit, Failure};
+use app::operations::questions::decisions::{Budget, Cancel, Waive};
+use app::operations::questions::tickets::{AddMany, Artefacts, Forecasted, Kept, List, Show};
+use app::operations::tickets::BudgetScope;
+use app::operations::{Stored, run};
+use app::settings::read_bounded;
+use app::settings::ticket_file::{self, Wanted};
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -70,7 +71,7 @@ pub enum Verb {
     Budget {
         ticket: String,
         /// Which limit.
-        #[arg(long, default_value = "ticket")]
+        #[arg(long, default_value = "ticket", value_parser = choices::budget_scope())]
         scope: BudgetScope,
         /// Dollars, as `2.50`.
         #[arg(long, value_parser = usd_micros)]

@@ -2,9 +2,9 @@
 
 use super::Desktop;
 use super::out::columns;
-use crate::failure::{Exit, Failure};
-use crate::operations::identity::Minted;
-use crate::operations::questions::people::{CreateToken, RevokeToken, RotateToken, Tokens};
+use app::failure::{Exit, Failure};
+use app::operations::identity::Minted;
+use app::operations::questions::people::{CreateToken, RevokeToken, RotateToken, Tokens};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {

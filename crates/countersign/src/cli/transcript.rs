@@ -6,9 +6,9 @@ use flow::usage::dollars;
 
 use super::Desktop;
 use super::out::{Out, raw};
-use crate::failure::{Exit, Failure};
-use crate::operations::ticket_id;
-use crate::operations::transcripts::{self, Kind, Line, Transcript, Wanted};
+use app::failure::{Exit, Failure};
+use app::operations::ticket_id;
+use app::operations::transcripts::{self, Kind, Line, Transcript, Wanted};
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Role {

@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::Desktop;
 use super::out::size;
 use super::paint::printed;
-use crate::failure::{Exit, Failure};
-use crate::operations::Office;
-use crate::operations::overview::{self, Group};
+use app::failure::{Exit, Failure};
+use app::operations::Office;
+use app::operations::overview::{self, Group};
 use draw::{Look, draw};
 use model::{Happened, View, Want};
 

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use super::Desktop;
 use super::serve::Signals;
-use crate::failure::{Exit, Failure};
-use crate::operations::project::Asked;
-use crate::operations::{service, workers};
-use crate::settings::machine_name;
+use app::failure::{Exit, Failure};
+use app::operations::project::Asked;
+use app::operations::{service, workers};
+use app::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

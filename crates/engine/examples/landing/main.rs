@@ -1,7 +1,7 @@
 //! How long the landing queue takes, against landing one by one.
 //!
 //! ```text
-//! cargo run --release -p engine --example landing -- [TICKETS] [CHECK SECONDS]
+//! cargo run --release -p countersign-engine --example landing -- [TICKETS] [CHECK SECONDS]
 //! ```
 //!
 //! All tickets are approved on the same first commit; one in ten conflicts with the one before it,

@@ -13,7 +13,7 @@ pub fn launcher() -> PathBuf {
         .join("examples/launcher");
     assert!(
         launcher.exists(),
-        "{} is missing: cargo build -p engine --examples",
+        "{} is missing: cargo build -p countersign-engine --examples",
         launcher.display()
     );
     launcher

@@ -1,7 +1,7 @@
 //! Plays scripted worlds through the real `flow` and prints what each way to run the loop comes to.
 //!
 //! ```text
-//! cargo run --release -p flow --example simulate -- [TICKETS] [SEED…]
+//! cargo run --release -p countersign-flow --example simulate -- [TICKETS] [SEED…]
 //! ```
 //!
 //! With several seeds each row is the mean over them, with the least and the most beside it.

@@ -1,8 +1,8 @@
 //! How fast the queue is, against what the database itself can do in the same run.
 //!
 //! ```text
-//! cargo run --release -p store --example queue_bench
-//! scripts/postgres run sh -c 'cargo run --release -p store --example queue_bench -- "$COUNTERSIGN_TEST_POSTGRES"'
+//! cargo run --release -p countersign-store --example queue_bench
+//! scripts/postgres run sh -c 'cargo run --release -p countersign-store --example queue_bench -- "$COUNTERSIGN_TEST_POSTGRES"'
 //! ```
 //!
 //! The first measures `SQLite` in the current directory, the second `PostgreSQL`; name parts to

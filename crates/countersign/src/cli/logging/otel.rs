@@ -18,8 +18,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::EnvFilter;
 
 use super::{AnyLayer, Level};
-use crate::remote::{Pool, pool};
-use crate::settings::server::Trust;
+use app::remote::{Pool, pool};
+use app::settings::server::Trust;
 
 const WITHIN: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);

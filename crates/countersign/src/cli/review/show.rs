@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::{Format, open};
 use crate::cli::out::{JSON_VERSION, Out, columns};
-use crate::failure::Exit;
-use crate::operations::review::{Change, Judged, Reviewed};
+use app::failure::Exit;
+use app::operations::review::{Change, Judged, Reviewed};
 
 pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> String {
     let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();

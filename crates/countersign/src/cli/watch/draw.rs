@@ -17,7 +17,7 @@ use ratatui::widgets::Paragraph;
 
 use super::model::{Screen, View};
 use crate::cli::paint::{Glyphs, bold, clipped, dim, of_mood, rough};
-use crate::operations::overview::Group;
+use app::operations::overview::Group;
 
 /// What may be drawn with.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use tokio::sync::mpsc::Sender;
 use super::model::list::PAGE;
 use super::model::settle::Decision;
 use super::model::{Asked, Happened, Want};
-use crate::failure::Failure;
-use crate::operations::{Office, diff, escalations, history, overview};
+use app::failure::Failure;
+use app::operations::{Office, diff, escalations, history, overview};
 
 /// How much of a ticket's story is shown.
 const STORY_MAX: u32 = 1000;

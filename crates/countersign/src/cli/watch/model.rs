@@ -9,11 +9,11 @@ use flow::narrate::Mood;
 use flow::{Ticket, TicketId, Time};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::operations::diff::Changes;
-use crate::operations::escalations::Waiting;
-use crate::operations::history::Line;
-use crate::operations::overview::{Group, Overview};
-use crate::operations::{Paged, Stored, TicketRow};
+use app::operations::diff::Changes;
+use app::operations::escalations::Waiting;
+use app::operations::history::Line;
+use app::operations::overview::{Group, Overview};
+use app::operations::{Paged, Stored, TicketRow};
 use list::List;
 use opened::Opened;
 use settle::Decision;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::draw::{Look, draw};
 use super::model::{Happened, View};
-use crate::failure::Failure;
+use app::failure::Failure;
 
 #[derive(Debug)]
 pub struct Screen {

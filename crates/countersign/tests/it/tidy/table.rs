@@ -9,14 +9,8 @@ use super::tree::Scope;
 use super::{manifests, prose};
 
 const CRATES: &[&str] = &["crates/", "benches/", "examples/"];
-/// They translate; what they may do is in `operations`.
-const SURFACES: &[&str] = &[
-    "crates/countersign/src/cli",
-    "crates/countersign/src/mcp",
-    "crates/countersign/src/notify",
-    "crates/countersign/src/spool",
-    "crates/countersign/src/web",
-];
+/// They translate; what can be done is in `app`.
+const SURFACES: &[&str] = &["crates/countersign/src", "crates/server/src"];
 const EVERYWHERE: &[&str] = &[
     "crates/",
     "benches/",
@@ -124,16 +118,16 @@ pub const RULES: &[Rule] = &[
         )],
         planted: &[
             (
-                "crates/countersign/src/web/planted.rs",
+                "crates/server/src/web/planted.rs",
                 "fn f() { flow::advance(&t, e, &p); }",
             ),
             ("crates/countersign/src/cli.rs", "use store::Store;"),
             (
-                "crates/countersign/src/web/planted.rs",
+                "crates/server/src/web/planted.rs",
                 "async fn f() { office.desk.store.commit(change).await }",
             ),
             (
-                "crates/countersign/src/web/planted.rs",
+                "crates/server/src/web/planted.rs",
                 "async fn f() { desk.decide(&id, &policy, Report::new(by, What::Cancelled { why })).await }",
             ),
             (
@@ -145,11 +139,11 @@ pub const RULES: &[Rule] = &[
                 "fn f() { if ticket.round > 3 && matches!(ticket.stage, Stage::Approved) { land() } }",
             ),
             (
-                "crates/countersign/src/mcp/planted.rs",
+                "crates/server/src/mcp/planted.rs",
                 "fn f() { if ticket.stage.word() == \"merging\" { land() } }",
             ),
         ],
-        fine: &[("crates/countersign/src/operations.rs", "use store::Store;")],
+        fine: &[("crates/app/src/operations.rs", "use store::Store;")],
     },
     Rule {
         fact: "`git` knows no tickets",
@@ -217,7 +211,7 @@ pub const RULES: &[Rule] = &[
                 "const Q: &str = \"SELECT id\n  FROM jobs\n  WHERE ready\";",
             ),
             (
-                "crates/countersign/src/web/planted.rs",
+                "crates/server/src/web/planted.rs",
                 "const Q: &str = \"delete from jobs where id = 1\";",
             ),
             (
@@ -261,7 +255,7 @@ pub const RULES: &[Rule] = &[
                 "fn f() { tokio::process::Command::new(\"git\"); }",
             ),
             (
-                "crates/countersign/src/operations/planted.rs",
+                "crates/app/src/operations/planted.rs",
                 "fn f() { Command::new(\"git\").output(); }",
             ),
         ],
@@ -304,7 +298,7 @@ pub const RULES: &[Rule] = &[
         checks: &[code(
             Scope::Production,
             CRATES,
-            &["crates/countersign/src/settings"],
+            &["crates/app/src/settings"],
             r"(?x) \benv::(?:vars?|vars?_os|home_dir|set_var|remove_var)\b
                      | \benv::\{[^}]*\b(?:vars?|vars?_os)\b | \btoml::",
         )],
@@ -318,13 +312,13 @@ pub const RULES: &[Rule] = &[
                 "use std::env::{self, var_os};",
             ),
             (
-                "crates/countersign/src/operations.rs",
+                "crates/app/src/operations.rs",
                 "fn f() { toml::from_str::<Policy>(text); }",
             ),
         ],
         fine: &[
             (
-                "crates/countersign/src/settings/planted.rs",
+                "crates/app/src/settings/planted.rs",
                 "fn f() { std::env::var(\"HOME\"); }",
             ),
             (
@@ -552,7 +546,7 @@ pub const RULES: &[Rule] = &[
                 "fn f() {\n    let _ = store.commit(change);\n}",
             ),
             (
-                "crates/countersign/src/web/planted.rs",
+                "crates/server/src/web/planted.rs",
                 "fn f() {\n    let a = 1; // a reason for something else\n\n    let _ = perform(job)\n        .await;\n}",
             ),
         ],
@@ -608,7 +602,7 @@ pub const RULES: &[Rule] = &[
         ],
         planted: &[
             ("crates/engine/src/utils.rs", ""),
-            ("crates/countersign/src/web/helpers/time.rs", ""),
+            ("crates/server/src/web/helpers/time.rs", ""),
             ("crates/common/Cargo.toml", ""),
             ("crates/engine/src/planted.rs", "pub struct LeaseManager;"),
             ("crates/engine/src/planted.rs", "mod types {\n}"),
@@ -667,6 +661,22 @@ pub const RULES: &[Rule] = &[
                 "[dependencies]\naxum.workspace = true\n",
             ),
             (
+                "crates/app/Cargo.toml",
+                "[dependencies]\nserver.workspace = true\n",
+            ),
+            (
+                "crates/app/Cargo.toml",
+                "[dependencies]\nclap.workspace = true\n",
+            ),
+            (
+                "crates/server/Cargo.toml",
+                "[dependencies]\ntoml.workspace = true\n",
+            ),
+            (
+                "crates/countersign/Cargo.toml",
+                "[dependencies]\nrmcp.workspace = true\n",
+            ),
+            (
                 "crates/countersign/Cargo.toml",
                 "[dependencies]\nrusqlite.workspace = true\n",
             ),
@@ -674,7 +684,7 @@ pub const RULES: &[Rule] = &[
                 "crates/engine/Cargo.toml",
                 "[target.'cfg(unix)'.dependencies]\ntokio-postgres.workspace = true\n",
             ),
-            ("crates/sixth/Cargo.toml", "[dependencies]\n"),
+            ("crates/ninth/Cargo.toml", "[dependencies]\n"),
         ],
         fine: &[(
             "crates/store/Cargo.toml",

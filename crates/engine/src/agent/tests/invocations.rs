@@ -1,5 +1,5 @@
 //! How each CLI is started for each role, confined and not.
-//! `UPDATE_EXPECT=1 cargo test -p engine invocations` writes it anew.
+//! `UPDATE_EXPECT=1 cargo test -p countersign-engine invocations` writes it anew.
 
 use std::fmt::Write as _;
 

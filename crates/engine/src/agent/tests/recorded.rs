@@ -1,5 +1,5 @@
 //! Real CLIs' output, recorded against a scripted model: what each parser makes of every line, and
-//! what the whole run comes to. `UPDATE_EXPECT=1 cargo test -p engine recorded` writes it anew.
+//! what the whole run comes to. `UPDATE_EXPECT=1 cargo test -p countersign-engine recorded` writes it anew.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ const END: &str = "<!-- table:end -->";
 const HEAD: &str = "\
 # Every stage and every event
 
-Made from the code by the tests of `flow`; `UPDATE_EXPECT=1 cargo test -p flow table` writes it
+Made from the code by the tests of `flow`; `UPDATE_EXPECT=1 cargo test -p countersign-flow table` writes it
 again. A cell says where the event may lead; `=` is the same stage, `–` is a refusal.
 ";
 

@@ -10,8 +10,8 @@ use ratatui::text::{Line, Span};
 use super::{Look, in_front};
 use crate::cli::paint::{bold, dim, elapsed, fitted, of_mood, of_stage};
 use crate::cli::watch::model::View;
-use crate::operations::TicketRow;
-use crate::operations::overview::Group;
+use app::operations::TicketRow;
+use app::operations::overview::Group;
 
 pub fn tickets(view: &View, area: Rect, look: &Look) -> Vec<Line<'static>> {
     let list = &view.list;

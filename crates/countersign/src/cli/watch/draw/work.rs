@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use super::Look;
 use crate::cli::paint::{bold, dim, elapsed, fitted, of_mood};
 use crate::cli::watch::model::{Screen, View};
-use crate::operations::Scope;
-use crate::operations::overview::Lease;
+use app::operations::Scope;
+use app::operations::overview::Lease;
 
 /// Who works on what, what waits for a worker, and what is paused.
 pub fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {

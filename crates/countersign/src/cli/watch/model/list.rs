@@ -1,6 +1,6 @@
 //! One page of tickets and the choice in it. Past the end of a page is the next one.
 
-use crate::operations::{Paged, TicketRow};
+use app::operations::{Paged, TicketRow};
 
 /// How many tickets are kept at a time; the others are a page away.
 pub const PAGE: u32 = 200;

@@ -5,10 +5,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::Want;
 use super::settle::{Settled, Settling};
-use crate::operations::Stored;
-use crate::operations::diff::Changes;
-use crate::operations::escalations::Waiting;
-use crate::operations::history::Line;
+use app::operations::Stored;
+use app::operations::diff::Changes;
+use app::operations::escalations::Waiting;
+use app::operations::history::Line;
 
 #[derive(Debug)]
 pub struct Opened {

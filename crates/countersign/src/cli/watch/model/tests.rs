@@ -18,8 +18,8 @@ use ratatui::style::Color;
 use super::*;
 use crate::cli::paint::{ASCII, UNICODE};
 use crate::cli::watch::draw::{Look, draw};
-use crate::operations::diff::{File, Kind, Row};
-use crate::operations::overview::Lease;
+use app::operations::diff::{File, Kind, Row};
+use app::operations::overview::Lease;
 
 const NOW: Time = Time(1_770_112_800_000);
 
@@ -193,7 +193,7 @@ fn changes() -> Changes {
             status: 'M',
             added: Some(1),
             removed: Some(1),
-            hunks: vec![crate::operations::diff::Hunk {
+            hunks: vec![app::operations::diff::Hunk {
                 heading: String::new(),
                 rows,
             }],

@@ -1,0 +1,8 @@
+//! What people and programs can do, once for every surface: the command line, REST, MCP and the
+//! pages only translate. It reads settings, asks `flow` for every decision about a ticket, and
+//! neither prints nor listens.
+
+pub mod failure;
+pub mod operations;
+pub mod remote;
+pub mod settings;

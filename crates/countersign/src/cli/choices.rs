@@ -1,0 +1,122 @@
+//! The values of options whose type belongs to `app`, which does not know the command line.
+
+use app::operations::export::Form as ExportForm;
+use app::operations::findings::Form as ReviewForm;
+use app::operations::tickets::BudgetScope;
+use app::settings::schema::Kind;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// A value's name, what the help says about it, and the value.
+type ValueRow<T> = (&'static str, &'static str, T);
+
+fn one_of<T: Copy + Send + Sync>(
+    all: &'static [ValueRow<T>],
+) -> impl TypedValueParser<Value = T> {
+    let shown = all.iter().map(|(name, help, _)| {
+        let value = PossibleValue::new(*name);
+        if help.is_empty() {
+            value
+        } else {
+            value.help(*help)
+        }
+    });
+    PossibleValuesParser::new(shown).try_map(move |given| {
+        let found = all.iter().find(|(name, ..)| *name == given);
+        found
+            .map(|(.., value)| *value)
+            .ok_or("not one of the values")
+    })
+}
+
+pub fn schema() -> impl TypedValueParser<Value = Kind> {
+    one_of(&[
+        ("config", "`countersign.toml`", Kind::Config),
+        (
+            "ticket",
+            "The front matter of a ticket, or a whole ticket in YAML",
+            Kind::Ticket,
+        ),
+        ("epic", "An epic in YAML", Kind::Epic),
+    ])
+}
+
+pub fn export_form() -> impl TypedValueParser<Value = ExportForm> {
+    one_of(&[
+        (
+            "epic-state",
+            "An epic-state.json with all tickets",
+            ExportForm::EpicState,
+        ),
+        ("task", "A task file, JSON", ExportForm::Task),
+        (
+            "findings",
+            "A findings document, Markdown",
+            ExportForm::Findings,
+        ),
+        (
+            "report",
+            "The `ReviewReport` of the last round",
+            ExportForm::Report,
+        ),
+    ])
+}
+
+pub fn review_form() -> impl TypedValueParser<Value = ReviewForm> {
+    one_of(&[
+        ("json", "Our own JSON", ReviewForm::Json),
+        (
+            "document",
+            "Findings document, Markdown",
+            ReviewForm::Document,
+        ),
+        (
+            "checklist",
+            "Numbered checklist, Markdown",
+            ReviewForm::Checklist,
+        ),
+        (
+            "qa",
+            "JSON array of findings for an engineer's task",
+            ReviewForm::Qa,
+        ),
+        ("report", "`ReviewReport` JSON", ReviewForm::Report),
+        (
+            "rework",
+            "Rework context for a builder, Markdown",
+            ReviewForm::Rework,
+        ),
+        ("sarif", "SARIF 2.1.0", ReviewForm::Sarif),
+        ("rdjson", "reviewdog's JSON", ReviewForm::Rdjson),
+        ("rdjsonl", "reviewdog's JSON lines", ReviewForm::Rdjsonl),
+        ("gitlab", "GitLab code quality", ReviewForm::Gitlab),
+        ("checkstyle", "Checkstyle XML", ReviewForm::Checkstyle),
+        (
+            "junit",
+            "`JUnit` XML: what must be fixed fails, the rest is skipped",
+            ReviewForm::Junit,
+        ),
+        (
+            "github-annotations",
+            "GitHub workflow commands",
+            ReviewForm::GithubAnnotations,
+        ),
+        (
+            "github-review",
+            "A GitHub review; comments only on lines that the diff has (--diff)",
+            ReviewForm::GithubReview,
+        ),
+        (
+            "summary",
+            "Markdown summary with a hidden marker, to be updated instead of repeated",
+            ReviewForm::Summary,
+        ),
+    ])
+}
+
+pub fn budget_scope() -> impl TypedValueParser<Value = BudgetScope> {
+    one_of(&[
+        ("round", "", BudgetScope::Round),
+        ("ticket", "", BudgetScope::Ticket),
+        ("day", "", BudgetScope::Day),
+    ])
+}

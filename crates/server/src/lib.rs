@@ -1,0 +1,7 @@
+//! Serves: REST, MCP, the worker protocol over HTTP, the spool directory and notifications. Each is
+//! a thin translation of `app`; nothing here decides about a ticket or reads settings.
+
+pub mod mcp;
+pub mod notify;
+pub mod spool;
+pub mod web;

@@ -1,0 +1,173 @@
+//! What the tools take and give, with the seeds' names.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use app::operations::assignments::verdict::Answered;
+use app::operations::assignments::{Assignment, Claimed, Handled};
+use app::operations::messages::{Kind, Letter};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// At most 50; 25 where it is not said.
+    #[serde(default)]
+    pub timeout_secs: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Work {
+    /// Null: there is nothing for you now.
+    pub assignment: Option<Assignment>,
+    /// A task from your own queue.
+    pub task: Option<Value>,
+    pub messages: Vec<Letter>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// Yours, where it is not said.
+    #[serde(default)]
+    pub assignment_id: Option<i64>,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Beat {
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Accepted {
+    pub status: String,
+    pub attempt: String,
+    pub lease_until: String,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    #[serde(default)]
+    pub assignment_id: Option<i64>,
+    /// As your assignment gives it.
+    #[serde(default)]
+    pub attempt: Option<String>,
+    /// The ticket's own branch where it is not said.
+    #[serde(default)]
+    pub branch_name: Option<String>,
+    #[serde(default)]
+    pub summary: String,
+    /// Your word on each acceptance criterion.
+    #[serde(default)]
+    pub claims: Vec<Claimed>,
+    /// What became of each finding of the last round.
+    #[serde(default)]
+    pub findings: Vec<Handled>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+pub struct Taken {
+    pub status: String,
+    pub review_attempt: u32,
+    pub commit: String,
+    pub message: String,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Judgement {
+    #[serde(default)]
+    pub assignment_id: Option<i64>,
+    /// As your assignment gives it.
+    #[serde(default)]
+    pub attempt: Option<String>,
+    /// Text that refuses overrules true.
+    #[serde(default)]
+    pub approved: Option<bool>,
+    /// Must be the assignment's.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// Needed where it is not approved.
+    #[serde(default)]
+    pub feedback: String,
+    /// title, problem, severity, confidence, file, line, fix, …
+    #[serde(default)]
+    pub findings: Option<Vec<Map<String, Value>>>,
+    /// {dimension: {score, weight}}
+    #[serde(default)]
+    pub dimension_scores: Option<Map<String, Value>>,
+    /// [{dimension, message, `required_action`}]
+    #[serde(default)]
+    pub blocking_issues: Option<Vec<Map<String, Value>>>,
+    #[serde(default)]
+    pub overall_score: Option<u8>,
+    #[serde(default)]
+    pub revision_notes: Option<String>,
+    /// Each acceptance criterion, with your evidence.
+    #[serde(default)]
+    pub criteria: Option<Vec<Claimed>>,
+    /// For a verification: your word on each finding.
+    #[serde(default)]
+    pub answers: Vec<Answered>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dispute {
+    /// As the brief names it: F1, F2, …
+    pub finding: String,
+    pub reason: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ended {
+    #[serde(default)]
+    pub summary: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    pub why: String,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Alive {
+    /// Null: you have nothing in hand.
+    pub lease_until: Option<String>,
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Post {
+    /// An agent's name, developer or reviewer.
+    pub to: String,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub content: String,
+    /// Needed for a verdict.
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+pub struct Said {
+    pub message: String,
+}

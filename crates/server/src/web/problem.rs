@@ -1,0 +1,167 @@
+//! Failures as `application/problem+json`: what happened, and what to do next.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::trace::Cause;
+use app::failure::{Exit, Failure};
+
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    detail: String,
+    hints: Vec<String>,
+    /// How the program would have ended, had it been asked itself.
+    exit: Option<u8>,
+    retry_after_secs: Option<u32>,
+    is_refusal: bool,
+    /// For a program that acts on it.
+    error: Option<Box<Value>>,
+}
+
+/// Goes with the answer to the door, which writes down what was refused to whom.
+#[derive(Clone, Debug)]
+pub struct Refusal(pub String);
+
+impl Problem {
+    pub fn new(status: StatusCode, detail: impl Display) -> Self {
+        Self {
+            status,
+            // It may quote what somebody sent.
+            detail: findings::clean(&detail.to_string()),
+            hints: Vec::new(),
+            exit: None,
+            retry_after_secs: None,
+            is_refusal: matches!(
+                status,
+                StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
+            ),
+            error: None,
+        }
+    }
+
+    /// What a program is told of it.
+    #[must_use]
+    pub fn with(mut self, error: Value) -> Self {
+        self.error = Some(Box::new(error));
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Display) -> Self {
+        self.hints.push(hint.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, secs: u32) -> Self {
+        self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// It is on record already.
+    #[must_use]
+    pub fn noted(mut self) -> Self {
+        self.is_refusal = false;
+        self
+    }
+
+    /// Somebody tried what is not theirs: it goes on record.
+    #[must_use]
+    pub fn refusal(mut self) -> Self {
+        self.is_refusal = true;
+        self
+    }
+
+    /// What a body lacks is not understood; where there is none, the question is not.
+    #[must_use]
+    pub fn of_question(mut self) -> Self {
+        if self.status == StatusCode::UNPROCESSABLE_ENTITY {
+            self.status = StatusCode::BAD_REQUEST;
+        }
+        self
+    }
+
+    pub fn not_found(detail: impl Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let status = match failure.exit {
+            _ if failure.missing => StatusCode::NOT_FOUND,
+            Exit::Usage => StatusCode::UNPROCESSABLE_ENTITY,
+            Exit::Store => StatusCode::SERVICE_UNAVAILABLE,
+            Exit::Error | Exit::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Exit::Done
+            | Exit::ChangesRequested
+            | Exit::Escalated
+            | Exit::Failed
+            | Exit::Refused
+            | Exit::Waiting
+            | Exit::Interrupted => StatusCode::CONFLICT,
+        };
+        let problem = Self {
+            status,
+            detail: failure.message,
+            hints: failure.hints,
+            exit: Some(failure.exit.code()),
+            retry_after_secs: None,
+            is_refusal: failure.exit == Exit::Refused && !failure.on_record,
+            error: None,
+        };
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return problem.retry_after(1);
+        }
+        problem
+    }
+}
+
+impl From<Problem> for Response {
+    fn from(problem: Problem) -> Self {
+        problem.into_response()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Problem"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "hints": self.hints,
+            "exit": self.exit.unwrap_or(Exit::Error.code()),
+        });
+        if let (Some(error), Some(fields)) = (self.error, body.as_object_mut()) {
+            fields.insert("error".to_owned(), *error);
+        }
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status.is_server_error() {
+            response.extensions_mut().insert(Cause(self.detail.clone()));
+        }
+        if self.is_refusal {
+            response.extensions_mut().insert(Refusal(self.detail));
+        }
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        if let Some(secs) = self.retry_after_secs {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+pub async fn nothing_here(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", uri.path()))
+        .hint("/api/v1/openapi.json lists what there is")
+}
