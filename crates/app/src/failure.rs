@@ -7,7 +7,7 @@ use engine::coordinator;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitKind {
     /// Approved, done, or what was asked has been shown.
     Done,
     /// Something went wrong; the message says what to do.
@@ -32,7 +32,7 @@ pub enum Exit {
     Played(u8),
 }
 
-impl Exit {
+impl ExitKind {
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -50,7 +50,7 @@ impl Exit {
     }
 }
 
-impl Exit {
+impl ExitKind {
     /// The end that has this code, of those that a call may come to.
     pub fn of(code: u8) -> Option<Self> {
         [
@@ -68,8 +68,8 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitKind> for ExitCode {
+    fn from(exit: ExitKind) -> Self {
         Self::from(exit.code())
     }
 }
@@ -77,7 +77,7 @@ impl From<Exit> for ExitCode {
 /// What happened, to what, and what to do next.
 #[derive(Debug)]
 pub struct Failure {
-    pub exit: Exit,
+    pub exit: ExitKind,
     pub message: String,
     pub hints: Vec<String>,
     /// It was asked for something that there is not.
@@ -89,7 +89,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
+    pub fn new(exit: ExitKind, message: impl fmt::Display) -> Self {
         Self {
             exit,
             // It may quote what somebody sent.
@@ -110,11 +110,11 @@ impl Failure {
     }
 
     pub fn usage(message: impl fmt::Display) -> Self {
-        Self::new(Exit::Usage, message)
+        Self::new(ExitKind::Usage, message)
     }
 
     pub fn error(message: impl fmt::Display) -> Self {
-        Self::new(Exit::Error, message)
+        Self::new(ExitKind::Error, message)
     }
 
     fn on_record(self) -> Self {
@@ -145,15 +145,15 @@ impl From<store::Error> for Failure {
             | store::Error::Conflict { .. }
             | store::Error::StaleFence { .. }
             | store::Error::Paused { .. }
-            | store::Error::QueueFull { .. } => Exit::Refused,
+            | store::Error::QueueFull { .. } => ExitKind::Refused,
             store::Error::NewerSchema { .. }
             | store::Error::ReadOnly(_)
             | store::Error::Locked(_)
             | store::Error::DiskFull(_)
             | store::Error::Gone(_)
             | store::Error::Unreachable(_)
-            | store::Error::OutcomeUnknown(_) => Exit::Store,
-            store::Error::Other(_) => Exit::Error,
+            | store::Error::OutcomeUnknown(_) => ExitKind::Store,
+            store::Error::Other(_) => ExitKind::Error,
         };
         let hint = match &error {
             store::Error::Unreachable(_) => {
@@ -174,11 +174,13 @@ impl From<coordinator::Error> for Failure {
     fn from(error: coordinator::Error) -> Self {
         match error {
             coordinator::Error::Refused(refused @ flow::Refused::RedChecks) => {
-                Self::new(Exit::Refused, refused)
+                Self::new(ExitKind::Refused, refused)
                     .hint("accept with --over-red-checks, and say --why")
                     .on_record()
             }
-            coordinator::Error::Refused(refused) => Self::new(Exit::Refused, refused).on_record(),
+            coordinator::Error::Refused(refused) => {
+                Self::new(ExitKind::Refused, refused).on_record()
+            }
             coordinator::Error::Store(error @ store::Error::StaleFence { .. }) => {
                 Self::from(error).on_record()
             }
@@ -193,16 +195,16 @@ impl From<coordinator::Error> for Failure {
                     "reviewer"
                 };
                 let hint = format!("run it with --{role} {agent:?}, or cancel the ticket");
-                Self::new(Exit::Refused, error).hint(hint)
+                Self::new(ExitKind::Refused, error).hint(hint)
             }
             coordinator::Error::Store(error) => error.into(),
             coordinator::Error::NoSuchTicket(_) => Self::missing(error),
             coordinator::Error::NoSuchDependency { .. } => Self::usage(error),
             coordinator::Error::Unusable(_) | coordinator::Error::Barred(_) => {
-                Self::new(Exit::Refused, error)
+                Self::new(ExitKind::Refused, error)
             }
-            coordinator::Error::Denied { .. } => Self::new(Exit::Refused, error),
-            coordinator::Error::TooBusy(_) => Self::new(Exit::Store, error),
+            coordinator::Error::Denied { .. } => Self::new(ExitKind::Refused, error),
+            coordinator::Error::TooBusy(_) => Self::new(ExitKind::Store, error),
             coordinator::Error::Broken(_) => Self::error(error),
         }
     }

@@ -47,35 +47,35 @@ pub mod workers;
 use std::sync::Arc;
 
 use engine::coordinator::{LocalCoordinator, Once, Outage, ProgressListener, Report};
-use engine::process::Stop;
-use engine::rate::Rates;
+use engine::process::StopSignal;
+use engine::rate::RateLimiter;
 use flow::event::Choice;
-use flow::{Actor, Role, TicketId, Time, What};
+use flow::{Actor, EventKind, Role, TicketId, Time};
 use store::Store;
 
 /// What lists, logs and tickets are asked and answered with.
-pub use store::{Cursor, Page, Paged, Scope, Stored, StoredEvent, TicketRow};
+pub use store::{Cursor, Page, Paged, PauseScope, Stored, StoredEvent, TicketRow};
 
 use crate::failure::Failure;
-use crate::settings::Surroundings;
+use crate::settings::Environment;
 
 /// Everything an operation works with.
 #[derive(Clone, Debug)]
-pub struct Office {
+pub struct App {
     /// Private to the operations: the surfaces translate calls and decide nothing.
     desk: LocalCoordinator,
-    pub surroundings: Surroundings,
+    pub surroundings: Environment,
     /// In whose name things are done.
     pub speaker: Actor,
     /// What the caller wants kept: that its call counts once, and for what it had seen.
-    pub call: Call,
+    pub call: CallContext,
     /// A note for the person about the data directory.
     pub remark: Option<String>,
 }
 
 /// How a change was asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
+pub struct CallContext {
     pub once: Option<Once>,
     /// The version that the caller had seen.
     pub expects: Option<u64>,
@@ -83,9 +83,9 @@ pub struct Call {
     pub only: Option<TicketId>,
 }
 
-impl Office {
+impl App {
     /// Opens the store, making the data directory where there is none.
-    pub async fn open(surroundings: Surroundings) -> Result<Self, Failure> {
+    pub async fn open(surroundings: Environment) -> Result<Self, Failure> {
         let remark = data_dir::prepare(&surroundings.data_dir)?;
         let store = store::open(&surroundings.database()).await?;
         let mut office = Self::with(surroundings, store);
@@ -94,7 +94,7 @@ impl Office {
     }
 
     /// The same over a store that is open.
-    pub fn with(surroundings: Surroundings, store: Arc<dyn Store>) -> Self {
+    pub fn with(surroundings: Environment, store: Arc<dyn Store>) -> Self {
         let desk = LocalCoordinator {
             store,
             clock: engine::clock::now,
@@ -106,7 +106,7 @@ impl Office {
             desk,
             surroundings,
             speaker,
-            call: Call::default(),
+            call: CallContext::default(),
             remark: None,
         }
     }
@@ -120,7 +120,7 @@ impl Office {
     }
 
     /// Counts refusals by caller, so that a flood of them is not recorded.
-    pub fn refusals(&self) -> Arc<Rates> {
+    pub fn refusals(&self) -> Arc<RateLimiter> {
         Arc::clone(&self.desk.refusals)
     }
 
@@ -147,8 +147,8 @@ impl Office {
     }
 
     /// What happens, in the speaker's name and as it was asked for.
-    pub fn report(&self, what: What) -> Report {
-        let Call { once, expects, .. } = self.call.clone();
+    pub fn report(&self, what: EventKind) -> Report {
+        let CallContext { once, expects, .. } = self.call.clone();
         Report {
             once,
             expects,
@@ -189,7 +189,7 @@ impl Office {
 
 /// Does it again while the database is away, as long as workers wait for it. A person who does not want
 /// to wait ends the program.
-pub async fn patiently<T, F>(office: &Office, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
+pub async fn patiently<T, F>(office: &App, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
 {
@@ -200,7 +200,7 @@ where
                 let Some(away) = failure.away.take() else {
                     return Err(failure);
                 };
-                let waited = outage.wait(away.into(), &mut Stop::never()).await;
+                let waited = outage.wait(away.into(), &mut StopSignal::never()).await;
                 waited.map_err(|_| failure)?;
             }
             Ok(done) => {

@@ -19,8 +19,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_rustls::rustls as tls;
 
-use crate::failure::{Exit, Failure};
-use crate::settings::server::{Place, Trust};
+use crate::failure::{ExitKind, Failure};
+use crate::settings::server::{ServerAddress, ServerTrust};
 
 /// No answer is larger.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
@@ -31,26 +31,26 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const IDLE: Duration = Duration::from_secs(8);
 
 /// Connections that are kept for the next request.
-pub type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub type HttpPool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A server that was named, and who we are to it.
 #[derive(Clone, Debug)]
-pub struct Server {
-    pub place: Place,
+pub struct RemoteServer {
+    pub place: ServerAddress,
     bearer: String,
-    client: Pool,
+    client: HttpPool,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub struct Unreached {
+pub struct ServerUnreachable {
     pub why: String,
     /// Nothing was sent, so that it may be tried elsewhere.
     pub unsent: bool,
 }
 
-impl Server {
-    pub fn new(place: Place, token: &str) -> Result<Self, Failure> {
+impl RemoteServer {
+    pub fn new(place: ServerAddress, token: &str) -> Result<Self, Failure> {
         let client = pool(&place.trust, CONNECT_WITHIN, IDLE)?;
         Ok(Self {
             place,
@@ -66,8 +66,8 @@ impl Server {
         path: &str,
         headers: &[(&str, &str)],
         body: Vec<u8>,
-    ) -> Result<Response<Incoming>, Unreached> {
-        let broken = |why: String, unsent: bool| Unreached {
+    ) -> Result<Response<Incoming>, ServerUnreachable> {
+        let broken = |why: String, unsent: bool| ServerUnreachable {
             why: format!("the server at {} {why}", self.place.url),
             unsent,
         };
@@ -101,10 +101,10 @@ impl Server {
     }
 
     /// The whole of an answer.
-    pub async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, Unreached> {
+    pub async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ServerUnreachable> {
         let body = Limited::new(response.into_body(), ANSWER_MAX).collect();
         let read = tokio::time::timeout(ANSWER_WITHIN, body).await;
-        let broken = |why: String| Unreached {
+        let broken = |why: String| ServerUnreachable {
             why: format!("the answer of {} broke off: {why}", self.place.url),
             unsent: false,
         };
@@ -116,15 +116,19 @@ impl Server {
     }
 }
 
-impl From<Unreached> for Failure {
-    fn from(unreached: Unreached) -> Self {
-        Self::new(Exit::Store, unreached.why)
+impl From<ServerUnreachable> for Failure {
+    fn from(unreached: ServerUnreachable) -> Self {
+        Self::new(ExitKind::Store, unreached.why)
             .hint("see that it runs and that --server names it; then try again")
     }
 }
 
 /// Connects to whom we believe, over HTTP or HTTPS as the address says.
-pub fn pool(trust: &Trust, connect_within: Duration, idle: Duration) -> Result<Pool, Failure> {
+pub fn pool(
+    trust: &ServerTrust,
+    connect_within: Duration,
+    idle: Duration,
+) -> Result<HttpPool, Failure> {
     let mut http = HttpConnector::new();
     http.set_connect_timeout(Some(connect_within));
     http.set_nodelay(true);

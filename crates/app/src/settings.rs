@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 /// What the program takes from its surroundings, read once.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct Environment {
     pub data_dir: PathBuf,
     /// The person's own, of which agents see nothing but the tools in it.
     pub home: Option<PathBuf>,
@@ -33,17 +33,17 @@ pub struct Surroundings {
     /// The person at the terminal, as recorded in decisions.
     pub person: String,
     /// Where we are spoken for by a server, and as whom we speak to it.
-    pub server: server::Found,
+    pub server: server::ServerSettings,
     pub path: OsString,
     /// Our own program, to start agents through.
     pub program: PathBuf,
     /// Where the data directory, the database and the person were named.
-    pub origins: Origins,
+    pub origins: SettingOrigins,
 }
 
 /// `flag`, `environment` or `default`.
 #[derive(Clone, Copy, Debug)]
-pub struct Origins {
+pub struct SettingOrigins {
     pub data_dir: &'static str,
     pub database: &'static str,
     pub person: &'static str,
@@ -57,7 +57,7 @@ fn origin(by_flag: bool, by_environment: bool) -> &'static str {
     }
 }
 
-impl Surroundings {
+impl Environment {
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that the others are sent to"
@@ -77,7 +77,7 @@ impl Surroundings {
                 .or_else(|| home.as_ref().map(|home| home.join(fallback)))
         };
         let set = |name: &str| text(name).is_some();
-        let origins = Origins {
+        let origins = SettingOrigins {
             data_dir: origin(data_dir.is_some(), set("COUNTERSIGN_DATA_DIR")),
             database: origin(database.is_some(), set("COUNTERSIGN_DATABASE")),
             person: origin(false, set("COUNTERSIGN_PERSON")),
@@ -93,7 +93,7 @@ impl Surroundings {
             .map_err(|error| Failure::error(format!("our own program cannot be found: {error}")))?;
         let user_file =
             below("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("countersign/config.toml"));
-        let told = server::Told {
+        let told = server::ServerVariables {
             url: text("COUNTERSIGN_SERVER"),
             token: text("COUNTERSIGN_TOKEN"),
             certificate: text("COUNTERSIGN_CERTIFICATE"),

@@ -44,14 +44,14 @@ use std::path::PathBuf;
 use clap::{FromArgMatches, Parser, Subcommand};
 use tokio::sync::OnceCell;
 
-use app::failure::{Exit, Failure};
-use app::operations::Office;
+use app::failure::{ExitKind, Failure};
+use app::operations::App;
 use app::operations::questions::Question;
 use app::operations::workers::Workplace;
-use app::remote::{self, Server};
-use app::settings::Surroundings;
+use app::remote::{self, RemoteServer};
+use app::settings::Environment;
 use app::settings::logging::LogVariables;
-use app::settings::server::Place;
+use app::settings::server::ServerAddress;
 use logging::{LogArgs, Verbosity};
 use out::Out;
 
@@ -198,17 +198,17 @@ fn only_here(url: &str) -> Failure {
 
 /// Where a verb works: the directory, the form of its answer, and how to get at the store.
 #[derive(Debug)]
-struct Desktop {
+struct Context {
     directory: PathBuf,
     out: Out,
-    surroundings: Surroundings,
+    surroundings: Environment,
     /// Opened when it is first needed.
-    office: OnceCell<Office>,
-    server: OnceCell<Server>,
+    office: OnceCell<App>,
+    server: OnceCell<RemoteServer>,
 }
 
-impl Desktop {
-    fn new(directory: PathBuf, out: Out, surroundings: Surroundings) -> Self {
+impl Context {
+    fn new(directory: PathBuf, out: Out, surroundings: Environment) -> Self {
         Self {
             directory,
             out,
@@ -229,12 +229,12 @@ impl Desktop {
     }
 
     /// This machine's own store; not where a server was named to be asked instead.
-    async fn office(&self) -> Result<Office, Failure> {
+    async fn office(&self) -> Result<App, Failure> {
         if let Some(place) = &self.surroundings.server.place {
             return Err(only_here(&place.url));
         }
         let open = async || {
-            let office = Office::open(self.surroundings.clone()).await?;
+            let office = App::open(self.surroundings.clone()).await?;
             if let Some(remark) = &office.remark {
                 self.out.remark(remark);
             }
@@ -263,17 +263,17 @@ impl Desktop {
         }
     }
 
-    fn open(&self, place: &Place) -> Result<Server, Failure> {
+    fn open(&self, place: &ServerAddress) -> Result<RemoteServer, Failure> {
         let token = self.surroundings.server.token.as_deref().ok_or_else(|| {
             Failure::usage(format!("{} does not know you: no token is set", place.url))
                 .hint("put it into COUNTERSIGN_TOKEN, or into server.toml beside your config.toml")
                 .hint("an administrator makes one: `countersign token create --agent NAME --role human`")
         })?;
-        Server::new(place.clone(), token)
+        RemoteServer::new(place.clone(), token)
     }
 }
 
-pub fn main(words: Vec<OsString>) -> Exit {
+pub fn main(words: Vec<OsString>) -> ExitKind {
     if let Some(done) = hidden::perform(&words) {
         return ended(done, &Out::new(false));
     }
@@ -286,7 +286,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     ended(start(args, &out), &out)
 }
 
-fn ended(done: Result<Exit, Failure>, out: &Out) -> Exit {
+fn ended(done: Result<ExitKind, Failure>, out: &Out) -> ExitKind {
     done.unwrap_or_else(|failure| {
         out.failure(&failure);
         failure.exit
@@ -298,15 +298,15 @@ fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
     Args::from_arg_matches(&matches)
 }
 
-fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
+fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
     match args.verb {
         // These tell about the program itself: no store, and no home is needed.
         Verb::Completions(args) => Ok(manual::completions(&args)),
         Verb::Man(args) => manual::man(&args, out),
         Verb::Reference => Ok(manual::reference()),
         verb => {
-            let surroundings = Surroundings::read(args.data_dir, args.database, args.server)?;
-            let desktop = Desktop::new(args.directory, out.clone(), surroundings);
+            let surroundings = Environment::read(args.data_dir, args.database, args.server)?;
+            let desktop = Context::new(args.directory, out.clone(), surroundings);
             let server = &desktop.surroundings.server;
             if let (true, Some(place), false) = (server.by_flag, &server.place, verb.may_ask()) {
                 return Err(only_here(&place.url));
@@ -326,7 +326,7 @@ fn start(args: Args, out: &Out) -> Result<Exit, Failure> {
     }
 }
 
-async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Demo(args) => demo::perform(args, desktop).await,
         Verb::Init(args) => init::perform(args, desktop).await,
@@ -351,6 +351,6 @@ async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
         Verb::Mcp => serve::over_stdio(desktop).await,
         Verb::Token(verb) => token::perform(verb, desktop).await,
         Verb::Doctor(args) => doctor::perform(args, desktop).await,
-        Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(Exit::Usage),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(ExitKind::Usage),
     }
 }

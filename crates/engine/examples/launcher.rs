@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use engine::agent::scripted;
-use engine::process::{self, Host, Launcher, Limits, RunId, Spec, Stop};
+use engine::process::{self, Launcher, ProcessHost, ProcessLimits, ProcessSpec, RunId, StopSignal};
 use engine::sandbox;
 
 #[tokio::main(flavor = "current_thread")]
@@ -66,12 +66,12 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
     process::adopt_orphans()?;
     let data_dir = Path::new(data_dir);
     let launcher = Some(Launcher::hold(&std::env::current_exe()?));
-    let host = Host {
+    let host = ProcessHost {
         data_dir: data_dir.to_owned(),
         launcher,
         adopts: true,
     };
-    let spec = Spec {
+    let spec = ProcessSpec {
         run_id: RunId::new("hosted")?,
         program: "sh".into(),
         args: vec!["-c".into(), script.clone()],
@@ -80,13 +80,13 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
         stdin: Vec::new(),
         converses: false,
         transcript: data_dir.join("transcript"),
-        limits: Limits {
+        limits: ProcessLimits {
             term_grace: Duration::from_millis(100),
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
         allotment: None,
         confinement: None,
     };
-    host.run(spec, drop, Stop::never()).await?;
+    host.run(spec, drop, StopSignal::never()).await?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::sandbox::{self, Confinement, Network, Room, Rung, Ward};
+use engine::sandbox::{self, RunMounts, SandboxLevel, SandboxNetwork, SandboxProfile, SandboxSpec};
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -35,7 +35,7 @@ fn main() -> Result<ExitCode, Failed> {
         Ok(_) => ways.push(plain),
         Err(error) => println!("skipped: {}: {error}", plain.name),
     }
-    for rung in Rung::ALL {
+    for rung in SandboxLevel::ALL {
         let way = Way::confined(&exe, dir.path(), rung)?;
         match way.time() {
             Ok(_) => ways.push(way),
@@ -60,7 +60,7 @@ fn main() -> Result<ExitCode, Failed> {
 struct Way {
     name: String,
     words: Vec<OsString>,
-    confinement: Option<Confinement>,
+    confinement: Option<SandboxSpec>,
 }
 
 impl Way {
@@ -95,20 +95,20 @@ impl Way {
         }
     }
 
-    fn confined(exe: &Path, dir: &Path, rung: Rung) -> Result<Self, Failed> {
+    fn confined(exe: &Path, dir: &Path, rung: SandboxLevel) -> Result<Self, Failed> {
         let dir = dir.join(rung.as_str());
         let (own, checkout) = (dir.join("own"), dir.join("checkout"));
         std::fs::create_dir_all(&own)?;
         std::fs::create_dir_all(&checkout)?;
-        let mut ward = Ward::new(rung, None, &"/usr/bin:/bin".into(), &[], &[]);
+        let mut ward = SandboxProfile::new(rung, None, &"/usr/bin:/bin".into(), &[], &[]);
         ward.read.push(exe.to_owned());
-        let confinement = ward.confine(Room {
+        let confinement = ward.confine(RunMounts {
             read: vec![checkout],
             write: vec![own],
             shut: Vec::new(),
             layered: Vec::new(),
             lent: Vec::new(),
-            network: Network::On,
+            network: SandboxNetwork::On,
             metadata: false,
             proof: dir.join("sandbox/proof.json"),
         });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flow::{TicketId, Time};
 
-use crate::agent::{AgentEvent, Usage};
+use crate::agent::{AgentEvent, AgentUsage};
 use crate::coordinator::ProgressListener;
 
 /// How much of its words an activity carries.
@@ -30,16 +30,16 @@ pub struct Activity {
     pub role: &'static str,
     /// The agent's name, or the check's.
     pub name: String,
-    pub sign: Sign,
+    pub sign: ActivityKind,
     /// One line without control characters, at most [`DETAIL_CHARS_MAX`] and a mark of the cut.
     pub detail: String,
     /// What the agent has told of its spending so far in this run.
-    pub usage: Usage,
+    pub usage: AgentUsage,
     pub at: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum ActivityKind {
     /// The detail is the model, where it is known.
     Began,
     Said,
@@ -84,17 +84,17 @@ impl Observer {
     }
 
     pub fn began(&self) {
-        self.tell(Sign::Began, "");
+        self.tell(ActivityKind::Began, "");
     }
 
     /// What the agent has told of its spending so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> AgentUsage {
         self.pattern.usage
     }
 
-    pub fn ended(mut self, how: &str, usage: Usage) {
+    pub fn ended(mut self, how: &str, usage: AgentUsage) {
         self.pattern.usage = usage;
-        self.tell(Sign::Ended, how);
+        self.tell(ActivityKind::Ended, how);
     }
 
     pub fn see(&mut self, event: &AgentEvent) {
@@ -109,7 +109,7 @@ impl Observer {
             let kept = last_chars(&self.saying, LOOKED_AT_CHARS_MAX).to_owned();
             self.saying = kept;
             let line = last_line(&self.saying).to_owned();
-            return self.tell(Sign::Said, &line);
+            return self.tell(ActivityKind::Said, &line);
         }
         self.saying.clear();
         if let Some((sign, detail)) = read(event) {
@@ -126,7 +126,7 @@ impl Observer {
         self.told_in_second <= PER_SECOND_MAX
     }
 
-    fn tell(&self, sign: Sign, detail: &str) {
+    fn tell(&self, sign: ActivityKind, detail: &str) {
         let Some(witness) = &self.witness else {
             return;
         };
@@ -140,24 +140,26 @@ impl Observer {
     }
 }
 
-fn read(event: &AgentEvent) -> Option<(Sign, String)> {
+fn read(event: &AgentEvent) -> Option<(ActivityKind, String)> {
     Some(match event {
-        AgentEvent::Started { model, .. } => (Sign::Began, model.clone().unwrap_or_default()),
+        AgentEvent::Started { model, .. } => {
+            (ActivityKind::Began, model.clone().unwrap_or_default())
+        }
         AgentEvent::Said { text } | AgentEvent::Wrote { text } | AgentEvent::Answered { text } => {
-            (Sign::Said, last_line(text).to_owned())
+            (ActivityKind::Said, last_line(text).to_owned())
         }
         AgentEvent::Used { tool, detail } => (
-            Sign::Used,
+            ActivityKind::Used,
             format!("{tool} {}", first_chars(detail, LOOKED_AT_CHARS_MAX)),
         ),
-        AgentEvent::Denied { tool } => (Sign::Denied, tool.clone()),
-        AgentEvent::Spent { model, .. } => (Sign::Spent, model.clone().unwrap_or_default()),
-        AgentEvent::OutOfQuota { .. } => (Sign::Troubled, "out of quota".to_owned()),
+        AgentEvent::Denied { tool } => (ActivityKind::Denied, tool.clone()),
+        AgentEvent::Spent { model, .. } => (ActivityKind::Spent, model.clone().unwrap_or_default()),
+        AgentEvent::OutOfQuota { .. } => (ActivityKind::Troubled, "out of quota".to_owned()),
         AgentEvent::Barred { message }
         | AgentEvent::OverBudget { message }
-        | AgentEvent::Failed { message } => (Sign::Troubled, message.clone()),
+        | AgentEvent::Failed { message } => (ActivityKind::Troubled, message.clone()),
         AgentEvent::Unconnected { why } => (
-            Sign::Troubled,
+            ActivityKind::Troubled,
             format!("works without Countersign's tools: {why}"),
         ),
         AgentEvent::Turned { .. } | AgentEvent::Finished => return None,
@@ -197,9 +199,9 @@ mod tests {
             round: 1,
             role: "build",
             name: "claude".to_owned(),
-            sign: Sign::Began,
+            sign: ActivityKind::Began,
             detail: String::new(),
-            usage: Usage::default(),
+            usage: AgentUsage::default(),
             at: Time(0),
         }
     }
@@ -237,7 +239,7 @@ mod tests {
     fn words_are_cleaned_and_cut_short() {
         let text = format!("\u{1b}[31mred\u{7}\u{202e} {}", "word ".repeat(1_000_000));
         let said = &told(&[AgentEvent::Said { text }])[0];
-        assert_eq!(said.sign, Sign::Said);
+        assert_eq!(said.sign, ActivityKind::Said);
         assert!(said.detail.chars().count() <= DETAIL_CHARS_MAX + 1);
         assert!(!said.detail.chars().any(char::is_control));
     }
@@ -267,15 +269,15 @@ mod tests {
 
     #[test]
     fn a_flood_is_told_in_part_and_its_sums_are_right() {
-        let usage = Usage {
+        let usage = AgentUsage {
             tokens_out: Some(3),
-            ..Usage::default()
+            ..AgentUsage::default()
         };
         let spent = AgentEvent::Spent { usage, model: None };
         let told = told(&vec![spent; 1_000]);
         assert_eq!(told.len(), PER_SECOND_MAX as usize + 1);
         let last = &told[told.len() - 1];
-        assert_eq!(last.sign, Sign::Ended);
+        assert_eq!(last.sign, ActivityKind::Ended);
         assert_eq!(last.usage.tokens_out, Some(3_000));
     }
 }

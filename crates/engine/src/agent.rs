@@ -10,14 +10,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heard::Heard;
+use heard::AgentOutput;
 
 use crate::log::LogErr;
 use crate::process::{
-    self, Allotment, Exit, Host, Limits, Line, Reaction, RunId, Spec, Stop, Stream,
+    self, DiskQuota, LineReaction, OutputLine, OutputStream, ProcessExit, ProcessHost,
+    ProcessLimits, ProcessSpec, RunId, StopSignal,
 };
 use crate::redact::Redactor;
-use crate::sandbox::{Confinement, Destination, Proof, RefusedHost, program};
+use crate::sandbox::{Destination, Proof, RefusedHost, SandboxSpec, program};
 
 mod acp;
 mod aider;
@@ -46,15 +47,15 @@ mod stream_json;
 pub mod tools;
 mod trouble;
 
-pub use acp::Acp;
-pub use cli::{Cli, Native, Probe};
-pub use command::Command;
+pub use acp::AcpAgent;
+pub use cli::{AgentCli, CliAgent, HelpProbe};
+pub use command::CommandAgent;
 pub use contract::{CONTRACT, brief_file, diff_file};
-pub use equipped::Equipped;
-pub use event::{AgentEvent, Usage};
-pub use scripted::Scripted;
-pub use session::Session;
-pub use tools::Tools;
+pub use equipped::ConfiguredAgent;
+pub use event::{AgentEvent, AgentUsage};
+pub use scripted::ScriptedAgent;
+pub use session::ResumableSession;
+pub use tools::McpEndpoint;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,13 +74,13 @@ pub enum Error {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum AgentRole {
     Build,
     Review,
     Verify,
 }
 
-impl Role {
+impl AgentRole {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Build => "build",
@@ -91,16 +92,16 @@ impl Role {
 
 /// What the agent is told about the repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct RepositoryFacts {
     pub commit: Option<String>,
     pub base: Option<String>,
     pub branch: Option<String>,
-    pub question: Question,
+    pub question: ReviewQuestion,
 }
 
 /// What a reviewer is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Question {
+pub enum ReviewQuestion {
     /// The work of its role.
     #[default]
     Work,
@@ -110,7 +111,7 @@ pub enum Question {
     Countersign,
 }
 
-impl Question {
+impl ReviewQuestion {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Work => "work",
@@ -122,9 +123,9 @@ impl Question {
 
 /// One piece of work for one agent.
 #[derive(Clone, Debug)]
-pub struct Assignment {
+pub struct AgentAssignment {
     pub run_id: RunId,
-    pub role: Role,
+    pub role: AgentRole,
     /// A label, for the agent to repeat.
     pub ticket: String,
     pub round: u32,
@@ -146,19 +147,19 @@ pub struct Assignment {
     pub transcript: PathBuf,
     /// What it gets beside the contract: `PATH`, credentials, a locale.
     pub env: Vec<(OsString, OsString)>,
-    pub facts: Facts,
-    pub limits: Limits,
+    pub facts: RepositoryFacts,
+    pub limits: ProcessLimits,
     /// What it may put on the disk.
-    pub allotment: Option<Allotment>,
+    pub allotment: Option<DiskQuota>,
     pub model: Option<String>,
     /// What it may cost, in millionths of a dollar; told to those that mind it themselves.
     pub usd_micros_max: Option<u64>,
     /// The session to go on in, where the agent can and has one.
-    pub session: Option<Session>,
+    pub session: Option<ResumableSession>,
     /// Our own tools, where it has somebody to call.
-    pub tools: Option<Tools>,
+    pub tools: Option<McpEndpoint>,
     /// What it may see and touch; without one, all that we may.
-    pub confinement: Option<Confinement>,
+    pub confinement: Option<SandboxSpec>,
 }
 
 /// How an adapter wants its agent started.
@@ -181,15 +182,15 @@ pub trait Adapter: Send + Sync {
     fn format(&self) -> &'static str {
         "command"
     }
-    fn invocation(&self, assignment: &Assignment) -> Invocation;
+    fn invocation(&self, assignment: &AgentAssignment) -> Invocation;
     /// What a line of its stdout means. None: the line is not of its format, and may be the answer.
     fn events(&self, line: &str) -> Option<Vec<AgentEvent>>;
     /// How it is talked to, if it wants more than its first input.
-    fn dialogue(&self, _assignment: &Assignment) -> Option<Box<dyn Dialogue>> {
+    fn dialogue(&self, _assignment: &AgentAssignment) -> Option<Box<dyn Dialogue>> {
         None
     }
     /// What its end says that its output did not.
-    fn ended(&self, _exit: Exit, _complaint: &str) -> Option<AgentEvent> {
+    fn ended(&self, _exit: ProcessExit, _complaint: &str) -> Option<AgentEvent> {
         None
     }
     /// What the file says in which it keeps its accounts, if it left one.
@@ -231,20 +232,20 @@ pub trait Adapter: Send + Sync {
 pub trait Dialogue: Send {
     /// What is said first.
     fn open(&mut self) -> Vec<u8>;
-    fn hear(&mut self, line: &str) -> Heeded;
+    fn hear(&mut self, line: &str) -> DialogueReply;
 }
 
 /// What a line of a conversation comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heeded {
-    pub reaction: Reaction,
+pub struct DialogueReply {
+    pub reaction: LineReaction,
     /// None: the line is not of the protocol.
     pub events: Option<Vec<AgentEvent>>,
 }
 
 /// Where a result was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ResultSource {
     /// The agent's own last word, in its output format.
     Event,
     File,
@@ -256,19 +257,19 @@ pub enum Source {
 
 /// What came of an assignment.
 #[derive(Clone, Debug)]
-pub struct Report {
-    pub exit: Exit,
+pub struct AgentReport {
+    pub exit: ProcessExit,
     /// None if it answered nothing at all.
-    pub result: Option<(String, Source)>,
+    pub result: Option<(String, ResultSource)>,
     /// What it said beside the result: its last message beside a file, or the output around a JSON
     /// result.
     pub beside: Option<String>,
     pub events: Vec<AgentEvent>,
     /// Of this run.
-    pub usage: Usage,
+    pub usage: AgentUsage,
     pub wall: Duration,
     /// Where a later run can go on.
-    pub session: Option<Session>,
+    pub session: Option<ResumableSession>,
     pub model: Option<String>,
     pub turns: Option<u64>,
     pub denials: u64,
@@ -289,12 +290,12 @@ pub struct Report {
 /// report; only what keeps it from starting at all is an error. `on_event` sees
 /// what goes on, lines of no known format included, and must not dwell on it.
 pub async fn run(
-    host: &Host,
+    host: &ProcessHost,
     adapter: &dyn Adapter,
-    assignment: &Assignment,
+    assignment: &AgentAssignment,
     mut on_event: impl FnMut(&AgentEvent) + Send,
-    stop: Stop,
-) -> Result<Report, Error> {
+    stop: StopSignal,
+) -> Result<AgentReport, Error> {
     let invocation = adapter.invocation(assignment);
     contract::prepare(assignment, &invocation)?;
     let mut dialogue = adapter.dialogue(assignment);
@@ -302,10 +303,10 @@ pub async fn run(
     let redactor = Redactor::of_environment(&spec.env);
     let left_behind = Redactor::of_token(&spec.env);
     let litter = contract::absent(&assignment.dir, adapter.litter());
-    let mut heard = Heard::default();
-    let on_line = |line: Line| {
+    let mut heard = AgentOutput::default();
+    let on_line = |line: OutputLine| {
         let heeded = heed(adapter, dialogue.as_mut(), &line);
-        if line.stream == Stream::Err {
+        if line.stream == OutputStream::Err {
             heard.hear_complaint(&line.text);
             on_event(&AgentEvent::Said { text: line.text });
         } else if heeded.events.is_none() {
@@ -342,7 +343,7 @@ pub async fn run(
     let answer = contract::without_secrets(assignment, answer, &redactor)?;
     let (result, beside) = heard.result(answer);
     let told = told(adapter, assignment, &heard, result.as_ref());
-    Ok(Report {
+    Ok(AgentReport {
         exit: ended.exit,
         result,
         beside,
@@ -363,7 +364,7 @@ pub async fn run(
 }
 
 /// What the run leaves in its own directories keeps no token.
-async fn scrub(left_behind: Option<Redactor>, assignment: &Assignment) {
+async fn scrub(left_behind: Option<Redactor>, assignment: &AgentAssignment) {
     let Some(redactor) = left_behind else {
         return;
     };
@@ -375,10 +376,10 @@ async fn scrub(left_behind: Option<Redactor>, assignment: &Assignment) {
 
 fn specify(
     adapter: &dyn Adapter,
-    assignment: &Assignment,
+    assignment: &AgentAssignment,
     invocation: Invocation,
     dialogue: Option<&mut Box<dyn Dialogue>>,
-) -> Spec {
+) -> ProcessSpec {
     let mut env = contract::environment(assignment);
     for (name, value) in invocation.env {
         env.retain(|(known, _)| *known != name);
@@ -387,7 +388,7 @@ fn specify(
     let converses = dialogue.is_some();
     let path = env.iter().find(|(name, _)| name == "PATH");
     let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
-    Spec {
+    ProcessSpec {
         run_id: assignment.run_id.clone(),
         program: invocation.program,
         args: invocation.args,
@@ -411,20 +412,24 @@ fn specify(
 }
 
 /// A line of stderr means nothing; one of stdout what the adapter, or the conversation, makes of it.
-fn heed(adapter: &dyn Adapter, dialogue: Option<&mut Box<dyn Dialogue>>, line: &Line) -> Heeded {
+fn heed(
+    adapter: &dyn Adapter,
+    dialogue: Option<&mut Box<dyn Dialogue>>,
+    line: &OutputLine,
+) -> DialogueReply {
     match (line.stream, dialogue) {
-        (Stream::Err, _) => Heeded::default(),
-        (Stream::Out, Some(dialogue)) => dialogue.hear(&line.text),
-        (Stream::Out, None) => {
+        (OutputStream::Err, _) => DialogueReply::default(),
+        (OutputStream::Out, Some(dialogue)) => dialogue.hear(&line.text),
+        (OutputStream::Out, None) => {
             let events = adapter.events(&line.text);
             let over = events
                 .iter()
                 .flatten()
                 .any(|event| *event == AgentEvent::Finished);
-            Heeded {
-                reaction: Reaction {
+            DialogueReply {
+                reaction: LineReaction {
                     over,
-                    ..Reaction::default()
+                    ..LineReaction::default()
                 },
                 events,
             }
@@ -433,27 +438,27 @@ fn heed(adapter: &dyn Adapter, dialogue: Option<&mut Box<dyn Dialogue>>, line: &
 }
 
 /// What is known of a run once it is over, from its events and its answer.
-struct Told {
-    usage: Usage,
+struct RunTotals {
+    usage: AgentUsage,
     model: Option<String>,
-    session: Option<Session>,
+    session: Option<ResumableSession>,
 }
 
 fn told(
     adapter: &dyn Adapter,
-    assignment: &Assignment,
-    heard: &Heard,
-    result: Option<&(String, Source)>,
-) -> Told {
+    assignment: &AgentAssignment,
+    heard: &AgentOutput,
+    result: Option<&(String, ResultSource)>,
+) -> RunTotals {
     let mut usage = heard.usage;
     let mut model = heard.model.clone().or_else(|| assignment.model.clone());
-    if let Some((text, Source::File | Source::Json)) = result
+    if let Some((text, ResultSource::File | ResultSource::Json)) = result
         && let Some((told, name)) = event::usage_in(text)
     {
         usage = usage.or(told);
         model = name.or(model);
     }
-    let session = heard.session.clone().map(|id| Session {
+    let session = heard.session.clone().map(|id| ResumableSession {
         agent: adapter.format().to_owned(),
         id,
         spent: usage,
@@ -464,7 +469,7 @@ fn told(
     {
         usage = usage.since(before.spent);
     }
-    Told {
+    RunTotals {
         usage,
         model,
         session,

@@ -7,18 +7,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::{Ticket, What};
+use flow::{EventKind, Ticket};
 use store::{PARCEL_BYTES_MAX, Page, Parcel, TicketQuery};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, Error as DeskError, LocalCoordinator, Upload};
-use crate::git::{Error, Oid, Remote, Repository, Tool};
+use crate::git::{Error, GitProgram, Oid, Remote, Repository};
 use crate::log::removed;
 use crate::perform;
 
 #[derive(Clone, Debug)]
-pub struct Carrier {
-    pub way: Way,
+pub struct RepoSync {
+    pub way: SyncMethod,
     /// As tickets name it.
     pub repository: String,
     /// What landed is put on the remote's base branch.
@@ -28,7 +28,7 @@ pub struct Carrier {
 }
 
 #[derive(Clone, Debug)]
-pub enum Way {
+pub enum SyncMethod {
     Remote(Remote),
     /// Through the store.
     Parcels,
@@ -37,7 +37,7 @@ pub enum Way {
 /// Asks for the base branch of a repository that is elsewhere, and brings the newest that there is.
 pub async fn follow(
     coordinator: &dyn Coordinator,
-    tool: &Tool,
+    tool: &GitProgram,
     (repository, base): (&str, &str),
     copy: &Path,
 ) -> Result<(), DeskError> {
@@ -51,7 +51,7 @@ pub async fn follow(
 /// Packs what somebody elsewhere wants of the repositories that are here; says how much it was.
 pub async fn answer_wants(
     desk: &LocalCoordinator,
-    tool: &Tool,
+    tool: &GitProgram,
     data_dir: &Path,
 ) -> Result<usize, DeskError> {
     let mut answered = 0;
@@ -68,7 +68,7 @@ pub async fn answer_wants(
 /// the newest stays.
 pub async fn answer_want(
     desk: &LocalCoordinator,
-    tool: &Tool,
+    tool: &GitProgram,
     data_dir: &Path,
     key: &str,
 ) -> Result<(), DeskError> {
@@ -92,7 +92,7 @@ static PACKERS: Semaphore = Semaphore::const_new(1);
 /// The commit that a key names, if its repository is here and a ticket's.
 async fn wanted(
     desk: &LocalCoordinator,
-    tool: &Tool,
+    tool: &GitProgram,
     key: &str,
 ) -> Result<Option<(Repository, Oid)>, DeskError> {
     let Some((kind, word, place)) = parcel_key(key) else {
@@ -123,15 +123,15 @@ async fn pack_for(
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = crate::hash::short(key.as_bytes());
-    let aside = Aside(data_dir.join(format!("parcel-{name}-{count}.part")));
+    let aside = TempBundleFile(data_dir.join(format!("parcel-{name}-{count}.part")));
     let parcel = packed(&git, key.to_owned(), &commit, None, &aside.0).await;
     Ok(desk.store.put_parcel(parcel.map_err(unusable)?).await?)
 }
 
 /// Where a parcel is packed; whoever is not waited for any more leaves nothing behind.
-struct Aside(PathBuf);
+struct TempBundleFile(PathBuf);
 
-impl Drop for Aside {
+impl Drop for TempBundleFile {
     fn drop(&mut self) {
         removed(&self.0, std::fs::remove_file(&self.0));
     }
@@ -159,7 +159,7 @@ pub async fn is_named_by_a_ticket(desk: &LocalCoordinator, place: &str) -> Resul
 /// How many are packed in one go.
 const WANTS_AT_ONCE: u32 = 16;
 
-impl Carrier {
+impl RepoSync {
     /// Sees that all is here that the ticket's next job rests on.
     pub async fn bring(
         &self,
@@ -195,11 +195,11 @@ impl Carrier {
         }
         let name = name_of(ticket, &commit);
         match &self.way {
-            Way::Remote(remote) => {
+            SyncMethod::Remote(remote) => {
                 let fetched = git.fetch_commit(remote, &name, &commit).await;
                 fetched.map_err(unusable)
             }
-            Way::Parcels => {
+            SyncMethod::Parcels => {
                 let key = key_of(&commit, &self.repository);
                 let parcel = coordinator.download(&key).await?;
                 let parcel = parcel.map(|parcel| Parcel {
@@ -221,7 +221,7 @@ impl Carrier {
         let branch = perform::branch(ticket);
         let name = format!("refs/heads/{branch}");
         let mut head = commit.clone();
-        if let Way::Remote(remote) = &self.way
+        if let SyncMethod::Remote(remote) = &self.way
             && let Some(theirs) = git.remote_branch(remote, &branch).await?
             && theirs != commit
         {
@@ -241,19 +241,19 @@ impl Carrier {
         &self,
         coordinator: &dyn Coordinator,
         git: &Repository,
-        (ticket, what, aside): (&Ticket, &What, &Path),
+        (ticket, what, aside): (&Ticket, &EventKind, &Path),
     ) -> Result<(), DeskError> {
-        let What::Submitted { submission, .. } = what else {
+        let EventKind::Submitted { submission, .. } = what else {
             return Ok(());
         };
         let Some(commit) = Oid::parse(&submission.commit) else {
             return Ok(());
         };
         match &self.way {
-            Way::Remote(_) => self.publish(git, ticket, &commit, &submission.branch).await,
+            SyncMethod::Remote(_) => self.publish(git, ticket, &commit, &submission.branch).await,
             // Whoever has the repository packs what is asked for.
-            Way::Parcels if !self.is_copy => Ok(()),
-            Way::Parcels => {
+            SyncMethod::Parcels if !self.is_copy => Ok(()),
+            SyncMethod::Parcels => {
                 let key = key_of(&commit, &self.repository);
                 let base = Oid::parse(&submission.base);
                 let parcel = packed(git, key, &commit, base.as_ref(), aside).await;
@@ -275,7 +275,7 @@ impl Carrier {
         commit: &Oid,
         branch: &str,
     ) -> Result<(), DeskError> {
-        let Way::Remote(remote) = &self.way else {
+        let SyncMethod::Remote(remote) = &self.way else {
             return Ok(());
         };
         let name = name_of(ticket, commit);
@@ -285,7 +285,7 @@ impl Carrier {
 
     /// Puts what is to land on the remote's base branch; false where that has moved.
     pub async fn land(&self, git: &Repository, branch: &str, tip: &Oid) -> Result<bool, Error> {
-        let Way::Remote(remote) = &self.way else {
+        let SyncMethod::Remote(remote) = &self.way else {
             return Ok(true);
         };
         let name = format!("refs/heads/{branch}");

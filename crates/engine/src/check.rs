@@ -12,9 +12,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::coverage::{Coverage, Share};
-use crate::process::{self, Allotment, Exit, Host, Limits, Line, RunId, Spec, Stop, Stream};
-use crate::sandbox::Confinement;
+use self::coverage::{CoveragePercent, CoverageReader};
+use crate::process::{
+    self, DiskQuota, OutputLine, OutputStream, ProcessExit, ProcessHost, ProcessLimits,
+    ProcessSpec, RunId, StopSignal,
+};
+use crate::sandbox::SandboxSpec;
 
 /// How much of the end of the output is in the result.
 const TAIL_BYTES: usize = 8 << 10;
@@ -35,7 +38,7 @@ pub struct Check {
 
 /// Where and with what a check runs.
 #[derive(Clone, Debug)]
-pub struct Ground<'a> {
+pub struct CheckEnv<'a> {
     pub run_id: RunId,
     pub dir: &'a Path,
     /// The whole environment.
@@ -47,13 +50,13 @@ pub struct Ground<'a> {
     /// How much of the standard output alone is handed back; none for a mere check.
     pub stdout_bytes_max: usize,
     /// What it may put on the disk.
-    pub allotment: Option<Allotment>,
+    pub allotment: Option<DiskQuota>,
     /// What it may see and touch; without one, all that we may.
-    pub confinement: Option<Confinement>,
+    pub confinement: Option<SandboxSpec>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CheckExit {
     Passed,
     Failed,
     TimedOut,
@@ -65,9 +68,9 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckReport {
     pub name: String,
-    pub outcome: Outcome,
+    pub outcome: CheckExit,
     /// What the command ended with, or why it did not start.
     pub detail: String,
     pub duration: Duration,
@@ -76,19 +79,19 @@ pub struct Checked {
     pub cut: bool,
     pub tail: String,
     /// None where it did not start.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The beginning of its standard output.
     pub stdout: String,
 }
 
 /// Runs one check to its end. An error is ours: a full disk, say.
 pub async fn run(
-    host: &Host,
+    host: &ProcessHost,
     check: &Check,
-    ground: Ground<'_>,
-    stop: Stop,
-) -> Result<Checked, process::Error> {
-    let spec = Spec {
+    ground: CheckEnv<'_>,
+    stop: StopSignal,
+) -> Result<CheckReport, process::Error> {
+    let spec = ProcessSpec {
         run_id: ground.run_id,
         program: "sh".into(),
         args: vec!["-c".into(), check.command.clone().into()],
@@ -98,23 +101,25 @@ pub async fn run(
         converses: false,
         transcript: ground.output.to_owned(),
         // A compiler may be silent for as long as it likes.
-        limits: Limits {
+        limits: ProcessLimits {
             wall: check.time_limit,
             idle: check.time_limit,
             output_bytes: ground.output_bytes_max,
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
         allotment: ground.allotment,
         confinement: ground.confinement,
     };
-    let mut tail = Tail::default();
-    let mut coverage = Coverage::default();
+    let mut tail = OutputTail::default();
+    let mut coverage = CoverageReader::default();
     let mut stdout = String::new();
-    let mut hear = |line: Line| {
+    let mut hear = |line: OutputLine| {
         if check.coverage_min.is_some() {
             coverage.read(&line.text);
         }
-        if line.stream == Stream::Out && stdout.len() + line.text.len() < ground.stdout_bytes_max {
+        if line.stream == OutputStream::Out
+            && stdout.len() + line.text.len() < ground.stdout_bytes_max
+        {
             stdout.push_str(&line.text);
             if line.whole {
                 stdout.push('\n');
@@ -141,14 +146,14 @@ pub async fn run(
         ));
     }
     let mut outcome = outcome(ended.exit);
-    if let (Outcome::Passed, Some(least)) = (outcome, check.coverage_min) {
-        let (enough, said) = judge(coverage.share(), Share::percent(least));
+    if let (CheckExit::Passed, Some(least)) = (outcome, check.coverage_min) {
+        let (enough, said) = judge(coverage.share(), CoveragePercent::percent(least));
         tail.push(said);
         if !enough {
-            outcome = Outcome::Failed;
+            outcome = CheckExit::Failed;
         }
     }
-    Ok(Checked {
+    Ok(CheckReport {
         name: check.name.clone(),
         outcome,
         detail: ended.exit.to_string(),
@@ -162,7 +167,7 @@ pub async fn run(
 }
 
 /// Whether that is enough, and the words for whoever reads the end of the output.
-fn judge(share: Option<Share>, least: Share) -> (bool, String) {
+fn judge(share: Option<CoveragePercent>, least: CoveragePercent) -> (bool, String) {
     match share {
         Some(share) if share >= least => (true, format!("coverage: {share}, {least} asked for")),
         Some(share) => {
@@ -181,21 +186,21 @@ fn judge(share: Option<Share>, least: Share) -> (bool, String) {
 }
 
 /// 126 and 127 are the shell's words for "not runnable" and "not found".
-fn outcome(exit: Exit) -> Outcome {
+fn outcome(exit: ProcessExit) -> CheckExit {
     match exit {
-        Exit::Code(0) => Outcome::Passed,
-        Exit::Code(126 | 127) => Outcome::CouldNotStart,
-        Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed => Outcome::Failed,
-        Exit::DiskLimit { .. } => Outcome::Overran,
-        Exit::WallLimit | Exit::IdleLimit => Outcome::TimedOut,
-        Exit::Cancelled => Outcome::Cancelled,
+        ProcessExit::Code(0) => CheckExit::Passed,
+        ProcessExit::Code(126 | 127) => CheckExit::CouldNotStart,
+        ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed => CheckExit::Failed,
+        ProcessExit::DiskLimit { .. } => CheckExit::Overran,
+        ProcessExit::WallLimit | ProcessExit::IdleLimit => CheckExit::TimedOut,
+        ProcessExit::Cancelled => CheckExit::Cancelled,
     }
 }
 
-fn not_started(check: &Check, output: &Path, error: &process::Error) -> Checked {
-    Checked {
+fn not_started(check: &Check, output: &Path, error: &process::Error) -> CheckReport {
+    CheckReport {
         name: check.name.clone(),
-        outcome: Outcome::CouldNotStart,
+        outcome: CheckExit::CouldNotStart,
         detail: error.to_string(),
         duration: Duration::ZERO,
         output: output.to_owned(),
@@ -208,12 +213,12 @@ fn not_started(check: &Check, output: &Path, error: &process::Error) -> Checked 
 
 /// The last lines, within bounds.
 #[derive(Default)]
-struct Tail {
+struct OutputTail {
     lines: VecDeque<String>,
     bytes: usize,
 }
 
-impl Tail {
+impl OutputTail {
     fn push(&mut self, mut line: String) {
         if line.len() > TAIL_BYTES {
             let mut start = line.len() - TAIL_BYTES;
@@ -241,13 +246,13 @@ mod tests {
 
     use super::*;
 
-    async fn check(command: &str, limit_ms: u64) -> Checked {
+    async fn check(command: &str, limit_ms: u64) -> CheckReport {
         check_with(command, limit_ms, None).await
     }
 
-    async fn check_with(command: &str, limit_ms: u64, coverage_min: Option<u8>) -> Checked {
+    async fn check_with(command: &str, limit_ms: u64, coverage_min: Option<u8>) -> CheckReport {
         let dir = TempDir::new().unwrap();
-        let host = Host {
+        let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
             adopts: false,
@@ -259,7 +264,7 @@ mod tests {
             parallel: false,
             coverage_min,
         };
-        let ground = Ground {
+        let ground = CheckEnv {
             run_id: RunId::new("check").unwrap(),
             dir: dir.path(),
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
@@ -269,22 +274,24 @@ mod tests {
             allotment: None,
             confinement: None,
         };
-        let checked = run(&host, &check, ground, Stop::never()).await.unwrap();
+        let checked = run(&host, &check, ground, StopSignal::never())
+            .await
+            .unwrap();
         assert!(checked.output.exists());
         checked
     }
 
     #[tokio::test]
     async fn green_red_and_not_found_are_told_apart() {
-        assert_eq!(check("true", 20_000).await.outcome, Outcome::Passed);
+        assert_eq!(check("true", 20_000).await.outcome, CheckExit::Passed);
         let red = check("echo '1 test failed' >&2; exit 101", 20_000).await;
         assert_eq!(
             (red.outcome, red.detail.as_str()),
-            (Outcome::Failed, "exit code 101")
+            (CheckExit::Failed, "exit code 101")
         );
         assert_eq!(red.tail, "1 test failed");
         let missing = check("no-such-linter --all", 20_000).await;
-        assert_eq!(missing.outcome, Outcome::CouldNotStart);
+        assert_eq!(missing.outcome, CheckExit::CouldNotStart);
         assert!(missing.tail.contains("no-such-linter"), "{}", missing.tail);
     }
 
@@ -292,18 +299,18 @@ mod tests {
     async fn a_green_check_with_too_little_coverage_is_red() {
         let said = "for i in $(seq 1000); do echo line; done; echo 'TOTAL 10 2 79.99%'";
         let red = check_with(said, 20_000, Some(80)).await;
-        assert_eq!(red.outcome, Outcome::Failed);
+        assert_eq!(red.outcome, CheckExit::Failed);
         assert!(red.tail.contains("79.99 % is less"), "{}", red.tail);
         let green = check_with(said, 20_000, Some(79)).await;
-        assert_eq!(green.outcome, Outcome::Passed);
+        assert_eq!(green.outcome, CheckExit::Passed);
         let silent = check_with("true", 20_000, Some(1)).await;
-        assert_eq!(silent.outcome, Outcome::Failed);
+        assert_eq!(silent.outcome, CheckExit::Failed);
         assert!(silent.tail.contains("names none"), "{}", silent.tail);
     }
 
     #[tokio::test]
     async fn a_check_that_hangs_times_out() {
-        assert_eq!(check("sleep 600", 200).await.outcome, Outcome::TimedOut);
+        assert_eq!(check("sleep 600", 200).await.outcome, CheckExit::TimedOut);
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use flow::event::Lease;
 use flow::{Policy, Queue, Ticket, TicketId, Time, Usage};
 use serde::{Deserialize, Serialize};
-use store::{Agent, JobId, Leased, Noted, Outcome, Parcel, Pause, Token};
+use store::{Agent, JobId, Leased, Noted, Parcel, Pause, TaskOutcome, Token};
 
 /// Fallback poll interval while jobs are open, in case a wake-up is lost.
 pub const POLL: Duration = Duration::from_secs(2);
@@ -158,7 +158,7 @@ pub struct TaskReport {
     /// The fence of the run that was paid for: an earlier holder's where only its report was lost.
     pub run: u64,
     pub usage: Usage,
-    pub outcome: Outcome,
+    pub outcome: TaskOutcome,
     /// The worker's name, for the event log.
     pub by: String,
 }

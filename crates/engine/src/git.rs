@@ -49,24 +49,24 @@ mod state;
 mod tool_files;
 mod worktree;
 
-use facts::Facts;
+use facts::GitFactCache;
 
 pub use address::without_secret;
 pub use builder_view::{BuilderView, is_replaced_by_git};
-pub use checkout::{Checkout, Purpose};
-pub use commit::{Committed, Identity};
-pub use history::{Commit, Context, Diff, FileChange, NamedFile, Person};
-pub use landing::Landed;
-pub use lock::Turn;
-pub use merge::{Combined, How};
+pub use checkout::{Checkout, CheckoutPurpose};
+pub use commit::{CommitIdentity, WorktreeCommit};
+pub use history::{ChangedFile, Commit, CommitPerson, DiffContext, DiffText, NamedFile};
+pub use landing::LandingOutcome;
+pub use lock::LandingTurn;
+pub use merge::{MergeResult, MergeStyle};
 pub use readable::make_readable;
 pub use remote::{ABROAD, Remote};
 pub use remove::remove_tree;
 pub use scan::{Scanned, Search};
-pub use secrets::Secret;
-pub use state::Head;
+pub use secrets::LeakedSecret;
+pub use state::WorkTreeHead;
 pub use tool_files::{is_agent_configuration, is_read_by_tools};
-pub use worktree::{Made, Worktree};
+pub use worktree::{Worktree, WorktreeOrigin};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -210,7 +210,7 @@ impl From<Oid> for String {
 
 /// The git program, and what stands in front of it.
 #[derive(Clone, Debug)]
-pub struct Tool {
+pub struct GitProgram {
     /// An absolute path, as [`process::find_program`] gives it.
     pub program: PathBuf,
     pub launcher: Option<Launcher>,
@@ -221,19 +221,19 @@ pub struct Tool {
 /// A repository whose place is known. Opening one is [`Repository::open`].
 #[derive(Clone, Debug)]
 pub struct Repository {
-    tool: Tool,
+    tool: GitProgram,
     /// Where objects, refs and configuration are: the key of a repository.
     common: PathBuf,
     /// The person's own work tree that we were pointed at, unless it is bare.
-    own: Option<Place>,
+    own: Option<WorkTreeDirs>,
     /// Directory that new objects are written to until they are checked.
     apart: Option<PathBuf>,
-    facts: Arc<Facts>,
+    facts: Arc<GitFactCache>,
 }
 
 /// A work tree and the git directory that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct WorkTreeDirs {
     git_dir: PathBuf,
     path: PathBuf,
 }

@@ -7,12 +7,12 @@ mod command;
 mod known;
 mod report;
 
-use findings::{Claim, Review, Way};
+use findings::{Review, ReviewClaim, ReviewFormat};
 use serde_json::Value;
 
-use crate::process::Exit;
-use command::Command;
-use known::{Meaning, meaning};
+use crate::process::ProcessExit;
+use command::LinterCommand;
+use known::{ExitCodeMeaning, meaning};
 use report::LinterReport;
 
 /// How a linter ended and what it printed.
@@ -23,7 +23,7 @@ pub struct LinterRun<'a> {
     /// For `sh -c`.
     pub command: &'a str,
     /// None where it could not be started.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     pub stdout: &'a str,
     /// Both streams, in the order in which they came.
     pub output: &'a str,
@@ -39,22 +39,22 @@ pub struct LinterRun<'a> {
 pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
     let code = match run.exit {
         None => return Err(no_answer(run, "could not be started")),
-        Some(Exit::Code(126 | 127)) => {
+        Some(ProcessExit::Code(126 | 127)) => {
             return Err(no_answer(run, "was not found or cannot be run"));
         }
         // A shell tells of a signal that ended its command in this way.
-        Some(Exit::Code(code @ 129..=192)) => {
+        Some(ProcessExit::Code(code @ 129..=192)) => {
             let what = format!("was killed by signal {}", code - 128);
             return Err(no_answer(run, &what));
         }
-        Some(Exit::Code(code)) => code,
+        Some(ProcessExit::Code(code)) => code,
         Some(
-            Exit::Signal(_)
-            | Exit::WallLimit
-            | Exit::IdleLimit
-            | Exit::DiskLimit { .. }
-            | Exit::Cancelled
-            | Exit::Dismissed,
+            ProcessExit::Signal(_)
+            | ProcessExit::WallLimit
+            | ProcessExit::IdleLimit
+            | ProcessExit::DiskLimit { .. }
+            | ProcessExit::Cancelled
+            | ProcessExit::Dismissed,
         ) => return Err(no_answer(run, "did not run to its end")),
     };
     if run.cut {
@@ -63,15 +63,15 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
             "printed more than is kept, so findings may be missing",
         ));
     }
-    let command = Command::parse(run.command);
+    let command = LinterCommand::parse(run.command);
     let review = read(run);
     let has_findings = !review.findings.is_empty();
     match meaning(&command, code) {
-        Meaning::Broken => Err(no_answer(
+        ExitCodeMeaning::Broken => Err(no_answer(
             run,
             "ended with a code that does not stand for findings",
         )),
-        Meaning::Findings if !has_findings => Err(no_answer(
+        ExitCodeMeaning::Findings if !has_findings => Err(no_answer(
             run,
             "ended as if it had findings, and none can be read from its output",
         )),
@@ -79,16 +79,16 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
         _ if reports_its_own_failure(run.stdout) || report::tells_of_failure(run.stdout) => {
             Err(no_answer(run, "reports that it did not run to its end"))
         }
-        Meaning::Findings => Ok(review),
-        Meaning::Clean { .. } if has_findings => Ok(review),
-        Meaning::Clean { is_certain } => {
+        ExitCodeMeaning::Findings => Ok(review),
+        ExitCodeMeaning::Clean { .. } if has_findings => Ok(review),
+        ExitCodeMeaning::Clean { is_certain } => {
             if let LinterReport::Unclear(why) = report::judge(run.stdout, command.tool) {
                 return Err(no_answer(run, why));
             }
             if is_clean(run, &command, is_certain) {
                 Ok(Review {
-                    way: Way::Linter,
-                    ..Review::new(Claim::Unknown, Vec::new())
+                    way: ReviewFormat::Linter,
+                    ..Review::new(ReviewClaim::Unknown, Vec::new())
                 })
             } else {
                 Err(no_answer(
@@ -111,7 +111,7 @@ fn read(run: &LinterRun<'_>) -> Review {
 }
 
 /// Whether output without findings says that there are none.
-fn is_clean(run: &LinterRun<'_>, command: &Command<'_>, is_certain: bool) -> bool {
+fn is_clean(run: &LinterRun<'_>, command: &LinterCommand<'_>, is_certain: bool) -> bool {
     let is_silent = run.stdout.trim().is_empty();
     let is_clean_report = report::judge(run.stdout, command.tool) == LinterReport::Clean;
     if is_certain || is_clean_report || says_none(run.output) {

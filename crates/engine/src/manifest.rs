@@ -44,7 +44,7 @@ pub struct Error {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     File,
     Dir,
     Link,
@@ -52,8 +52,8 @@ enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    kind: Kind,
+struct ManifestEntry {
+    kind: FileKind,
     mode: u32,
     size: u64,
     /// Of a file's content or a link's target; None where there is none to read.
@@ -63,18 +63,18 @@ struct Entry {
 /// A directory at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, ManifestEntry>,
 }
 
 /// One difference between two manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ManifestChange {
     pub path: PathBuf,
-    pub what: What,
+    pub what: ManifestChangeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ManifestChangeKind {
     Appeared,
     Vanished,
     BecameAnotherType,
@@ -82,14 +82,14 @@ pub enum What {
     Content,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ManifestChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.what {
-            What::Appeared => "appeared",
-            What::Vanished => "vanished",
-            What::BecameAnotherType => "became another type",
-            What::Mode => "has another mode",
-            What::Content => "has other content",
+            ManifestChangeKind::Appeared => "appeared",
+            ManifestChangeKind::Vanished => "vanished",
+            ManifestChangeKind::BecameAnotherType => "became another type",
+            ManifestChangeKind::Mode => "has another mode",
+            ManifestChangeKind::Content => "has other content",
         };
         write!(out, "{} {what}", self.path.display())
     }
@@ -150,9 +150,9 @@ pub fn take(dir: &Path) -> Result<Manifest, Error> {
                 continue;
             };
             match entry.kind {
-                Kind::Dir => dirs.push(path.clone()),
-                Kind::File => files.push(path.clone()),
-                Kind::Link | Kind::Other => {}
+                FileKind::Dir => dirs.push(path.clone()),
+                FileKind::File => files.push(path.clone()),
+                FileKind::Link | FileKind::Other => {}
             }
             entries.insert(path, entry);
         }
@@ -166,17 +166,17 @@ pub fn take(dir: &Path) -> Result<Manifest, Error> {
 }
 
 /// What is different, in the order of the paths.
-pub fn diff(before: &Manifest, after: &Manifest) -> Vec<Change> {
+pub fn diff(before: &Manifest, after: &Manifest) -> Vec<ManifestChange> {
     let mut changes = Vec::new();
     for (path, was) in &before.entries {
         let what = match after.entries.get(path) {
-            None => What::Vanished,
+            None => ManifestChangeKind::Vanished,
             Some(is) if is == was => continue,
-            Some(is) if is.kind != was.kind => What::BecameAnotherType,
-            Some(is) if is.hash != was.hash || is.size != was.size => What::Content,
-            Some(_) => What::Mode,
+            Some(is) if is.kind != was.kind => ManifestChangeKind::BecameAnotherType,
+            Some(is) if is.hash != was.hash || is.size != was.size => ManifestChangeKind::Content,
+            Some(_) => ManifestChangeKind::Mode,
         };
-        changes.push(Change {
+        changes.push(ManifestChange {
             path: path.clone(),
             what,
         });
@@ -185,9 +185,9 @@ pub fn diff(before: &Manifest, after: &Manifest) -> Vec<Change> {
         .entries
         .keys()
         .filter(|path| !before.entries.contains_key(*path));
-    changes.extend(new.map(|path| Change {
+    changes.extend(new.map(|path| ManifestChange {
         path: path.clone(),
-        what: What::Appeared,
+        what: ManifestChangeKind::Appeared,
     }));
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     changes
@@ -205,7 +205,7 @@ fn is_left_out(path: &Path) -> bool {
             .any(|part| inside.starts_with(part) || Path::new(part).starts_with(inside))
 }
 
-fn look(path: &Path) -> Result<Option<Entry>, Error> {
+fn look(path: &Path) -> Result<Option<ManifestEntry>, Error> {
     let failed = |source| Error {
         path: path.to_owned(),
         source,
@@ -216,20 +216,20 @@ fn look(path: &Path) -> Result<Option<Entry>, Error> {
         Err(error) => return Err(failed(error)),
     };
     let (kind, size, hash) = if meta.is_file() {
-        (Kind::File, meta.len(), None)
+        (FileKind::File, meta.len(), None)
     } else if meta.is_dir() {
-        (Kind::Dir, 0, None)
+        (FileKind::Dir, 0, None)
     } else if meta.is_symlink() {
         let target = fs::read_link(path).map_err(failed)?;
         (
-            Kind::Link,
+            FileKind::Link,
             0,
             Some(Sha256::digest(target.as_os_str().as_bytes()).into()),
         )
     } else {
-        (Kind::Other, meta.rdev(), None)
+        (FileKind::Other, meta.rdev(), None)
     };
-    Ok(Some(Entry {
+    Ok(Some(ManifestEntry {
         kind,
         mode: meta.mode(),
         size,
@@ -237,12 +237,12 @@ fn look(path: &Path) -> Result<Option<Entry>, Error> {
     }))
 }
 
-type Hashed = (PathBuf, Option<Hash>);
+type HashedFile = (PathBuf, Option<Hash>);
 
-fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<Hashed>, Error> {
+fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<HashedFile>, Error> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = files.len().div_ceil(threads).max(1);
-    let parts: Vec<Result<Vec<Hashed>, Error>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Vec<HashedFile>, Error>> = std::thread::scope(|scope| {
         let hash_part = |part: &[PathBuf]| part.iter().map(|path| hash(dir, path)).collect();
         let running: Vec<_> = files
             .chunks(share)
@@ -260,7 +260,7 @@ fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<Hashed>, Error> {
     Ok(all)
 }
 
-fn hash(dir: &Path, path: &Path) -> Result<Hashed, Error> {
+fn hash(dir: &Path, path: &Path) -> Result<HashedFile, Error> {
     let full = dir.join(path);
     match hash_file(&full) {
         Ok(hash) => Ok((path.to_owned(), Some(hash))),

@@ -29,19 +29,19 @@ use std::time::Duration;
 use flow::event::{Failure, Lease};
 use flow::ticket::Submission;
 use flow::usage::Caps;
-use flow::{Actor, Task, Ticket, TicketId, Usage, What};
-use store::{Artefact, JobId, Leased, Noted, Pause, Scope, Work};
+use flow::{Actor, EventKind, Task, Ticket, TicketId, Usage};
+use store::{Artefact, JobId, JobWork, Leased, Noted, Pause, PauseScope};
 use tracing::Instrument;
 
 pub use build::branch;
 
-use crate::activity::{Activity, Observer, Sign};
+use crate::activity::{Activity, ActivityKind, Observer};
 use crate::coordinator::{Error, LocalCoordinator, Report, Upload};
 use crate::git::Repository;
 use crate::log::LogErr;
 use crate::private;
-use crate::process::{Allotment, Stop, Stopper};
-use crate::workshop::{Files, Member, Project, Workshop};
+use crate::process::{DiskQuota, StopSignal, Stopper};
+use crate::workshop::{AgentConfig, Project, ProjectConfig, TicketFiles};
 
 /// How often, and how far apart, the store is tried while it is away: for five minutes.
 const TRIES_MAX: u32 = 600;
@@ -52,32 +52,32 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A job in our hands.
 #[derive(Debug)]
-struct Held<'a> {
-    shop: &'a Workshop,
+struct JobContext<'a> {
+    shop: &'a Project,
     ticket: &'a Ticket,
     /// Who is paid for it, if anybody is.
-    member: Option<&'a Member>,
+    member: Option<&'a AgentConfig>,
     /// None where nobody else could have it: the ticket is in no store.
     job: Option<JobId>,
     lease: Lease,
-    stop: Stop,
+    stop: StopSignal,
 }
 
-impl Held<'_> {
+impl JobContext<'_> {
     /// Where this try keeps its files. A worker that lost the job has another.
     fn dir(&self) -> PathBuf {
         let files = self.shop.files(&self.ticket.id);
         files.run(self.lease.serial, self.lease.fence)
     }
 
-    fn member(&self) -> Result<&Member, Trouble> {
-        let nobody = || Trouble::permanent("nobody of this crew does such work");
+    fn member(&self) -> Result<&AgentConfig, JobError> {
+        let nobody = || JobError::permanent("nobody of this crew does such work");
         self.member.ok_or_else(nobody)
     }
 
     /// The worktree is shared by all who ever hold the job, and a late report's refusal does not
     /// undo what was done there: only the holder goes on.
-    async fn must_be_ours(&self) -> Result<(), Trouble> {
+    async fn must_be_ours(&self) -> Result<(), JobError> {
         let Some(job) = self.job else {
             return Ok(());
         };
@@ -90,7 +90,7 @@ impl Held<'_> {
                 Err(error) if error.is_stale() => return Err(interrupted()),
                 // Somebody was paid for what we have: a store that is away is waited for.
                 Err(error) if error.is_transient() && tries < TRIES_MAX => tries += 1,
-                Err(error) => return Err(Trouble::transient(error)),
+                Err(error) => return Err(JobError::transient(error)),
             }
             let mut stop = self.stop.clone();
             tokio::select! {
@@ -117,9 +117,9 @@ impl Held<'_> {
             round: self.ticket.round,
             role,
             name: name.to_owned(),
-            sign: Sign::Began,
+            sign: ActivityKind::Began,
             detail: String::new(),
-            usage: crate::agent::Usage::default(),
+            usage: crate::agent::AgentUsage::default(),
             at: (shop.clock)(),
         };
         Observer::new(pattern, shop.clock, shop.witness.clone())
@@ -131,9 +131,9 @@ impl Held<'_> {
     }
 
     /// What a run that works in these directories may put there.
-    fn allotment(&self, dirs: Vec<PathBuf>) -> Allotment {
+    fn allotment(&self, dirs: Vec<PathBuf>) -> DiskQuota {
         let limits = &self.shop.project.policy.limits;
-        Allotment {
+        DiskQuota {
             dirs,
             bytes_max: limits.disk_bytes_max,
             files_max: limits.disk_files_max,
@@ -148,20 +148,20 @@ impl Held<'_> {
 
 /// What a performer brings back.
 #[derive(Clone, Debug)]
-struct Brought {
-    what: What,
+struct JobOutput {
+    what: EventKind,
     artefacts: Vec<Artefact>,
 }
 
 /// Why there is nothing to bring back.
 #[derive(Clone, Debug)]
-struct Trouble {
+struct JobError {
     failure: Failure,
     message: String,
     usage: Usage,
 }
 
-impl Trouble {
+impl JobError {
     fn transient(message: impl ToString) -> Self {
         Self {
             failure: Failure::Transient,
@@ -180,15 +180,15 @@ impl Trouble {
 }
 
 /// Somebody told us to stop, or the lease was lost: no fault of the job's.
-fn interrupted() -> Trouble {
-    Trouble {
+fn interrupted() -> JobError {
+    JobError {
         failure: Failure::Interrupted,
         message: "the worker was stopped".to_owned(),
         usage: Usage::default(),
     }
 }
 
-impl From<crate::git::Error> for Trouble {
+impl From<crate::git::Error> for JobError {
     fn from(error: crate::git::Error) -> Self {
         if error.is_transient() {
             Self::transient(error)
@@ -198,7 +198,7 @@ impl From<crate::git::Error> for Trouble {
     }
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for JobError {
     fn from(error: std::io::Error) -> Self {
         Self::transient(error)
     }
@@ -208,14 +208,14 @@ impl From<std::io::Error> for Trouble {
 pub async fn resubmit(
     desk: &LocalCoordinator,
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     id: &TicketId,
     by: Actor,
 ) -> Result<Ticket, Error> {
     let ticket = desk.ticket(id).await?.ticket;
     let branch = branch(&ticket);
     let submission = put_forward(git, project, &ticket, &branch, &by.agent).await?;
-    let what = What::Resubmitted {
+    let what = EventKind::Resubmitted {
         submission: Box::new(submission),
     };
     desk.decide(id, &project.policy, Report::new(by, what))
@@ -225,12 +225,12 @@ pub async fn resubmit(
 /// The newest commit of a branch that somebody else has worked on, described and kept.
 pub async fn put_forward(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     ticket: &Ticket,
     branch: &str,
     by: &str,
 ) -> Result<Submission, Error> {
-    let broken = |trouble: Trouble| Error::Broken(trouble.message);
+    let broken = |trouble: JobError| Error::Broken(trouble.message);
     let head = git.branch(branch).await.map_err(unusable)?;
     let head = head.ok_or_else(|| Error::Unusable(format!("there is no branch {branch}")))?;
     let start = match build::last_commit(ticket) {
@@ -254,8 +254,8 @@ fn unusable(error: crate::git::Error) -> Error {
 }
 
 /// Performs one claimed job to its end, whatever that is.
-pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(), Error> {
-    let (Some(id), Some(serial), Work::Task(task)) = (&job.ticket, job.serial, &job.work) else {
+pub async fn perform(shop: Arc<Project>, job: Leased, stop: StopSignal) -> Result<(), Error> {
+    let (Some(id), Some(serial), JobWork::Task(task)) = (&job.ticket, job.serial, &job.work) else {
         return Ok(());
     };
     let lease = Lease {
@@ -269,22 +269,22 @@ pub async fn perform(shop: Arc<Workshop>, job: Leased, stop: Stop) -> Result<(),
 }
 
 async fn perform_leased(
-    shop: Arc<Workshop>,
+    shop: Arc<Project>,
     job: Leased,
     (id, task, lease): (TicketId, Task, Lease),
-    stop: Stop,
+    stop: StopSignal,
 ) -> Result<(), Error> {
     let (id, task) = (&id, &task);
     let (job, agent) = (&job, job.agent.as_deref());
     let actor = shop.actor(task, agent);
-    let started = Report::new(actor.clone(), What::Started { lease });
+    let started = Report::new(actor.clone(), EventKind::Started { lease });
     let ticket = match shop.report(id, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(&shop, id, lease, error).await,
     };
     trace::started(ticket.round);
-    let (stopper, own_stop) = Stop::pair();
-    let held = Held {
+    let (stopper, own_stop) = StopSignal::pair();
+    let held = JobContext {
         shop: &shop,
         ticket: &ticket,
         member: shop.member(task, agent),
@@ -303,7 +303,7 @@ async fn perform_leased(
 }
 
 /// A person who has stopped us waits no longer than this for a store that is away.
-async fn gives_up(mut stop: Stop) {
+async fn gives_up(mut stop: StopSignal) {
     stop.asked().await;
     tokio::time::sleep(LAST_WORD).await;
 }
@@ -311,10 +311,10 @@ async fn gives_up(mut stop: Stop) {
 /// Reports what came of the job. A store that is away is asked again while there may still be somebody
 /// who waits for the report; what was done meanwhile is on record here.
 async fn tell(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     id: &TicketId,
     actor: Actor,
-    brought: Result<Brought, Trouble>,
+    brought: Result<JobOutput, JobError>,
 ) -> Result<(), Error> {
     if let (Err(trouble), Some(member)) = (&brought, held.member) {
         patiently(|| pause_provider(held.shop, member, trouble)).await?;
@@ -344,14 +344,14 @@ where
 }
 
 /// The heartbeat never ends before the work does.
-fn unreachable_end<T>() -> Result<T, Trouble> {
-    Err(Trouble::transient(
+fn unreachable_end<T>() -> Result<T, JobError> {
+    Err(JobError::transient(
         "the worker's heartbeat ended before its work",
     ))
 }
 
 /// What others will need is with them before they hear of it.
-async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+async fn do_and_send(held: &JobContext<'_>, task: &Task) -> Result<JobOutput, JobError> {
     let brought = do_task(held, task).await?;
     if let Some(carrier) = &held.shop.carrier {
         let aside = held.dir().join("parcel.part");
@@ -359,12 +359,12 @@ async fn do_and_send(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
         let sent = carrier
             .send(&*held.shop.coordinator, &held.shop.git, sent)
             .await;
-        sent.map_err(Trouble::transient)?;
+        sent.map_err(JobError::transient)?;
     }
     Ok(brought)
 }
 
-async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
+async fn do_task(held: &JobContext<'_>, task: &Task) -> Result<JobOutput, JobError> {
     match task {
         Task::Build { .. } => build::build(held).await,
         Task::Check { commit } => check::check(held, commit).await,
@@ -373,7 +373,7 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
             commit, findings, ..
         } => verify::verify(held, commit, findings).await,
         Task::Merge { commit } => merge::merge(held, commit).await,
-        Task::Tell { .. } => Err(Trouble::permanent(
+        Task::Tell { .. } => Err(JobError::permanent(
             "news is told without a lease on the ticket",
         )),
     }
@@ -381,7 +381,7 @@ async fn do_task(held: &Held<'_>, task: &Task) -> Result<Brought, Trouble> {
 
 /// Prolongs the lease while the work goes on. A lease that is lost, a ticket or a task that was
 /// cancelled, or a person who stops us, ends the run; its result then finds a closed door or a given-back job.
-async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: Stop) {
+async fn keep_alive(shop: &Project, job: &Leased, stopper: &Stopper, mut stop: StopSignal) {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     let mut renew = tokio::time::interval(lease / 3);
     let mut look = tokio::time::interval(LOOK);
@@ -404,7 +404,7 @@ async fn keep_alive(shop: &Workshop, job: &Leased, stopper: &Stopper, mut stop: 
 }
 
 /// Prolongs the lease; true where it is lost.
-async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool) -> bool {
+async fn renewed(shop: &Project, job: &Leased, lease: Duration, due: &mut bool) -> bool {
     let renewed = shop.coordinator.renew(job.id, job.fence, Some(lease)).await;
     // It is tried again every second: one line for an outage is enough.
     if let (Err(error), false) = (&renewed, *due) {
@@ -415,14 +415,14 @@ async fn renewed(shop: &Workshop, job: &Leased, lease: Duration, due: &mut bool)
 }
 
 /// Whether nobody waits for this job any more. A store that is away has not said so.
-async fn is_over(shop: &Workshop, job: &Leased) -> bool {
+async fn is_over(shop: &Project, job: &Leased) -> bool {
     let held = shop.coordinator.renew(job.id, job.fence, None).await;
     held.is_err_and(|error| error.is_stale())
 }
 
 /// The start was refused. A stale lease is somebody else's business; any other refusal gives the
 /// job up, so that it does not come round for ever.
-async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
+async fn not_ours(shop: &Project, id: &TicketId, lease: Lease, error: Error) -> Result<(), Error> {
     if error.is_stale() {
         return Ok(());
     }
@@ -437,7 +437,7 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
     } else {
         Failure::Permanent
     };
-    let what = What::JobFailed {
+    let what = EventKind::JobFailed {
         lease,
         failure,
         message,
@@ -447,14 +447,14 @@ async fn not_ours(shop: &Workshop, id: &TicketId, lease: Lease, error: Error) ->
 }
 
 async fn report(
-    shop: &Workshop,
+    shop: &Project,
     id: &TicketId,
     actor: Actor,
     lease: Lease,
-    brought: Result<Brought, Trouble>,
+    brought: Result<JobOutput, JobError>,
 ) -> Result<(), Error> {
     let failed = |failure, message, usage| {
-        let what = What::JobFailed {
+        let what = EventKind::JobFailed {
             lease,
             failure,
             message,
@@ -467,7 +467,7 @@ async fn report(
         Err(trouble) => Err((trouble.failure, trouble.message.clone())),
     };
     let (report, came_to_nothing) = match brought {
-        Ok(Brought { what, artefacts }) => {
+        Ok(JobOutput { what, artefacts }) => {
             let report = Report {
                 artefacts,
                 ..Report::new(actor, what)
@@ -514,12 +514,16 @@ async fn report(
 }
 
 /// Out of quota is so for everybody who uses that provider, and ends by itself.
-async fn pause_provider(shop: &Workshop, member: &Member, trouble: &Trouble) -> Result<(), Error> {
+async fn pause_provider(
+    shop: &Project,
+    member: &AgentConfig,
+    trouble: &JobError,
+) -> Result<(), Error> {
     let Failure::Quota { until } = trouble.failure else {
         return Ok(());
     };
     let pause = Pause {
-        scope: Scope::Provider(member.adapter.name().to_owned()),
+        scope: PauseScope::Provider(member.adapter.name().to_owned()),
         until: Some(until),
         why: findings::one_line(&trouble.message),
         by: shop.house().agent,
@@ -529,7 +533,7 @@ async fn pause_provider(shop: &Workshop, member: &Member, trouble: &Trouble) -> 
 
 /// Whether the ticket still waits for a report under this lease. It may have ended meanwhile, or
 /// gone to another worker.
-async fn is_still_held(shop: &Workshop, id: &TicketId, lease: Lease) -> Result<bool, Error> {
+async fn is_still_held(shop: &Project, id: &TicketId, lease: Lease) -> Result<bool, Error> {
     let ticket = shop.ticket(id).await?;
     let mut jobs = ticket.jobs.iter();
     Ok(jobs.any(|job| job.serial == lease.serial && job.fence <= lease.fence))
@@ -545,7 +549,7 @@ fn ignore_stale(decided: Result<Ticket, Error>) -> Result<(), Error> {
 
 /// The last round's findings, as a document for people. It can be made again from the log at any
 /// time, so a failure to write it stops nothing.
-pub fn write_round_document(files: &Files, ticket: &Ticket) {
+pub fn write_round_document(files: &TicketFiles, ticket: &Ticket) {
     let Some(round) = ticket.rounds.last() else {
         return;
     };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::sandbox::{self, Confinement, Proof, RefusedHost};
+use crate::sandbox::{self, Proof, RefusedHost, SandboxSpec};
 
 mod attend;
 mod cgroup;
@@ -34,16 +34,17 @@ mod voice;
 mod warden;
 
 pub use attend::attend;
-pub use cgroup::{Group, GroupLimits};
-pub use disk::Allotment;
+pub use cgroup::{Cgroup, CgroupLimits};
+pub use disk::DiskQuota;
 pub(crate) use hold::tie_to;
 pub use hold::{adopt_orphans, hold};
-pub use output::{Call, Output, output};
-pub use record::{Swept, end_runs, sweep};
+pub use output::{CommandOutput, ShortCommand, output};
+pub use record::{SweptRun, end_runs, sweep};
 pub use spawn::{find_program, plain};
-pub use tree::{Identity, place};
+pub use tree::{ProcessIdentity, place};
 pub use warden::{
-    Allowance, Ending, Half, Watch, become_program, free_bytes, watch_over, watch_over_ourselves,
+    ForkSide, ProgramExit, ResourceLimits, Supervision, become_program, free_bytes, watch_over,
+    watch_over_ourselves,
 };
 
 /// The environment variable by which everything that belongs to a run is known.
@@ -99,7 +100,7 @@ impl fmt::Display for RunId {
 
 /// What a run may use. Every field is a hard bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// From the start to the end.
     pub wall: Duration,
     /// Without a byte on stdout or stderr.
@@ -116,7 +117,7 @@ pub struct Limits {
     pub exit_grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for ProcessLimits {
     fn default() -> Self {
         Self {
             wall: Duration::from_secs(30 * 60),
@@ -132,7 +133,7 @@ impl Default for Limits {
 
 /// One program to run.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct ProcessSpec {
     pub run_id: RunId,
     /// A path, or a name looked up in the `PATH` of `env`.
     pub program: OsString,
@@ -145,16 +146,16 @@ pub struct Spec {
     pub converses: bool,
     /// Where the raw output goes, stdout and stderr together, line by line.
     pub transcript: PathBuf,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// What it may put on the disk; without one, what the sandbox lets it.
-    pub allotment: Option<Allotment>,
+    pub allotment: Option<DiskQuota>,
     /// What the run may see and touch; needs a launcher. Without one it may what we may.
-    pub confinement: Option<Confinement>,
+    pub confinement: Option<SandboxSpec>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ProcessExit {
     Code(i32),
     /// Killed by a signal that was not ours.
     Signal(i32),
@@ -170,13 +171,13 @@ pub enum Exit {
     Dismissed,
 }
 
-impl Exit {
+impl ProcessExit {
     pub fn success(self) -> bool {
         matches!(self, Self::Code(0) | Self::Dismissed)
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
@@ -196,8 +197,8 @@ impl fmt::Display for Exit {
 
 /// What is known about a run once it is over.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    pub exit: Exit,
+pub struct ProcessEnd {
+    pub exit: ProcessExit,
     pub wall: Duration,
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
@@ -217,15 +218,15 @@ pub struct Ended {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     Out,
     Err,
 }
 
 /// A line as text: broken UTF-8 replaced, NULs too, without its line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    pub stream: Stream,
+pub struct OutputLine {
+    pub stream: OutputStream,
     pub text: String,
     /// False for a piece of a line that is longer than the limit.
     pub whole: bool,
@@ -233,7 +234,7 @@ pub struct Line {
 
 /// What the reader of a line wants to happen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reaction {
+pub struct LineReaction {
     /// Said to the program, where it converses.
     pub say: Vec<u8>,
     /// From now on the last thing to be said to it, if it has to be stopped.
@@ -243,7 +244,7 @@ pub struct Reaction {
 }
 
 /// Somebody who only listens.
-impl From<()> for Reaction {
+impl From<()> for LineReaction {
     fn from((): ()) -> Self {
         Self::default()
     }
@@ -283,7 +284,7 @@ impl Launcher {
 
 /// Where runs are recorded, and what stands in front of each of them.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct ProcessHost {
     pub data_dir: PathBuf,
     pub launcher: Option<Launcher>,
     /// After [`adopt_orphans`], and with a launcher that holds: whatever was
@@ -303,9 +304,9 @@ impl Stopper {
 
 /// The run's side of a [`Stopper`]. A dropped stopper never stops anything.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct StopSignal(watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     pub fn pair() -> (Stopper, Self) {
         let (sender, receiver) = watch::channel(false);
         (Stopper(sender), Self(receiver))

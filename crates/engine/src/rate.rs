@@ -10,27 +10,27 @@ use tokio::time::Instant;
 const NAMES_MAX: usize = 10_000;
 
 #[derive(Debug)]
-pub struct Rates {
+pub struct RateLimiter {
     /// How many may come at once, and how many a second are given back.
     burst: f64,
     a_second: f64,
-    buckets: Mutex<HashMap<String, Bucket>>,
+    buckets: Mutex<HashMap<String, RateBucket>>,
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct RateBucket {
     left: f64,
     seen: Instant,
 }
 
 /// The rate of refusals that are noted.
-impl Default for Rates {
+impl Default for RateLimiter {
     fn default() -> Self {
         Self::of_refusals()
     }
 }
 
-impl Rates {
+impl RateLimiter {
     pub fn of_calls() -> Self {
         Self::new(2000.0, 1000.0)
     }
@@ -59,7 +59,7 @@ impl Rates {
         if buckets.len() >= NAMES_MAX && !buckets.contains_key(name) {
             buckets.clear();
         }
-        let bucket = buckets.entry(name.to_owned()).or_insert(Bucket {
+        let bucket = buckets.entry(name.to_owned()).or_insert(RateBucket {
             left: self.burst,
             seen: now,
         });
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn who_calls_too_often_waits_and_others_do_not() {
-        let rates = Rates::of_calls();
+        let rates = RateLimiter::of_calls();
         let let_in = (0..3000).filter(|_| rates.admit("a")).count();
         assert!(let_in < 3000, "{let_in}");
         assert!(rates.admit("b"));
-        let noted = Rates::of_refusals();
+        let noted = RateLimiter::of_refusals();
         assert!((0..3000).filter(|_| noted.admit("a")).count() < 200);
     }
 }

@@ -10,8 +10,8 @@ use flow::Time;
 use flow::usage::Caps;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Usage;
-use crate::workshop::Files;
+use crate::agent::AgentUsage;
+use crate::workshop::TicketFiles;
 
 pub const RECORD: &str = "run.json";
 /// The raw output of a run.
@@ -19,7 +19,7 @@ pub const TRANSCRIPT: &str = "transcript.log";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Run {
+pub struct RunRecord {
     /// build, review or verify
     pub role: String,
     pub round: u32,
@@ -34,11 +34,11 @@ pub struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// None while it goes on, or where nobody saw its end.
-    pub ended: Option<Ended>,
+    pub ended: Option<RunEnd>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RunEnd {
     pub how: String,
     pub wall_ms: u64,
     pub model: Option<String>,
@@ -47,13 +47,13 @@ pub struct Ended {
     /// How often it was not let use a tool.
     pub denials: u64,
     #[serde(flatten)]
-    pub usage: Usage,
+    pub usage: AgentUsage,
 }
 
 /// A run and where it is.
 #[derive(Clone, Debug)]
-pub struct Found {
-    pub run: Run,
+pub struct RecordedRun {
+    pub run: RunRecord,
     /// The job, and which try of it.
     pub job: u32,
     pub try_number: u64,
@@ -64,7 +64,7 @@ fn is_unbounded(caps: &Caps) -> bool {
     *caps == Caps::default()
 }
 
-pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
+pub fn write(dir: &Path, run: &RunRecord) -> io::Result<()> {
     // Whole or not at all: a reader may come at any instant.
     let part = dir.join("run.part");
     crate::private::write(&part, serde_json::to_vec_pretty(run)?)?;
@@ -72,13 +72,13 @@ pub fn write(dir: &Path, run: &Run) -> io::Result<()> {
 }
 
 /// The record in this directory, where there is one.
-pub fn read(dir: &Path) -> Option<Run> {
+pub fn read(dir: &Path) -> Option<RunRecord> {
     serde_json::from_slice(&fs::read(dir.join(RECORD)).ok()?).ok()
 }
 
 /// A record that came from another machine, as it may be kept and shown; none where it is no record.
 pub fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
-    let mut run: Run = serde_json::from_slice(text).ok()?;
+    let mut run: RunRecord = serde_json::from_slice(text).ok()?;
     let ended = run.ended.as_mut();
     let of_end = ended.map(|end| [Some(&mut end.how), end.model.as_mut(), end.session.as_mut()]);
     let of_run = [
@@ -94,7 +94,7 @@ pub fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// All runs of a ticket, in the order of their jobs.
-pub fn of_ticket(files: &Files) -> Vec<Found> {
+pub fn of_ticket(files: &TicketFiles) -> Vec<RecordedRun> {
     let mut found = Vec::new();
     for (job, dir) in numbered(&files.jobs(), "") {
         let Ok(serial) = u32::try_from(job) else {
@@ -103,7 +103,7 @@ pub fn of_ticket(files: &Files) -> Vec<Found> {
         for (fence, dir) in numbered(&dir, "run-") {
             let text = fs::read(dir.join(RECORD)).unwrap_or_default();
             if let Ok(run) = serde_json::from_slice(&text) {
-                found.push(Found {
+                found.push(RecordedRun {
                     run,
                     job: serial,
                     try_number: fence,

@@ -36,12 +36,12 @@ mod ward;
 
 pub use confine::{confine, confined};
 pub use hosts::Destination;
-pub use paths::{Link, resolve};
-pub use probe::{Probed, Trial, probe, try_program};
+pub use paths::{Symlink, resolve};
+pub use probe::{LevelProbe, ProgramTrial, probe, try_program};
 pub use proof::Proof;
-pub use proxy::{Proxied, Proxy, RefusedHost, Serving};
+pub use proxy::{Proxy, ProxyRules, RefusedHost, RunningProxy};
 pub use tools::Toolchain;
-pub use ward::{Room, Ward};
+pub use ward::{RunMounts, SandboxProfile};
 
 /// What the child exits with if it could not confine itself; nothing was started then.
 pub const NOT_CONFINED: u8 = 125;
@@ -62,7 +62,7 @@ pub enum Error {
 /// How a run is confined, from the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum SandboxLevel {
     /// Namespaces of our own making, a root made of read-only mounts, Landlock, seccomp.
     Native,
     /// The namespaces are bubblewrap's; Landlock and seccomp are ours.
@@ -71,7 +71,7 @@ pub enum Rung {
     Landlock,
 }
 
-impl Rung {
+impl SandboxLevel {
     pub const ALL: [Self; 3] = [Self::Native, Self::Bubblewrap, Self::Landlock];
 
     pub fn as_str(self) -> &'static str {
@@ -83,7 +83,7 @@ impl Rung {
     }
 }
 
-impl fmt::Display for Rung {
+impl fmt::Display for SandboxLevel {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }
@@ -91,15 +91,15 @@ impl fmt::Display for Rung {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum SandboxNetwork {
     On,
     /// Loopback at most.
     Off,
     /// A proxy of ours on loopback, which connects to named hosts.
-    Proxy(Proxied),
+    Proxy(ProxyRules),
 }
 
-impl Network {
+impl SandboxNetwork {
     /// Whether the run has nothing but loopback, where there are namespaces.
     pub fn is_apart(&self) -> bool {
         match self {
@@ -129,8 +129,8 @@ impl Network {
 /// nothing and starts nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Confinement {
-    pub rung: Rung,
+pub struct SandboxSpec {
+    pub rung: SandboxLevel,
     /// Seen, never written.
     pub read: Vec<PathBuf>,
     /// The run's own.
@@ -140,22 +140,22 @@ pub struct Confinement {
     /// Inside of `read`, and hidden all the same.
     pub masked: Vec<PathBuf>,
     /// Files that appear elsewhere than where they are: an agent's own credentials.
-    pub lent: Vec<Lent>,
+    pub lent: Vec<CredentialMount>,
     /// Directories whose changes go into a layer of the run's own.
-    pub layered: Vec<Layered>,
+    pub layered: Vec<OverlayDir>,
     /// Symbolic links on the way to what is shown.
-    pub links: Vec<Link>,
+    pub links: Vec<Symlink>,
     /// Where a write must fail, as part of the proof.
     pub refused: Vec<PathBuf>,
     /// What must not be readable, as part of the proof.
     pub hidden: Vec<PathBuf>,
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// Whether UNIX sockets may be made: only where none of anybody else has a name inside.
     pub unix_sockets: bool,
     /// Whether modes, owners, times and attributes may be changed where a rung cannot tell whose
     /// they are.
     pub metadata: bool,
-    pub bounds: Bounds,
+    pub bounds: SandboxLimits,
     /// Where the proof is written; outside of everything the run may touch.
     pub proof: PathBuf,
 }
@@ -163,7 +163,7 @@ pub struct Confinement {
 /// A file of the person's, read-only at a place of the run's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lent {
+pub struct CredentialMount {
     pub from: PathBuf,
     pub to: PathBuf,
 }
@@ -171,7 +171,7 @@ pub struct Lent {
 /// A directory that looks writable, while the changes are kept apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layered {
+pub struct OverlayDir {
     pub dir: PathBuf,
     pub changes: PathBuf,
     pub work: PathBuf,
@@ -180,7 +180,7 @@ pub struct Layered {
 /// How much a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bounds {
+pub struct SandboxLimits {
     pub processes: u64,
     pub open_files: u64,
     /// Of one file.
@@ -195,7 +195,7 @@ pub struct Bounds {
     pub disk_floor_bytes: u64,
 }
 
-impl Default for Bounds {
+impl Default for SandboxLimits {
     fn default() -> Self {
         Self {
             processes: 4096,
@@ -231,7 +231,7 @@ fn memory_floor(total: u64) -> u64 {
 /// A specification longer than this is not one of ours.
 const SPECIFICATION_MAX: u64 = 4 << 20;
 
-impl Confinement {
+impl SandboxSpec {
     /// Writes it down for [`confine`], beside where the proof will be, and says where that is. A
     /// proof of an earlier run is removed.
     pub fn write(&self) -> Result<PathBuf, Error> {
@@ -284,7 +284,7 @@ impl Confinement {
             };
             let to = there(&file.to)?;
             links.extend(to.links);
-            lent.push(Lent {
+            lent.push(CredentialMount {
                 from: from.real,
                 to: to.real,
             });
@@ -293,7 +293,7 @@ impl Confinement {
         for layer in &self.layered {
             let dir = there(&layer.dir)?;
             links.extend(dir.links);
-            layered.push(Layered {
+            layered.push(OverlayDir {
                 dir: dir.real,
                 changes: there(&layer.changes)?.real,
                 work: there(&layer.work)?.real,
@@ -352,13 +352,13 @@ impl Confinement {
 
     /// Whether what it starts can leave it behind.
     pub fn is_without_namespaces(&self) -> bool {
-        self.rung == Rung::Landlock
+        self.rung == SandboxLevel::Landlock
     }
 
     /// Whether nothing of it is left once our own process outside has ended with a code: it has
     /// taken the end of the namespace's first process, whom nobody in there outlives.
     pub fn ends_as_a_whole(&self) -> bool {
-        self.rung == Rung::Native
+        self.rung == SandboxLevel::Native
     }
 
     /// What the child proved before it became the program.

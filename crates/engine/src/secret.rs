@@ -23,24 +23,24 @@ pub fn mint() -> io::Result<String> {
 }
 
 /// A secret as it is handed out, and what is kept of it.
-pub struct Fresh {
+pub struct NewSecret {
     pub secret: String,
     pub hash: String,
     /// Enough of the hash to name it by.
     pub id: String,
 }
 
-impl fmt::Debug for Fresh {
+impl fmt::Debug for NewSecret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_tuple("Fresh").field(&self.id).finish()
     }
 }
 
-pub fn fresh() -> io::Result<Fresh> {
+pub fn fresh() -> io::Result<NewSecret> {
     let secret = mint()?;
     let hash = hash(&secret);
     let id = hash.chars().take(ID_CHARS).collect();
-    Ok(Fresh { secret, hash, id })
+    Ok(NewSecret { secret, hash, id })
 }
 
 /// What is kept of a secret. With that many random bits there is nothing to guess, so a plain

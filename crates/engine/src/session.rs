@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
 use flow::attempt::{Attempt, HeldClaim};
-use flow::event::{Answer, FindingReport, Lease};
+use flow::event::{FindingReport, Lease, VerifierAnswer};
 use flow::job::OpenJob;
-use flow::standing::{Deed, Standing};
+use flow::standing::{Access, Action};
 use flow::ticket::Submission;
-use flow::{Actor, Event, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage, What};
-use store::{Job, JobId, JobQuery, JobState, Leased, Page, Stored, Work};
+use flow::{Actor, Event, EventKind, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage};
+use store::{Job, JobId, JobQuery, JobState, JobWork, Leased, Page, Stored};
 
 use crate::coordinator::{
     AgentClaim, Coordinator, Error, JobRequest, LocalCoordinator, Offer, Once, Report, WorkItem,
@@ -30,7 +30,7 @@ const LOOKS_MAX: u32 = 64;
 pub struct AgentSession {
     pub actor: Actor,
     pub ticket: Option<TicketId>,
-    pub standing: Standing,
+    pub standing: Access,
     /// The queues of its tasks, which count as claims too: it has one claim at a time.
     pub task_queues: Vec<Queue>,
 }
@@ -85,8 +85,8 @@ impl AgentSession {
     fn may_hold(&self, job: &Job) -> bool {
         let of_ticket = self.ticket == job.ticket;
         match self.standing {
-            Standing::Guest => of_ticket || self.ticket.is_none(),
-            Standing::Hired(lease) => {
+            Access::Guest => of_ticket || self.ticket.is_none(),
+            Access::Hired(lease) => {
                 of_ticket && job.serial == Some(lease.serial) && job.fence == lease.fence
             }
         }
@@ -174,12 +174,12 @@ pub async fn held(
 
 async fn in_hand(desk: &LocalCoordinator, session: &AgentSession) -> Result<Vec<Job>, Error> {
     match session.standing {
-        Standing::Guest => Ok(desk
+        Access::Guest => Ok(desk
             .store
             .held_jobs(&session.holder(), &session.queues())
             .await?),
         // The lease is its worker's, and its ticket has few jobs.
-        Standing::Hired(_) => {
+        Access::Hired(_) => {
             let query = JobQuery {
                 state: Some(JobState::Leased),
                 ticket: session.ticket.clone(),
@@ -195,7 +195,7 @@ pub async fn take(
     desk: &LocalCoordinator,
     session: &AgentSession,
 ) -> Result<Option<SessionClaim>, Error> {
-    session.standing.may(Deed::Take)?;
+    session.standing.may(Action::Take)?;
     let queues = session.queues();
     // Many agents ask while there is nothing at all.
     if !desk.store.has_open(Some(&queues)).await? {
@@ -294,7 +294,7 @@ fn may_start(
         at,
         by: session.actor_for(&job.task),
         expects: None,
-        what: What::Started { lease },
+        what: EventKind::Started { lease },
     };
     flow::advance(ticket, &event, policy).is_ok()
 }
@@ -334,7 +334,8 @@ async fn session_claim(
     desk: &LocalCoordinator,
     held: ClaimParts,
 ) -> Result<Option<SessionClaim>, Error> {
-    let (Some(id), Some(serial), Work::Task(task)) = (held.ticket, held.serial, held.work) else {
+    let (Some(id), Some(serial), JobWork::Task(task)) = (held.ticket, held.serial, held.work)
+    else {
         return Ok(None);
     };
     let stored = desk.ticket(&id).await?;
@@ -357,7 +358,7 @@ struct ClaimParts {
     job: JobId,
     ticket: Option<TicketId>,
     serial: Option<u32>,
-    work: Work,
+    work: JobWork,
     fence: u64,
     until: Time,
 }
@@ -397,7 +398,7 @@ pub async fn start(
     if claim.is_started() {
         return Ok(claim.stored.ticket.clone());
     }
-    let what = What::Started { lease: claim.lease };
+    let what = EventKind::Started { lease: claim.lease };
     let id = &claim.stored.ticket.id;
     let report = Report::new(session.actor_for(&claim.task), what);
     let refused = match desk.decide(id, &claim.policy, report).await {
@@ -422,7 +423,7 @@ pub async fn beat(
     session: &AgentSession,
     claim: &SessionClaim,
 ) -> Result<Time, Error> {
-    if let Standing::Hired(_) = session.standing {
+    if let Access::Hired(_) = session.standing {
         return Ok(claim.until);
     }
     let lease = Duration::from_secs(claim.policy.limits.heartbeat_secs);
@@ -441,7 +442,7 @@ pub async fn submit(
 ) -> Result<Ticket, Error> {
     submission.claims = said.claims;
     submission.summary = findings::clean(&said.summary);
-    let what = What::Submitted {
+    let what = EventKind::Submitted {
         lease: claim.lease,
         submission: Box::new(submission),
         reports: said.reports,
@@ -466,7 +467,7 @@ pub async fn judge(
             claim.task.word()
         )));
     };
-    let what = What::Reviewed {
+    let what = EventKind::Reviewed {
         lease: claim.lease,
         commit: commit.clone(),
         review: Box::new(flow::answer::weighed(review, policy)),
@@ -482,7 +483,7 @@ pub async fn verify(
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
-    answers: Vec<Answer>,
+    answers: Vec<VerifierAnswer>,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
     let Task::Verify { commit, .. } = &claim.task else {
@@ -491,7 +492,7 @@ pub async fn verify(
             claim.task.word()
         )));
     };
-    let what = What::Verified {
+    let what = EventKind::Verified {
         lease: claim.lease,
         commit: commit.clone(),
         answers,
@@ -505,10 +506,10 @@ async fn report(
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
-    what: What,
+    what: EventKind,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    session.standing.may(Deed::Report)?;
+    session.standing.may(Action::Report)?;
     let id = &claim.stored.ticket.id;
     if !session.may_speak_of(id) {
         return Err(Error::NoSuchTicket(id.clone()));

@@ -12,12 +12,12 @@ const ENTRIES_MAX: u64 = 2_000_000;
 
 /// How the project makes a checkout usable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
+pub struct ProjectSetup {
     pub command: Option<Check>,
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CacheDir>,
 }
 
-impl Setup {
+impl ProjectSetup {
     pub fn is_empty(&self) -> bool {
         self.command.is_none() && self.caches.is_empty()
     }
@@ -25,14 +25,14 @@ impl Setup {
 
 /// A directory that is worth keeping from one checkout to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cache {
+pub enum CacheDir {
     /// Below the checkout: `node_modules`, `target`.
     Checkout(PathBuf),
     /// Below the run's own home: `~/.cargo/registry`, `~/.npm`.
     Home(PathBuf),
 }
 
-impl Cache {
+impl CacheDir {
     pub fn parse(written: &str) -> Result<Self, String> {
         let (below_home, rest) = match written.strip_prefix("~/") {
             Some(rest) => (true, rest),
@@ -54,13 +54,13 @@ impl Cache {
     }
 
     /// Where it is in a checkout and a home of their own.
-    pub fn place(&self, checkout: &Path, home: &Path) -> Place {
+    pub fn place(&self, checkout: &Path, home: &Path) -> CachePath {
         match self {
-            Self::Checkout(path) => Place {
+            Self::Checkout(path) => CachePath {
                 root: checkout.to_owned(),
                 below: path.clone(),
             },
-            Self::Home(path) => Place {
+            Self::Home(path) => CachePath {
                 root: home.to_owned(),
                 below: path.clone(),
             },
@@ -71,12 +71,12 @@ impl Cache {
 /// A directory below a root that somebody else's code has written in: a link on the way to it could
 /// lead anywhere, so none is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CachePath {
     root: PathBuf,
     below: PathBuf,
 }
 
-impl Place {
+impl CachePath {
     /// The directory, if it is one.
     pub fn found(&self) -> Option<PathBuf> {
         let mut at = self.root.clone();
@@ -150,13 +150,16 @@ mod tests {
 
     #[test]
     fn a_cache_is_below_the_checkout_or_the_home() {
-        assert_eq!(Cache::parse("target"), Ok(Cache::Checkout("target".into())));
         assert_eq!(
-            Cache::parse("~/.cargo/registry"),
-            Ok(Cache::Home(".cargo/registry".into()))
+            CacheDir::parse("target"),
+            Ok(CacheDir::Checkout("target".into()))
+        );
+        assert_eq!(
+            CacheDir::parse("~/.cargo/registry"),
+            Ok(CacheDir::Home(".cargo/registry".into()))
         );
         for wrong in ["", "~/", "/etc", "../up", "a/../../b", ".git/hooks", "~"] {
-            let parsed = Cache::parse(wrong);
+            let parsed = CacheDir::parse(wrong);
             assert!(
                 parsed.is_err() || wrong == "~",
                 "{wrong:?} became {parsed:?}"
@@ -170,9 +173,9 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         fs::create_dir(outside.path().join("deep")).unwrap();
         std::os::unix::fs::symlink(outside.path(), root.path().join("a")).unwrap();
-        let place = Cache::Checkout("a/deep".into()).place(root.path(), root.path());
+        let place = CacheDir::Checkout("a/deep".into()).place(root.path(), root.path());
         assert_eq!(place.found(), None);
-        let place = Cache::Checkout("a/new".into()).place(root.path(), root.path());
+        let place = CacheDir::Checkout("a/new".into()).place(root.path(), root.path());
         assert_eq!(place.free().unwrap(), None);
         assert!(!outside.path().join("new").exists());
     }

@@ -23,8 +23,8 @@ use crate::coordinator::{
     WorkItem,
 };
 use crate::perform::{self, task::ClaimedTask};
-use crate::process::{Stop, Stopper};
-use crate::workshop::{Member, Workshop};
+use crate::process::{StopSignal, Stopper};
+use crate::workshop::{AgentConfig, Project};
 use permits::{ProviderPermit, ProviderPermits};
 
 /// Back-off after an empty claim. A job held back by a limit stays ready and would wake us at once.
@@ -45,13 +45,13 @@ const JOBS_OF_TICKET: usize = 8;
 pub trait Projects: fmt::Debug + Send + Sync {
     /// Returns `None` if the offer cannot be worked on here: its repository is not here, or its
     /// rules cannot be read.
-    async fn load(&self, offer: &Offer) -> Option<Arc<Workshop>>;
+    async fn load(&self, offer: &Offer) -> Option<Arc<Project>>;
 }
 
 /// The same project for every offer, where a worker serves one ticket.
 #[async_trait]
-impl Projects for Arc<Workshop> {
-    async fn load(&self, _: &Offer) -> Option<Arc<Workshop>> {
+impl Projects for Arc<Project> {
+    async fn load(&self, _: &Offer) -> Option<Arc<Project>> {
         Some(Self::clone(self))
     }
 }
@@ -81,7 +81,7 @@ pub struct WorkerConfig {
 
 impl WorkerConfig {
     /// Sees one ticket through, with everything that it needs.
-    pub fn for_ticket(id: &TicketId, shop: &Workshop) -> Self {
+    pub fn for_ticket(id: &TicketId, shop: &Project) -> Self {
         Self {
             name: String::new(),
             holder: name::process_name(),
@@ -120,13 +120,13 @@ impl WorkerConfig {
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     /// Claim no more, and finish what runs.
-    pub drain: Stop,
+    pub drain: StopSignal,
     /// Give back what runs.
-    pub halt: Stop,
+    pub halt: StopSignal,
 }
 
 impl Shutdown {
-    pub fn now(stop: Stop) -> Self {
+    pub fn now(stop: StopSignal) -> Self {
         Self {
             drain: stop.clone(),
             halt: stop,
@@ -181,7 +181,7 @@ struct WorkerState<'a> {
     draining: bool,
     halting: bool,
     halter: Stopper,
-    halt: Stop,
+    halt: StopSignal,
     /// The look for work that is under way. It writes as well, so it is never dropped half-way.
     looking: Option<PendingOffers>,
     /// The first look answers at once.
@@ -198,7 +198,7 @@ impl<'a> WorkerState<'a> {
         projects: &'a dyn Projects,
         config: &'a WorkerConfig,
     ) -> Self {
-        let (halter, halt) = Stop::pair();
+        let (halter, halt) = StopSignal::pair();
         Self {
             outage: Outage::new(config.listener.clone()),
             coordinator,
@@ -308,7 +308,7 @@ impl<'a> WorkerState<'a> {
 
     fn begin(
         &mut self,
-        shop: &Arc<Workshop>,
+        shop: &Arc<Project>,
         ticket: &Ticket,
         job: Leased,
         permit: Option<ProviderPermit>,
@@ -341,7 +341,7 @@ impl<'a> WorkerState<'a> {
     }
 
     /// In a queue of landings whoever has the turn lands all that waits, this ticket among them.
-    fn start_landing(&mut self, shop: &Arc<Workshop>, id: &TicketId) {
+    fn start_landing(&mut self, shop: &Arc<Project>, id: &TicketId) {
         let turn = perform::queue::take_turn(
             Arc::clone(shop),
             id.clone(),
@@ -443,7 +443,7 @@ impl<'a> WorkerState<'a> {
     /// providers that are limited here.
     fn claim_request(
         &mut self,
-        shop: &Workshop,
+        shop: &Project,
         of: WorkItem,
     ) -> (JobRequest, BTreeMap<String, Vec<ProviderPermit>>) {
         let room = self.config.jobs_max.saturating_sub(self.running.len());
@@ -478,8 +478,8 @@ impl<'a> WorkerState<'a> {
 
 /// The agents of a project as jobs may name them: the usual one of each role, and those that seats
 /// and fallbacks name.
-fn agents(shop: &Workshop, of: &WorkItem) -> Vec<AgentClaim> {
-    let claim = |queue: &Queue, member: &Member, named_only: bool| AgentClaim {
+fn agents(shop: &Project, of: &WorkItem) -> Vec<AgentClaim> {
+    let claim = |queue: &Queue, member: &AgentConfig, named_only: bool| AgentClaim {
         queue: queue.clone(),
         name: member.name.clone(),
         names: if named_only || member.name == member.written {
@@ -516,7 +516,7 @@ fn agents(shop: &Workshop, of: &WorkItem) -> Vec<AgentClaim> {
 }
 
 /// A job for an agent that does not work here would be waited for without end.
-fn must_be_for_us(shop: &Workshop, ticket: &Ticket) -> Result<(), Error> {
+fn must_be_for_us(shop: &Project, ticket: &Ticket) -> Result<(), Error> {
     for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
         let Some(agent) = job.agent.as_ref().filter(|_| job.task.is_paid()) else {
             continue;

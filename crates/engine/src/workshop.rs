@@ -11,36 +11,36 @@ use flow::policy::Land;
 use flow::{Actor, Policy, Role, Task, Ticket, TicketId, Time};
 
 use crate::agent::Adapter;
-use crate::carrier::Carrier;
+use crate::carrier::RepoSync;
 use crate::check::Check;
 use crate::coordinator::{Coordinator, Error, ProgressListener, Report};
 use crate::git::Repository;
-use crate::process::Host;
-use crate::sandbox::Ward;
-use crate::supplies::Setup;
+use crate::process::ProcessHost;
+use crate::sandbox::SandboxProfile;
+use crate::supplies::ProjectSetup;
 
 #[derive(Debug)]
-pub struct Workshop {
+pub struct Project {
     /// The coordinator that holds the tickets.
     pub coordinator: Arc<dyn Coordinator>,
     pub clock: fn() -> Time,
     /// Sees the runs while they go on, where somebody listens.
     pub witness: Option<Arc<dyn ProgressListener>>,
-    pub host: Host,
+    pub host: ProcessHost,
     pub git: Repository,
-    pub crew: Crew,
-    pub project: Project,
+    pub crew: ProjectAgents,
+    pub project: ProjectConfig,
     /// Between this repository and the one that all workers share, where there is one.
-    pub carrier: Option<Carrier>,
+    pub carrier: Option<RepoSync>,
     /// `PATH` for agents and checks.
     pub path: OsString,
     /// How runs are confined; none where the policy goes without.
-    pub ward: Option<Ward>,
+    pub ward: Option<SandboxProfile>,
     /// Whom agents can call.
-    pub server: Callable,
+    pub server: AgentServerSource,
 }
 
-impl Workshop {
+impl Project {
     /// Reports an event, which the coordinator decides on.
     pub async fn report(&self, id: &TicketId, report: Report) -> Result<Ticket, Error> {
         let policy = &self.project.policy;
@@ -69,15 +69,15 @@ impl Workshop {
 
 /// The server that agents are told of.
 #[derive(Clone, Debug)]
-pub enum Callable {
+pub enum AgentServerSource {
     /// The one that runs now on this data directory, if one does.
-    Running(fn(&Path) -> Option<Server>),
+    Running(fn(&Path) -> Option<AgentServer>),
     /// The one that we work for.
-    Named(Server),
+    Named(AgentServer),
 }
 
-impl Callable {
-    pub fn find(&self, data_dir: &Path) -> Option<Server> {
+impl AgentServerSource {
+    pub fn find(&self, data_dir: &Path) -> Option<AgentServer> {
         match self {
             Self::Running(look) => look(data_dir),
             Self::Named(server) => Some(server.clone()),
@@ -87,7 +87,7 @@ impl Callable {
 
 /// A server, and how it is known to be of our store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct AgentServer {
     pub url: String,
     /// The hash of a token that it knows: a store that knows it too is the server's.
     pub token_hash: String,
@@ -95,27 +95,27 @@ pub struct Server {
 
 /// How the project wants its changes built, checked and judged; read from the base branch.
 #[derive(Clone, Debug)]
-pub struct Project {
+pub struct ProjectConfig {
     pub base_branch: String,
     pub policy: Policy,
     pub house: ProjectRules,
     pub checks: Vec<Check>,
-    pub setup: Setup,
+    pub setup: ProjectSetup,
 }
 
 /// Who does what. A role that nobody has here is for others, who come by themselves.
 #[derive(Clone, Debug, Default)]
-pub struct Crew {
-    pub builder: Option<Member>,
-    pub reviewer: Option<Member>,
-    pub verifier: Option<Member>,
+pub struct ProjectAgents {
+    pub builder: Option<AgentConfig>,
+    pub reviewer: Option<AgentConfig>,
+    pub verifier: Option<AgentConfig>,
     /// Those whom seats and fallbacks name, each in its role.
-    pub others: Vec<(Role, Member)>,
+    pub others: Vec<(Role, AgentConfig)>,
 }
 
-impl Crew {
+impl ProjectAgents {
     /// Who does what is meant for this agent in this role, or for whoever has the role.
-    pub fn who(&self, role: Role, agent: Option<&str>) -> Option<&Member> {
+    pub fn who(&self, role: Role, agent: Option<&str>) -> Option<&AgentConfig> {
         let usual = match role {
             Role::Builder => &self.builder,
             Role::Reviewer => &self.reviewer,
@@ -133,7 +133,7 @@ impl Crew {
 }
 
 #[derive(Clone)]
-pub struct Member {
+pub struct AgentConfig {
     pub name: String,
     /// As the person wrote it; a job may be meant for it by that name too.
     pub written: String,
@@ -144,7 +144,7 @@ pub struct Member {
     pub model: Option<String>,
 }
 
-impl Member {
+impl AgentConfig {
     fn is_called(&self, name: &str) -> bool {
         name == self.name || name == self.written
     }
@@ -158,7 +158,7 @@ impl Member {
     }
 }
 
-impl fmt::Debug for Member {
+impl fmt::Debug for AgentConfig {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Member")
             .field("name", &self.name)
@@ -166,7 +166,7 @@ impl fmt::Debug for Member {
     }
 }
 
-impl Workshop {
+impl Project {
     /// Who takes a job that is meant for this agent or for anybody, and in which role.
     pub fn actor(&self, task: &Task, agent: Option<&str>) -> Actor {
         match task {
@@ -192,7 +192,7 @@ impl Workshop {
     }
 
     /// Who is paid for a job, if anybody is.
-    pub fn member(&self, task: &Task, agent: Option<&str>) -> Option<&Member> {
+    pub fn member(&self, task: &Task, agent: Option<&str>) -> Option<&AgentConfig> {
         match task {
             Task::Review { seat, .. } if self.linter(seat).is_some() => None,
             Task::Build { .. }
@@ -237,12 +237,12 @@ impl Workshop {
             ("LANG".into(), "C.UTF-8".into()),
             ("LC_ALL".into(), "C.UTF-8".into()),
         ];
-        environment.extend(self.ward.iter().flat_map(Ward::environment));
+        environment.extend(self.ward.iter().flat_map(SandboxProfile::environment));
         environment
     }
 
-    pub fn files(&self, ticket: &TicketId) -> Files {
-        Files::of(&self.host.data_dir, ticket)
+    pub fn files(&self, ticket: &TicketId) -> TicketFiles {
+        TicketFiles::of(&self.host.data_dir, ticket)
     }
 }
 
@@ -257,12 +257,12 @@ fn role_of(task: &Task) -> Role {
 
 /// Where a ticket's files are: everything below the data directory, names made of ids.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct TicketFiles {
     data: PathBuf,
     of_ticket: String,
 }
 
-impl Files {
+impl TicketFiles {
     pub fn of(data_dir: &Path, ticket: &TicketId) -> Self {
         Self {
             data: data_dir.to_owned(),

@@ -14,8 +14,8 @@ use std::panic;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use findings::write::{self, DiffLines, Entry};
-use findings::{Known, LineMap};
+use findings::write::{self, DiffLines, FindingEntry};
+use findings::{KnownFinding, LineMap};
 
 /// A small document must be read within this time, whatever it holds.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -77,7 +77,7 @@ fn promises(data: &[u8]) -> Result<(), &'static str> {
     {
         return Err("a finding without a title or outside the repository");
     }
-    let entries: Vec<Entry<'_>> = review.findings.iter().map(Entry::from).collect();
+    let entries: Vec<FindingEntry<'_>> = review.findings.iter().map(FindingEntry::from).collect();
     if findings::read_value(&write::sarif("c", "0", &entries))
         .findings
         .len()
@@ -89,10 +89,10 @@ fn promises(data: &[u8]) -> Result<(), &'static str> {
     let _ = findings::read(&write::workflow_commands(&entries));
     let _ = write::safe(&text);
     let _ = DiffLines::parse(&text);
-    let known: Vec<Known<'_>> = review
+    let known: Vec<KnownFinding<'_>> = review
         .findings
         .iter()
-        .map(|finding| Known { id: "F1", finding })
+        .map(|finding| KnownFinding { id: "F1", finding })
         .collect();
     let links = findings::track(&known, &review.findings, &LineMap::parse(&text));
     if links.iter().any(|link| link.new >= review.findings.len()) {

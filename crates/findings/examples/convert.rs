@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::{env, fs, io};
 
 use findings::Review;
-use findings::write::{self, DiffLines, Document, Entry, Event, Report};
+use findings::write::{
+    self, DiffLines, DocumentHeader, FindingEntry, GithubReviewEvent, ReviewReport,
+};
 
 fn main() -> io::Result<()> {
     let mut args = env::args().skip(1).map(PathBuf::from);
@@ -17,11 +19,11 @@ fn main() -> io::Result<()> {
     let ids: Vec<String> = (1..=review.findings.len())
         .map(|number| format!("F{number}"))
         .collect();
-    let entries: Vec<Entry<'_>> = review
+    let entries: Vec<FindingEntry<'_>> = review
         .findings
         .iter()
         .zip(&ids)
-        .map(|(finding, id)| Entry {
+        .map(|(finding, id)| FindingEntry {
             id: Some(id),
             finding,
         })
@@ -36,14 +38,14 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn texts(review: &Review, entries: &[Entry<'_>]) -> Vec<(&'static str, String)> {
-    let approved = review.claim == findings::Claim::Approved;
+fn texts(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, String)> {
+    let approved = review.claim == findings::ReviewClaim::Approved;
     let recommendation = if approved {
         "Approve"
     } else {
         "Request changes"
     };
-    let head = Document {
+    let head = DocumentHeader {
         story: "1",
         round: 1,
         reviewer: "Agent (Fresh Context)",
@@ -77,11 +79,11 @@ fn texts(review: &Review, entries: &[Entry<'_>]) -> Vec<(&'static str, String)> 
     ]
 }
 
-fn machine(review: &Review, entries: &[Entry<'_>]) -> Vec<(&'static str, String)> {
-    let approved = review.claim == findings::Claim::Approved;
+fn machine(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, String)> {
+    let approved = review.claim == findings::ReviewClaim::Approved;
     let scores: Vec<_> = review.scores.clone().into_iter().collect();
     let listed: Vec<_> = review.findings.iter().collect();
-    let report = Report {
+    let report = ReviewReport {
         ticket_id: "1",
         reviewed_at: "2026-01-01T00:00:00Z",
         reviewer: "code-review-agent",
@@ -96,9 +98,9 @@ fn machine(review: &Review, entries: &[Entry<'_>]) -> Vec<(&'static str, String)
         overall_score_above_threshold: approved,
     };
     let event = if approved {
-        Event::Approve
+        GithubReviewEvent::Approve
     } else {
-        Event::RequestChanges
+        GithubReviewEvent::RequestChanges
     };
     let values = [
         ("report.json", write::review_report(&report)),

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use findings::score::{self, Document, Pair};
+use findings::score::{self, CorpusDocument, RoundPair};
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +36,7 @@ fn main() -> io::Result<()> {
     println!("{table}");
     let pairs = fs::read_to_string(dir.join("TRACKING.json"))
         .map(|text| serde_json::from_str(&text).unwrap_or_default())
-        .map(|value| Pair::list(&value))
+        .map(|value| RoundPair::list(&value))
         .unwrap_or_default();
     let tracking = score::tracking(&pairs, &documents);
     println!("{tracking}");
@@ -52,7 +52,7 @@ fn main() -> io::Result<()> {
 }
 
 /// Every `NNN-….*` that has an `NNN.expected.json` beside it.
-fn load(dir: &Path) -> io::Result<Vec<Document>> {
+fn load(dir: &Path) -> io::Result<Vec<CorpusDocument>> {
     let mut documents = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -68,7 +68,7 @@ fn load(dir: &Path) -> io::Result<Vec<Document>> {
             continue;
         };
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
-        documents.push(Document {
+        documents.push(CorpusDocument {
             number: number.to_owned(),
             text,
             expected: serde_json::from_str(&expected)?,
@@ -79,7 +79,7 @@ fn load(dir: &Path) -> io::Result<Vec<Document>> {
 }
 
 /// Writes what was read in the form that other scorers expect.
-fn write_results(out: &Path, documents: &[Document]) -> io::Result<()> {
+fn write_results(out: &Path, documents: &[CorpusDocument]) -> io::Result<()> {
     fs::create_dir_all(out)?;
     for document in documents {
         let review = findings::read(&document.text);

@@ -10,10 +10,10 @@ mod form;
 use serde_json::{Map, Value};
 
 use crate::clean::{clean, one_line, shorten};
-use crate::finding::{Claim, Finding, Review};
+use crate::finding::{Finding, Review, ReviewClaim};
 use crate::read::{read, read_value};
 use crate::severity::{Rating, Severity};
-use form::Form;
+use form::AnswerForm;
 
 /// How much of a reviewer's text a reason quotes.
 const QUOTE_CHARS_MAX: usize = 80;
@@ -35,7 +35,7 @@ pub fn read_answer(text: &str, commit: &str) -> CommissionedReview {
     match form::parse(text) {
         Err(why) => unless_refused(review, vec![why]),
         Ok(fields) => {
-            let mut form = Form::of(&fields);
+            let mut form = AnswerForm::of(&fields);
             form.must_approve(&fields);
             form.must_name(&fields, commit);
             judge(review, form)
@@ -47,7 +47,7 @@ pub fn read_answer(text: &str, commit: &str) -> CommissionedReview {
 /// that the call is made under names the commit.
 pub fn read_call(arguments: &Map<String, Value>, commit: &str) -> CommissionedReview {
     let review = read_value(&Value::Object(arguments.clone()));
-    let mut form = Form::of(arguments);
+    let mut form = AnswerForm::of(arguments);
     if arguments.get("approved") != Some(&Value::Bool(true)) {
         form.reasons
             .push("`approved` is not the value true".to_owned());
@@ -62,14 +62,14 @@ pub fn hear_beside(answer: CommissionedReview, said: &str) -> CommissionedReview
         mut review,
         unclear,
     } = answer;
-    if review.claim == Claim::ChangesRequested {
+    if review.claim == ReviewClaim::ChangesRequested {
         return CommissionedReview { review, unclear };
     }
     let beside = read(said);
-    if beside.claim != Claim::ChangesRequested {
+    if beside.claim != ReviewClaim::ChangesRequested {
         return CommissionedReview { review, unclear };
     }
-    review.claim = Claim::ChangesRequested;
+    review.claim = ReviewClaim::ChangesRequested;
     review.claim_text = beside.claim_text;
     review
         .remarks
@@ -83,9 +83,9 @@ pub fn hear_beside(answer: CommissionedReview, said: &str) -> CommissionedReview
 }
 
 /// The claim of an answer in form, unless something in it refuses or is missing.
-fn judge(mut review: Review, mut form: Form) -> CommissionedReview {
+fn judge(mut review: Review, mut form: AnswerForm) -> CommissionedReview {
     form.must_not_stop();
-    if review.claim == Claim::ChangesRequested {
+    if review.claim == ReviewClaim::ChangesRequested {
         return unless_refused(review, form.reasons);
     }
     add_new(&mut review.findings, form.findings);
@@ -94,7 +94,7 @@ fn judge(mut review: Review, mut form: Form) -> CommissionedReview {
     }
     for text in &form.item_texts {
         let said = read(text);
-        if said.claim == Claim::ChangesRequested {
+        if said.claim == ReviewClaim::ChangesRequested {
             refuse(&mut review, said.claim_text.as_deref().unwrap_or(text));
         }
     }
@@ -103,21 +103,21 @@ fn judge(mut review: Review, mut form: Form) -> CommissionedReview {
 
 /// A refusal stands whatever the form misses; without one, a form that misses nothing approves.
 fn unless_refused(mut review: Review, mut reasons: Vec<String>) -> CommissionedReview {
-    if review.claim == Claim::ChangesRequested {
+    if review.claim == ReviewClaim::ChangesRequested {
         return CommissionedReview {
             review,
             unclear: None,
         };
     }
     if reasons.is_empty() {
-        review.claim = Claim::Approved;
+        review.claim = ReviewClaim::Approved;
         review.claim_text = Some("approve".to_owned());
         return CommissionedReview {
             review,
             unclear: None,
         };
     }
-    review.claim = Claim::Unknown;
+    review.claim = ReviewClaim::Unknown;
     review.claim_text = None;
     reasons.truncate(REASONS_MAX);
     CommissionedReview {
@@ -129,7 +129,7 @@ fn unless_refused(mut review: Review, mut reasons: Vec<String>) -> CommissionedR
 /// Hears what a text field says: a refusal counts, an approval does not, and findings are kept.
 fn hear(review: &mut Review, text: &str) {
     let said = read(text);
-    if said.claim == Claim::ChangesRequested {
+    if said.claim == ReviewClaim::ChangesRequested {
         refuse(review, said.claim_text.as_deref().unwrap_or(text));
     }
     // The form approves, so a point without a severity is a remark: else every list of praise in the
@@ -146,9 +146,9 @@ fn hear(review: &mut Review, text: &str) {
 }
 
 fn refuse(review: &mut Review, words: &str) {
-    if review.claim != Claim::ChangesRequested {
+    if review.claim != ReviewClaim::ChangesRequested {
         let quoted = quote(words);
-        review.claim = Claim::ChangesRequested;
+        review.claim = ReviewClaim::ChangesRequested;
         review.claim_text = Some(quoted.clone());
         let remark = format!("its text refuses (\"{quoted}\"); read as a refusal");
         review.remarks.push(remark);

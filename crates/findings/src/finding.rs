@@ -81,7 +81,7 @@ pub enum Category {
 /// What the reviewer itself says about the change. Never the verdict: that is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Claim {
+pub enum ReviewClaim {
     Approved,
     ChangesRequested,
     Unknown,
@@ -90,7 +90,7 @@ pub enum Claim {
 /// One review, read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
-    pub claim: Claim,
+    pub claim: ReviewClaim,
     /// The words that the claim was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_text: Option<String>,
@@ -98,7 +98,7 @@ pub struct Review {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocking_issues: Vec<BlockingIssue>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub scores: BTreeMap<String, Score>,
+    pub scores: BTreeMap<String, DimensionScore>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overall_score: Option<u8>,
     /// What the builder is told to change, in the reviewer's words (002's revision notes, 000's feedback).
@@ -111,7 +111,7 @@ pub struct Review {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Disposition>,
     /// Which way the text was read.
-    pub way: Way,
+    pub way: ReviewFormat,
     /// How sure the reading is, in percent.
     pub sureness: u8,
     /// What was odd: an unknown severity, a cut-off document, a contradiction.
@@ -121,7 +121,7 @@ pub struct Review {
 
 impl Review {
     /// A review that says this and nothing else, and is as clear as a form that was filled in.
-    pub fn new(claim: Claim, findings: Vec<Finding>) -> Self {
+    pub fn new(claim: ReviewClaim, findings: Vec<Finding>) -> Self {
         Self {
             claim,
             claim_text: None,
@@ -132,7 +132,7 @@ impl Review {
             notes: None,
             criteria: Vec::new(),
             earlier: Vec::new(),
-            way: Way::Json,
+            way: ReviewFormat::Json,
             sureness: 100,
             remarks: Vec::new(),
         }
@@ -150,7 +150,7 @@ pub struct BlockingIssue {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Score {
+pub struct DimensionScore {
     /// 0 to 100.
     pub score: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ pub struct Disposition {
 /// Which reader understood the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum ReviewFormat {
     /// The structured arguments of a review tool, or a whole JSON document.
     Json,
     /// JSON found inside prose, fenced or bare.

@@ -22,10 +22,12 @@ pub use clean::{
     one_line, shorten, without_hidden,
 };
 pub use finding::{
-    BlockingIssue, Category, Claim, CriterionAnswer, Disposition, Finding, Review, Score, Way,
-    Weight,
+    BlockingIssue, Category, CriterionAnswer, DimensionScore, Disposition, Finding, Review,
+    ReviewClaim, ReviewFormat, Weight,
 };
 pub use fingerprint::fingerprint;
 pub use read::{JSON_BYTES_MAX, TEXT_BYTES_MAX, read, read_value, repeats_a_key};
 pub use severity::{Rating, Severity};
-pub use track::{How, Known, LineMap, Link, Mapped, dispositions, track, track_review};
+pub use track::{
+    FindingLink, KnownFinding, LineMap, LinkReason, MappedLine, dispositions, track, track_review,
+};

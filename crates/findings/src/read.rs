@@ -40,7 +40,7 @@ mod xml;
 use serde_json::Value;
 
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, prefix, shorten};
-use crate::finding::{Claim, Review, Way};
+use crate::finding::{Review, ReviewClaim, ReviewFormat};
 use prose::Prose;
 
 /// The longest text that is read, in bytes. A longer one is cut here and never approves.
@@ -82,14 +82,14 @@ fn read_bounded(text: &str) -> Review {
 
 /// Takes an approval back and says why; a refusal stays.
 fn withhold(review: &mut Review, why: &str) {
-    if review.claim == Claim::Approved {
-        review.claim = Claim::Unknown;
+    if review.claim == ReviewClaim::Approved {
+        review.claim = ReviewClaim::Unknown;
     }
     review.remarks.push(why.to_owned());
 }
 
 /// A document that is JSON from its beginning to its end.
-fn of_json(found: extract::Found, text: &str) -> Review {
+fn of_json(found: extract::EmbeddedJson, text: &str) -> Review {
     let (mut said, tool) = said_or_tool(&found.value);
     if !said.is_review() {
         return nothing();
@@ -101,18 +101,18 @@ fn of_json(found: extract::Found, text: &str) -> Review {
     let way = if let Some(tool) = tool {
         tool
     } else if found.repaired {
-        Way::RepairedJson
+        ReviewFormat::RepairedJson
     } else if said.linter {
-        Way::Linter
+        ReviewFormat::Linter
     } else {
-        Way::Json
+        ReviewFormat::Json
     };
     of_said(said, way, found.cut_off)
 }
 
 /// Everything else: prose, with or without JSON in it, and the text that tools print.
 fn of_prose(text: &str) -> Review {
-    let mut embedded: Vec<(json::Said, extract::Found)> = extract::inside(text)
+    let mut embedded: Vec<(json::JsonReview, extract::EmbeddedJson)> = extract::inside(text)
         .into_iter()
         .map(|found| (json::said(&found.value), found))
         .collect();
@@ -121,13 +121,13 @@ fn of_prose(text: &str) -> Review {
     let mut prose = Prose::read(text);
     if let Some(drafts) = records::drafts(&prose.cleaned) {
         if !prose.is_document() && embedded.is_empty() {
-            let said = json::Said {
+            let said = json::JsonReview {
                 drafts,
                 linter: true,
                 has_list: true,
-                ..json::Said::default()
+                ..json::JsonReview::default()
             };
-            return of_said(said, Way::Linter, false);
+            return of_said(said, ReviewFormat::Linter, false);
         }
         // A tool's lines inside a longer review are some of its findings, not all of it.
         prose.drafts.extend(drafts);
@@ -156,22 +156,22 @@ fn of_prose(text: &str) -> Review {
 }
 
 /// Reads JSON: a tool's own format where it is one, else whatever it says.
-fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
-    let of_tool = |drafts| json::Said {
+fn said_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) {
+    let of_tool = |drafts| json::JsonReview {
         drafts,
         linter: true,
         has_list: true,
-        ..json::Said::default()
+        ..json::JsonReview::default()
     };
     if sarif::is_sarif(value) {
-        return (of_tool(sarif::drafts(value)), Some(Way::Sarif));
+        return (of_tool(sarif::drafts(value)), Some(ReviewFormat::Sarif));
     }
     if let Some(drafts) = linters::drafts(value) {
         let way =
             if value.get("diagnostics").is_some() || value[0]["location"].get("range").is_some() {
-                Way::Rdjson
+                ReviewFormat::Rdjson
             } else {
-                Way::Linter
+                ReviewFormat::Linter
             };
         return (of_tool(drafts), Some(way));
     }
@@ -180,16 +180,16 @@ fn said_or_tool(value: &Value) -> (json::Said, Option<Way>) {
 
 /// JSON in prose: the findings of both are kept, and a refusal of either counts. Only one JSON
 /// review may approve, and only if the prose around it takes nothing back.
-fn join(embedded: Vec<(json::Said, extract::Found)>, mut prose: Prose) -> Review {
+fn join(embedded: Vec<(json::JsonReview, extract::EmbeddedJson)>, mut prose: Prose) -> Review {
     let several = embedded.len() > 1;
     let repaired = embedded.iter().any(|(_, found)| found.repaired);
     let cut_off = embedded.iter().any(|(_, found)| found.cut_off);
     let doubled = embedded.iter().any(|(_, found)| found.doubled);
     let refused = embedded
         .iter()
-        .filter(|(said, _)| said.claim().0 == Claim::ChangesRequested)
+        .filter(|(said, _)| said.claim().0 == ReviewClaim::ChangesRequested)
         .count();
-    let mut said = json::Said::default();
+    let mut said = json::JsonReview::default();
     for (one, _) in embedded {
         said.absorb(one);
     }
@@ -206,9 +206,9 @@ fn join(embedded: Vec<(json::Said, extract::Found)>, mut prose: Prose) -> Review
         said.claims.push((verdict.claim, verdict.text));
     }
     let way = if repaired {
-        Way::RepairedJson
+        ReviewFormat::RepairedJson
     } else {
-        Way::JsonInProse
+        ReviewFormat::JsonInProse
     };
     let mut review = of_said(said, way, cut_off);
     if review.earlier.is_empty() {
@@ -236,8 +236,8 @@ fn of_text(prose: Prose) -> Review {
     let stated = prose
         .verdict
         .as_ref()
-        .map_or(Claim::Unknown, |verdict| verdict.claim);
-    let notes = (stated == Claim::ChangesRequested && prose.drafts.is_empty())
+        .map_or(ReviewClaim::Unknown, |verdict| verdict.claim);
+    let notes = (stated == ReviewClaim::ChangesRequested && prose.drafts.is_empty())
         .then(|| shorten(prose.cleaned.trim(), FIELD_CHARS_MAX));
     let mut review = Review {
         claim: stated,
@@ -263,13 +263,13 @@ fn of_text(prose: Prose) -> Review {
 pub fn read_value(value: &Value) -> Review {
     let (said, tool) = said_or_tool(value);
     if said.is_review() {
-        of_said(said, tool.unwrap_or(Way::Json), false)
+        of_said(said, tool.unwrap_or(ReviewFormat::Json), false)
     } else {
         nothing()
     }
 }
 
-fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
+fn of_said(mut said: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Review {
     let mut remarks = Vec::new();
     let mut earlier = std::mem::take(&mut said.earlier);
     let mut refused = None;
@@ -281,7 +281,7 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     {
         let mut prose = Prose::read(comment);
         if let Some(verdict) = prose.verdict.take()
-            && verdict.claim == Claim::ChangesRequested
+            && verdict.claim == ReviewClaim::ChangesRequested
         {
             refused = Some((verdict.claim, verdict.text));
         }
@@ -305,12 +305,12 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
     }
     let sureness = match (way, cut_off) {
         (_, true) => 40,
-        (Way::RepairedJson, false) => 75,
-        (Way::JsonInProse, false) => 90,
+        (ReviewFormat::RepairedJson, false) => 75,
+        (ReviewFormat::JsonInProse, false) => 90,
         _ => 98,
     };
-    let claim = if cut_off && stated == Claim::Approved {
-        Claim::Unknown
+    let claim = if cut_off && stated == ReviewClaim::Approved {
+        ReviewClaim::Unknown
     } else {
         stated
     };
@@ -342,7 +342,7 @@ fn of_said(mut said: json::Said, way: Way, cut_off: bool) -> Review {
 
 /// Takes an approval back where there is a reason to, and says what a careful reader would notice.
 fn settle(review: &mut Review, doubt: Option<&'static str>) {
-    let approves = review.claim == Claim::Approved;
+    let approves = review.claim == ReviewClaim::Approved;
     let unknown = review
         .findings
         .iter()
@@ -353,7 +353,7 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
             "{unknown} severity words are unknown and count as high"
         ));
     }
-    if let Some(doubt) = doubt.filter(|_| review.claim != Claim::ChangesRequested) {
+    if let Some(doubt) = doubt.filter(|_| review.claim != ReviewClaim::ChangesRequested) {
         withhold(review, &format!("not counted as an approval: {doubt}"));
     }
     let must_fix = review
@@ -389,9 +389,9 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
 
 fn nothing() -> Review {
     Review {
-        way: Way::Nothing,
+        way: ReviewFormat::Nothing,
         sureness: 0,
-        ..Review::new(Claim::Unknown, Vec::new())
+        ..Review::new(ReviewClaim::Unknown, Vec::new())
     }
 }
 

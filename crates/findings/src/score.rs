@@ -6,17 +6,17 @@
 
 mod tracking;
 
-pub use tracking::{Pair, TrackingTable, tracking};
+pub use tracking::{RoundPair, TrackingTable, tracking};
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::finding::{Claim, Finding, Review};
+use crate::finding::{Finding, Review, ReviewClaim};
 
 /// One document of a corpus.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct CorpusDocument {
     /// Its number, `042`.
     pub number: String,
     pub text: String,
@@ -25,7 +25,7 @@ pub struct Document {
 
 /// How the reader did.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct ScoreTable {
     pub documents: usize,
     pub verdict: Ratio,
     pub recall: Ratio,
@@ -66,7 +66,7 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-impl std::fmt::Display for Table {
+impl std::fmt::Display for ScoreTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -83,8 +83,8 @@ impl std::fmt::Display for Table {
 }
 
 /// Scores every document; `generated` counts those that were annotated by machine as well.
-pub fn score(documents: &[Document], generated: bool) -> Table {
-    let mut table = Table::default();
+pub fn score(documents: &[CorpusDocument], generated: bool) -> ScoreTable {
+    let mut table = ScoreTable::default();
     for document in documents {
         if generated || document.expected["generated"] != Value::Bool(true) {
             one(document, &mut table);
@@ -93,7 +93,7 @@ pub fn score(documents: &[Document], generated: bool) -> Table {
     table
 }
 
-fn one(document: &Document, table: &mut Table) {
+fn one(document: &CorpusDocument, table: &mut ScoreTable) {
     let review = crate::read(&document.text);
     let expected = &document.expected;
     let mut faults = String::new();
@@ -138,7 +138,7 @@ fn annotation(
     wanted: &Value,
     review: &Review,
     used: &mut [bool],
-    table: &mut Table,
+    table: &mut ScoreTable,
     faults: &mut String,
 ) {
     let lenient = |field: &str| {
@@ -267,10 +267,10 @@ fn line_fits(finding: &Finding, wanted: &Value) -> bool {
 }
 
 /// The word for a claim that annotations use.
-pub fn claim_word(claim: Claim) -> &'static str {
+pub fn claim_word(claim: ReviewClaim) -> &'static str {
     match claim {
-        Claim::Approved => "approved",
-        Claim::ChangesRequested => "changes_requested",
-        Claim::Unknown => "unknown",
+        ReviewClaim::Approved => "approved",
+        ReviewClaim::ChangesRequested => "changes_requested",
+        ReviewClaim::Unknown => "unknown",
     }
 }

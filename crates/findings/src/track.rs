@@ -7,16 +7,16 @@
 mod likeness;
 mod lines;
 
-pub use lines::{LineMap, Mapped};
+pub use lines::{LineMap, MappedLine};
 
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Disposition, Finding, Review};
-use likeness::{Known as KnownWords, Likeness};
+use likeness::{FindingProfile as KnownWords, Similarity};
 
 /// A finding of the ledger.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownFinding<'a> {
     /// The ledger's short id, `F3`.
     pub id: &'a str,
     pub finding: &'a Finding,
@@ -24,11 +24,11 @@ pub struct Known<'a> {
 
 /// That a new finding is a known one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct FindingLink {
     pub id: String,
     /// Which of the new findings, by index.
     pub new: usize,
-    pub how: How,
+    pub how: LinkReason,
     /// How sure the link is, in percent.
     pub sureness: u8,
 }
@@ -36,7 +36,7 @@ pub struct Link {
 /// What made the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum LinkReason {
     /// The same place, through the diff, and much the same words.
     Line,
     /// The same quoted line of code.
@@ -56,13 +56,17 @@ const SUBJECT_MIN: u32 = 30;
 
 /// Links new findings to known ones. A known finding is linked at most once; a new one that sums
 /// up several known findings may answer for all of them.
-pub fn track(known: &[Known<'_>], new: &[Finding], lines: &LineMap) -> Vec<Link> {
+pub fn track(known: &[KnownFinding<'_>], new: &[Finding], lines: &LineMap) -> Vec<FindingLink> {
     link(known, new, lines, &vec![false; known.len()])
 }
 
 /// [`track`], with what the review says of earlier findings taken into account: what it calls
 /// fixed is not what it reports again in the same file.
-pub fn track_review(known: &[Known<'_>], review: &Review, lines: &LineMap) -> Vec<Link> {
+pub fn track_review(
+    known: &[KnownFinding<'_>],
+    review: &Review,
+    lines: &LineMap,
+) -> Vec<FindingLink> {
     let mut settled = vec![false; known.len()];
     for (at, fixed) in dispositions(known, &review.earlier) {
         settled[at] |= fixed;
@@ -71,7 +75,7 @@ pub fn track_review(known: &[Known<'_>], review: &Review, lines: &LineMap) -> Ve
 }
 
 /// Which known finding each disposition of a review speaks of, and whether it calls it fixed.
-pub fn dispositions(known: &[Known<'_>], earlier: &[Disposition]) -> Vec<(usize, bool)> {
+pub fn dispositions(known: &[KnownFinding<'_>], earlier: &[Disposition]) -> Vec<(usize, bool)> {
     let findings: Vec<&Finding> = known.iter().map(|known| known.finding).collect();
     let by_id = |subject: &str| {
         known
@@ -92,14 +96,19 @@ pub fn dispositions(known: &[Known<'_>], earlier: &[Disposition]) -> Vec<(usize,
         .collect()
 }
 
-fn link(known: &[Known<'_>], new: &[Finding], lines: &LineMap, settled: &[bool]) -> Vec<Link> {
+fn link(
+    known: &[KnownFinding<'_>],
+    new: &[Finding],
+    lines: &LineMap,
+    settled: &[bool],
+) -> Vec<FindingLink> {
     let mut pairs = best_pairs(candidates(known, new, lines, settled));
     let linked: Vec<usize> = pairs.iter().map(|candidate| candidate.known).collect();
     pairs.extend(mentions(known, new, &linked));
     pairs.sort_by_key(|candidate| candidate.known);
     pairs
         .into_iter()
-        .map(|candidate| Link {
+        .map(|candidate| FindingLink {
             id: known[candidate.known].id.to_owned(),
             new: candidate.new,
             how: candidate.how,
@@ -109,33 +118,34 @@ fn link(known: &[Known<'_>], new: &[Finding], lines: &LineMap, settled: &[bool])
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct LinkCandidate {
     known: usize,
     new: usize,
-    how: How,
+    how: LinkReason,
     score: u32,
 }
 
 fn candidates(
-    known: &[Known<'_>],
+    known: &[KnownFinding<'_>],
     new: &[Finding],
     lines: &LineMap,
     settled: &[bool],
-) -> Vec<Candidate> {
+) -> Vec<LinkCandidate> {
     let old_words: Vec<KnownWords> = known
         .iter()
         .map(|known| KnownWords::of(known.finding, lines))
         .collect();
-    let likeness = Likeness::over(&old_words, new);
+    let likeness = Similarity::over(&old_words, new);
     let exact_only = known.len().saturating_mul(new.len()) > PAIRS_MAX;
     let mut found = Vec::new();
     for (old, words) in old_words.iter().enumerate() {
         for index in 0..new.len() {
             let judged = likeness.judge(words, index, exact_only);
             let told_fixed = settled[old] && likeness.same_file(words, index) == Some(true);
-            if let Some((how, score)) = judged.filter(|&(how, _)| !told_fixed || how == How::Title)
+            if let Some((how, score)) =
+                judged.filter(|&(how, _)| !told_fixed || how == LinkReason::Title)
             {
-                found.push(Candidate {
+                found.push(LinkCandidate {
                     known: old,
                     new: index,
                     how,
@@ -148,7 +158,7 @@ fn candidates(
 }
 
 /// The best pairs first, each finding once.
-fn best_pairs(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+fn best_pairs(mut candidates: Vec<LinkCandidate>) -> Vec<LinkCandidate> {
     candidates.sort_by_key(|candidate| {
         (
             std::cmp::Reverse(candidate.score),
@@ -172,15 +182,15 @@ fn best_pairs(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
 
 /// A new finding such as "Remaining items (5, 6, 7) were not addressed" speaks of known ones by
 /// their place in the earlier document.
-fn mentions(known: &[Known<'_>], new: &[Finding], linked: &[usize]) -> Vec<Candidate> {
+fn mentions(known: &[KnownFinding<'_>], new: &[Finding], linked: &[usize]) -> Vec<LinkCandidate> {
     let mut found = Vec::new();
     for (index, finding) in new.iter().enumerate() {
         for number in likeness::numbers_of_earlier(&finding.title) {
             if number >= 1 && number <= known.len() && !linked.contains(&(number - 1)) {
-                found.push(Candidate {
+                found.push(LinkCandidate {
                     known: number - 1,
                     new: index,
-                    how: How::Mention,
+                    how: LinkReason::Mention,
                     score: 60,
                 });
             }

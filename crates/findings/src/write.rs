@@ -15,11 +15,11 @@ mod xml;
 
 pub use checklist::checklist;
 pub use context::{feedback, revision_instructions, rework_context};
-pub use document::{Document, document};
-pub use github::{DiffLines, Event, github_review, is_commit_id};
+pub use document::{DocumentHeader, document};
+pub use github::{DiffLines, GithubReviewEvent, github_review, is_commit_id};
 pub use machine::{gitlab, qa_findings, rdjson, rdjsonl, workflow_commands};
 pub use outcome::{reported, verdict};
-pub use report::{Report, review_report};
+pub use report::{ReviewReport, review_report};
 pub use sarif::sarif;
 pub use summary::{summary, update};
 pub use xml::{checkstyle, junit};
@@ -33,13 +33,13 @@ pub(crate) const OWN_SEVERITY_KEY: &str = "rating";
 
 /// One finding to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct FindingEntry<'a> {
     /// The ledger's short id, `F3`.
     pub id: Option<&'a str>,
     pub finding: &'a Finding,
 }
 
-impl<'a> From<&'a Finding> for Entry<'a> {
+impl<'a> From<&'a Finding> for FindingEntry<'a> {
     fn from(finding: &'a Finding) -> Self {
         Self { id: None, finding }
     }

@@ -1,7 +1,7 @@
 //! What counts as an approval in foreign text, and what never does: two lists, and variants that
 //! are made from the first. The test prints the counts.
 
-use findings::{Claim, read};
+use findings::{ReviewClaim, read};
 use proptest::prelude::*;
 
 const APPROVALS: &str = include_str!("claims/approvals.txt");
@@ -51,7 +51,7 @@ fn unescaped(line: &str) -> String {
 }
 
 fn approves(text: &str) -> bool {
-    read(text).claim == Claim::Approved
+    read(text).claim == ReviewClaim::Approved
 }
 
 #[test]

@@ -9,23 +9,23 @@
 use std::fs;
 use std::path::Path;
 
-use findings::score::{self, Document, Pair};
+use findings::score::{self, CorpusDocument, RoundPair};
 
-fn load(dir: &Path) -> Vec<Document> {
+fn load(dir: &Path) -> Vec<CorpusDocument> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut documents: Vec<Document> = entries
+    let mut documents: Vec<CorpusDocument> = entries
         .filter_map(|entry| document(dir, &entry.path()))
         .collect();
     documents.sort_by(|a, b| a.number.cmp(&b.number));
     documents
 }
 
-fn document(dir: &Path, path: &Path) -> Option<Document> {
+fn document(dir: &Path, path: &Path) -> Option<CorpusDocument> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let (number, _) = name.split_once('-')?;
     let expected = fs::read_to_string(dir.join(format!("{number}.expected.json"))).ok()?;
     let text = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
-    Some(Document {
+    Some(CorpusDocument {
         number: number.to_owned(),
         text,
         expected: serde_json::from_str(&expected).ok()?,
@@ -78,7 +78,7 @@ fn the_corpus_is_read_as_well_as_promised() {
     let pairs = fs::read_to_string(dir.join("TRACKING.json"))
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
-        .map(|value| Pair::list(&value))
+        .map(|value| RoundPair::list(&value))
         .unwrap_or_default();
     let tracking = score::tracking(&pairs, &documents);
     assert!(

@@ -248,6 +248,6 @@ fn a_text_beyond_the_limit_is_cut_and_never_approves() {
         repeated("All tests pass.\n\n", findings::TEXT_BYTES_MAX)
     );
     let review = findings::read(&long);
-    assert_eq!(review.claim, findings::Claim::Unknown);
+    assert_eq!(review.claim, findings::ReviewClaim::Unknown);
     assert!(review.remarks.iter().any(|remark| remark.contains("4 MiB")));
 }

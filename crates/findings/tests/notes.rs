@@ -1,7 +1,7 @@
 //! The free text of an approving answer: what stops the approval, in eight languages and in every
 //! field, and harmless notes that must not. The test prints the counts.
 
-use findings::{Claim, read_answer};
+use findings::{ReviewClaim, read_answer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn form(name: &str, value: Value) -> String {
     form.to_string()
 }
 
-fn claim(text: &str) -> Claim {
+fn claim(text: &str) -> ReviewClaim {
     read_answer(text, COMMIT).review.claim
 }
 
@@ -55,7 +55,7 @@ fn harmless_notes_still_approve() {
     let stopped: Vec<_> = notes
         .iter()
         .map(|note| (note, read_answer(&form("notes", json!(note)), COMMIT)))
-        .filter(|(_, read)| read.review.claim != Claim::Approved)
+        .filter(|(_, read)| read.review.claim != ReviewClaim::Approved)
         .map(|(note, read)| (note, read.unclear, read.review.claim_text))
         .collect();
     println!(
@@ -75,7 +75,7 @@ fn what_stops_an_approval_stops_it_in_every_field() {
     for note in &notes {
         for answer in answers(note) {
             tried += 1;
-            if claim(&answer) == Claim::Approved {
+            if claim(&answer) == ReviewClaim::Approved {
                 wrong.push(answer);
             }
         }
@@ -118,7 +118,7 @@ fn a_finding_that_blocks_is_no_minor_one() {
     ] {
         assert_ne!(
             claim(&form("findings", json!([finding]))),
-            Claim::Approved,
+            ReviewClaim::Approved,
             "{finding}"
         );
     }
@@ -129,7 +129,7 @@ fn a_finding_that_blocks_is_no_minor_one() {
     ] {
         assert_eq!(
             claim(&form("findings", json!([finding]))),
-            Claim::Approved,
+            ReviewClaim::Approved,
             "{finding}"
         );
     }
@@ -227,6 +227,6 @@ proptest! {
             _ => BROKEN[a % BROKEN.len()].replace("{it}", IT[b % IT.len()]),
         };
         let answer = &answers(&words)[place];
-        prop_assert_ne!(claim(answer), Claim::Approved, "{}", answer);
+        prop_assert_ne!(claim(answer), ReviewClaim::Approved, "{}", answer);
     }
 }

@@ -1,8 +1,10 @@
 //! What is written can be read again: every form that has a reader keeps title, file, line and
 //! severity of every finding, and a refusal never becomes an empty report.
 
-use findings::write::{self, DiffLines, Document, Entry, Event};
-use findings::{BlockingIssue, Category, Claim, Finding, Rating, Review, Severity, Way, read};
+use findings::write::{self, DiffLines, DocumentHeader, FindingEntry, GithubReviewEvent};
+use findings::{
+    BlockingIssue, Category, Finding, Rating, Review, ReviewClaim, ReviewFormat, Severity, read,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -88,8 +90,8 @@ fn apart(findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-fn head() -> Document<'static> {
-    Document {
+fn head() -> DocumentHeader<'static> {
+    DocumentHeader {
         story: "T-1",
         round: 1,
         reviewer: "r",
@@ -105,7 +107,7 @@ proptest! {
     #[test]
     fn machine_forms_keep_every_finding(findings in prop::collection::vec(finding(machine_title()), 1..6)) {
         let findings = apart(findings);
-        let entries: Vec<Entry<'_>> = findings.iter().map(Entry::from).collect();
+        let entries: Vec<FindingEntry<'_>> = findings.iter().map(FindingEntry::from).collect();
         let written = [
             ("sarif", write::sarif("countersign", "0", &entries).to_string()),
             ("rdjson", write::rdjson("countersign", &entries).to_string()),
@@ -130,7 +132,7 @@ proptest! {
     #[test]
     fn machine_forms_keep_problem_and_fix(findings in prop::collection::vec(finding(machine_title()), 1..4)) {
         let findings = apart(findings);
-        let entries: Vec<Entry<'_>> = findings.iter().map(Entry::from).collect();
+        let entries: Vec<FindingEntry<'_>> = findings.iter().map(FindingEntry::from).collect();
         let parts = |findings: &[Finding]| -> Vec<_> {
             let mut parts: Vec<_> = findings.iter().map(|finding| (finding.title.clone(), finding.problem.clone(), finding.fix.clone())).collect();
             parts.sort();
@@ -151,7 +153,7 @@ proptest! {
     #[test]
     fn forms_for_people_keep_every_finding(findings in prop::collection::vec(finding(plain_title()), 1..6)) {
         let findings = apart(findings);
-        let entries: Vec<Entry<'_>> = findings.iter().map(Entry::from).collect();
+        let entries: Vec<FindingEntry<'_>> = findings.iter().map(FindingEntry::from).collect();
         // The document sorts by severity.
         let text = write::document(&head(), &entries);
         let mut wanted = facts(&findings);
@@ -173,7 +175,7 @@ proptest! {
     #[test]
     fn xml_is_well_formed_whatever_it_holds(title in ".{0,40}", file in ".{0,20}", fix in prop::option::of(".{0,40}")) {
         let finding = Finding { file: Some(file), fix, ..Finding::new(&title, Rating::of(Some("high"), false)) };
-        let entries = [Entry::from(&finding)];
+        let entries = [FindingEntry::from(&finding)];
         for text in [write::checkstyle(&entries), write::junit(&title, &entries)] {
             prop_assert!(is_well_formed(&text), "{}", text);
         }
@@ -181,7 +183,7 @@ proptest! {
 
     #[test]
     fn a_refusal_is_in_every_form(
-        claim in select(vec![Claim::ChangesRequested, Claim::Approved, Claim::Unknown]),
+        claim in select(vec![ReviewClaim::ChangesRequested, ReviewClaim::Approved, ReviewClaim::Unknown]),
         own in prop::collection::vec(finding(plain_title()), 0..3),
         idle in any::<bool>(),
         blocking in prop::collection::vec("[A-Z][a-z]{3,8} [a-z]{3,8} is broken", 0..3),
@@ -196,12 +198,12 @@ proptest! {
         let verdict = write::verdict(&[&review]);
         let all = write::reported(&review);
         let must_fix = all.iter().any(|finding| finding.rating.severity.is_must_fix());
-        prop_assert_eq!(verdict == Claim::ChangesRequested, must_fix);
-        prop_assert_eq!(verdict == Claim::Approved, claim == Claim::Approved && !must_fix);
+        prop_assert_eq!(verdict == ReviewClaim::ChangesRequested, must_fix);
+        prop_assert_eq!(verdict == ReviewClaim::Approved, claim == ReviewClaim::Approved && !must_fix);
         for message in &blocking {
             prop_assert!(all.iter().any(|finding| &finding.title == message));
         }
-        let entries: Vec<Entry<'_>> = all.iter().map(Entry::from).collect();
+        let entries: Vec<FindingEntry<'_>> = all.iter().map(FindingEntry::from).collect();
         let texts = [
             write::sarif("countersign", "0", &entries).to_string(),
             write::rdjson("countersign", &entries).to_string(),
@@ -219,8 +221,8 @@ proptest! {
             prop_assert_eq!(read_back.len(), all.len(), "{}", text);
             prop_assert_eq!(read_back.iter().any(|finding| finding.rating.severity.is_must_fix()), must_fix, "{}", text);
         }
-        let github = write::github_review(Event::from(verdict), None, "Review", "countersign", &entries, &DiffLines::default());
-        prop_assert_eq!(github["event"] == "APPROVE", verdict == Claim::Approved);
+        let github = write::github_review(GithubReviewEvent::from(verdict), None, "Review", "countersign", &entries, &DiffLines::default());
+        prop_assert_eq!(github["event"] == "APPROVE", verdict == ReviewClaim::Approved);
         prop_assert_eq!(github["event"] == "REQUEST_CHANGES", must_fix);
         let body = github["body"].as_str().unwrap_or_default();
         prop_assert!(all.iter().all(|finding| body.contains(&write::safe(&finding.title))), "{}", body);
@@ -228,7 +230,7 @@ proptest! {
 
     #[test]
     fn a_commit_id_is_a_real_one_or_absent(word in "(HEAD|main|[0-9a-f]{7}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-g]{40}|)") {
-        let review = write::github_review(Event::Comment, Some(&word), "s", "m", &[], &DiffLines::default());
+        let review = write::github_review(GithubReviewEvent::Comment, Some(&word), "s", "m", &[], &DiffLines::default());
         let is_id = matches!(word.len(), 40 | 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         prop_assert_eq!(review.get("commit_id").is_some(), is_id);
     }
@@ -308,8 +310,8 @@ fn entities_are_known(text: &str) -> bool {
 fn text_that_is_no_review_is_no_clean_report() {
     for text in ["", "hello", "Segmentation fault"] {
         let review = read(text);
-        assert_eq!(review.way, Way::Nothing, "{text}");
+        assert_eq!(review.way, ReviewFormat::Nothing, "{text}");
         assert_eq!(write::reported(&review).len(), 1, "{text}");
-        assert_eq!(write::verdict(&[&review]), Claim::Unknown, "{text}");
+        assert_eq!(write::verdict(&[&review]), ReviewClaim::Unknown, "{text}");
     }
 }

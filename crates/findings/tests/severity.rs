@@ -1,6 +1,6 @@
 //! Severity in generated reviews: headings, labels and items in many styles and languages.
 
-use findings::{Claim, Severity, read};
+use findings::{ReviewClaim, Severity, read};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -340,5 +340,5 @@ fn an_empty_degree_heading_rates_what_follows() {
             (Some(4), Severity::Low)
         ]
     );
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
 }

@@ -20,11 +20,11 @@ pub use person::choices;
 pub use stand_in::stand_in;
 pub use table::{roles, stages};
 
-use crate::event::{Event, Role, What};
+use crate::event::{Event, EventKind, Role};
 use crate::job::Effect;
 use crate::policy::Policy;
 use crate::ticket::{Stage, Ticket, TicketId};
-use draft::Draft;
+use draft::Transition;
 
 /// What follows from an event: the ticket as it is now, and what is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +196,7 @@ fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
 /// Decides what an event does to a ticket.
 pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, Refused> {
     admit(ticket, event, policy)?;
-    let mut draft = Draft::new(ticket, event, policy);
+    let mut draft = Transition::new(ticket, event, policy);
     draft.spend(event.what.usage());
     apply(&mut draft, &event.what)?;
     draft.call_off_what_is_not_afforded();
@@ -232,47 +232,47 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
     Ok(())
 }
 
-fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
+fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
     match what {
-        What::Created { .. } => return Err(Refused::NotTheBeginning),
-        What::DependencyMet { ticket } => draft.dependency_met(ticket)?,
-        What::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why)?,
-        What::DependencyRepaired { ticket } => draft.dependency_repaired(ticket)?,
-        What::DependenciesSet {
+        EventKind::Created { .. } => return Err(Refused::NotTheBeginning),
+        EventKind::DependencyMet { ticket } => draft.dependency_met(ticket)?,
+        EventKind::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why)?,
+        EventKind::DependencyRepaired { ticket } => draft.dependency_repaired(ticket)?,
+        EventKind::DependenciesSet {
             depends_on,
             met,
             failed,
             why,
         } => draft.dependencies_set(depends_on, met, failed, why)?,
-        What::Started { lease } => draft.started(*lease)?,
-        What::Submitted {
+        EventKind::Started { lease } => draft.started(*lease)?,
+        EventKind::Submitted {
             lease,
             submission,
             reports,
             session,
             ..
         } => draft.submitted(*lease, submission, reports, session.as_deref())?,
-        What::Checked {
+        EventKind::Checked {
             lease,
             commit,
             results,
             ..
         } => draft.checked(*lease, commit, results)?,
-        What::Reviewed {
+        EventKind::Reviewed {
             lease,
             commit,
             review,
             isolation,
             ..
         } => draft.reviewed(*lease, commit, review, isolation)?,
-        What::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why)?,
-        What::Verified {
+        EventKind::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why)?,
+        EventKind::Verified {
             lease,
             commit,
             answers,
             ..
         } => draft.verified(*lease, commit, answers)?,
-        What::Landed {
+        EventKind::Landed {
             lease,
             commit,
             landed,
@@ -281,36 +281,36 @@ fn apply(draft: &mut Draft<'_>, what: &What) -> Result<(), Refused> {
             tip,
             ..
         } => draft.landed(*lease, commit, (landed, diff_id), branch, tip.as_deref())?,
-        What::Conflicted {
+        EventKind::Conflicted {
             lease,
             files,
             evidence,
             ..
         } => draft.conflicted(*lease, files, evidence),
-        What::CombinationRed { lease, results, .. } => draft.combination_red(*lease, results),
-        What::WentStale { submission, .. } => draft.went_stale(submission)?,
-        What::JobFailed {
+        EventKind::CombinationRed { lease, results, .. } => draft.combination_red(*lease, results),
+        EventKind::WentStale { submission, .. } => draft.went_stale(submission)?,
+        EventKind::JobFailed {
             lease,
             failure,
             message,
             ..
         } => draft.job_failed(*lease, *failure, message)?,
-        What::LeaseLost { lease } => draft.lease_lost(*lease)?,
-        What::AgentOut { serial, why } => draft.agent_out(*serial, why)?,
-        What::HelpRequested { why, .. } => draft.help_requested(why)?,
-        What::BudgetReached { limit } => draft.budget_reached(limit),
-        What::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,
-        What::Waived { finding, why } => draft.waived(finding, why)?,
-        What::Settled { choice, why } => draft.settled(choice, why)?,
-        What::Resubmitted { submission } => draft.resubmitted(submission)?,
-        What::Cancelled { why } => draft.cancelled(why),
+        EventKind::LeaseLost { lease } => draft.lease_lost(*lease)?,
+        EventKind::AgentOut { serial, why } => draft.agent_out(*serial, why)?,
+        EventKind::HelpRequested { why, .. } => draft.help_requested(why)?,
+        EventKind::BudgetReached { limit } => draft.budget_reached(limit),
+        EventKind::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,
+        EventKind::Waived { finding, why } => draft.waived(finding, why)?,
+        EventKind::Settled { choice, why } => draft.settled(choice, why)?,
+        EventKind::Resubmitted { submission } => draft.resubmitted(submission)?,
+        EventKind::Cancelled { why } => draft.cancelled(why),
     }
     Ok(())
 }
 
 /// The first step of a ticket's life.
 pub fn open(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refused> {
-    let What::Created { spec, met, failed } = &event.what else {
+    let EventKind::Created { spec, met, failed } = &event.what else {
         return Err(Refused::NotTheBeginning);
     };
     if spec.title.trim().is_empty() {
@@ -320,7 +320,7 @@ pub fn open(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refus
         return Err(Refused::DependsOnItself);
     }
     let blank = draft::blank(id, spec, event.at);
-    let mut draft = Draft::new(&blank, event, policy);
+    let mut draft = Transition::new(&blank, event, policy);
     draft.arrange_dependencies(&spec.depends_on, met, failed);
     Ok(draft.into_step())
 }

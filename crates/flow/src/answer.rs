@@ -1,7 +1,7 @@
 //! What the policy makes of a commissioned review before it becomes an event: an approval that names
 //! something that must be fixed is none.
 
-use findings::{Claim, Review};
+use findings::{Review, ReviewClaim};
 
 use crate::advance::review::{names_must_fix, unusable};
 use crate::policy::Policy;
@@ -9,7 +9,7 @@ use crate::policy::Policy;
 /// The review with the claim that it can have under this policy.
 #[must_use]
 pub fn weighed(mut review: Review, policy: &Policy) -> Review {
-    if review.claim != Claim::Approved {
+    if review.claim != ReviewClaim::Approved {
         return review;
     }
     let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
@@ -18,22 +18,22 @@ pub fn weighed(mut review: Review, policy: &Policy) -> Review {
     };
     let (claim, remark) = if names_must_fix(&review, policy) {
         (
-            Claim::ChangesRequested,
+            ReviewClaim::ChangesRequested,
             "says approve and names what must be fixed; read as a refusal",
         )
     } else if unmet > 0 {
         (
-            Claim::ChangesRequested,
+            ReviewClaim::ChangesRequested,
             "says approve and calls criteria unmet; read as a refusal",
         )
     } else if review.findings.iter().any(grave) {
         (
-            Claim::Unknown,
+            ReviewClaim::Unknown,
             "says approve and lists a grave finding that asks for nothing; read as no verdict",
         )
     } else if review.findings.len() > policy.limits.findings_max as usize {
         (
-            Claim::Unknown,
+            ReviewClaim::Unknown,
             "lists more findings than are kept; read as no verdict",
         )
     } else {
@@ -56,10 +56,10 @@ mod tests {
     use super::*;
 
     fn approving(findings: Vec<Finding>) -> Review {
-        Review::new(Claim::Approved, findings)
+        Review::new(ReviewClaim::Approved, findings)
     }
 
-    fn weighs(review: Review) -> Claim {
+    fn weighs(review: Review) -> ReviewClaim {
         weighed(review, &Policy::default()).claim
     }
 
@@ -69,9 +69,9 @@ mod tests {
             let claim = weighs(approving(vec![Finding::new("A thing", severity.into())]));
             let must = Policy::default().must_fix.contains(&severity);
             let expected = if must {
-                Claim::ChangesRequested
+                ReviewClaim::ChangesRequested
             } else {
-                Claim::Approved
+                ReviewClaim::Approved
             };
             assert_eq!(claim, expected, "{severity:?}");
         }
@@ -81,14 +81,14 @@ mod tests {
             message: "no tests".to_owned(),
             required_action: None,
         });
-        assert_eq!(weighs(blocked), Claim::ChangesRequested);
+        assert_eq!(weighs(blocked), ReviewClaim::ChangesRequested);
         let mut unmet = approving(Vec::new());
         unmet.criteria.push(CriterionAnswer {
             criterion: "1".to_owned(),
             met: false,
             evidence: None,
         });
-        assert_eq!(weighs(unmet), Claim::ChangesRequested);
+        assert_eq!(weighs(unmet), ReviewClaim::ChangesRequested);
     }
 
     #[test]
@@ -100,9 +100,9 @@ mod tests {
                 Severity::Critical.into(),
             )
         };
-        assert_eq!(weighs(approving(vec![idle])), Claim::Unknown);
+        assert_eq!(weighs(approving(vec![idle])), ReviewClaim::Unknown);
         let many = (0..201).map(|n| Finding::new(&format!("Thing {n}"), Severity::Low.into()));
-        assert_eq!(weighs(approving(many.collect())), Claim::Unknown);
-        assert_eq!(weighs(approving(Vec::new())), Claim::Approved);
+        assert_eq!(weighs(approving(many.collect())), ReviewClaim::Unknown);
+        assert_eq!(weighs(approving(Vec::new())), ReviewClaim::Approved);
     }
 }

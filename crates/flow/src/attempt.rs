@@ -179,12 +179,12 @@ pub struct CallerState {
     pub must_name: bool,
     /// Verdicts that came without an attempt, each with the claim that it was about, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub verdicts: Vec<SaidVerdict>,
+    pub verdicts: Vec<UnattributedVerdict>,
 }
 
 /// A verdict that came without an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SaidVerdict {
+pub struct UnattributedVerdict {
     /// A hash of its words.
     pub words: String,
     /// The claim that it was about.
@@ -223,7 +223,7 @@ impl CallerState {
     #[must_use]
     pub fn said(&self, verdict: &str) -> Self {
         let mut after = self.clone();
-        let said = SaidVerdict {
+        let said = UnattributedVerdict {
             words: verdict.to_owned(),
             attempt: self.open.clone().unwrap_or_default(),
         };
@@ -284,7 +284,7 @@ fn admit_unnamed(
     if caller.open != Some(held.attempt.to_string()) {
         return Err(Refused::GivenToAnother { held: described });
     }
-    let is_of_another = |said: &SaidVerdict| {
+    let is_of_another = |said: &UnattributedVerdict| {
         verdict == Some(said.words.as_str()) && caller.open.as_ref() != Some(&said.attempt)
     };
     if caller.verdicts.iter().any(is_of_another) {

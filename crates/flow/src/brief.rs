@@ -11,8 +11,8 @@ pub use project::{INSTRUCTION_FILES, ProjectRules, ROLE_TEXT_BYTES_MAX, RoleText
 use std::fmt::Write as _;
 
 use crate::event::Role;
-use crate::ledger::Entry;
-use crate::policy::{Policy, Scope};
+use crate::ledger::LedgerEntry;
+use crate::policy::{Policy, ReviewScope};
 use crate::ticket::{Spec, Submission, Ticket};
 use quote::{fenced, line, section};
 use rework::{numbered, one_liners, reasons};
@@ -170,7 +170,7 @@ pub fn review(
     }
     if let Some(put) = &ticket.submission {
         out.push_str(&change(put, recipient));
-        if spec.is_some_and(|spec| spec.scope == Scope::Delta) {
+        if spec.is_some_and(|spec| spec.scope == ReviewScope::Delta) {
             out.push_str(&delta(put));
         }
     }
@@ -252,7 +252,8 @@ pub fn countersign(ticket: &Ticket, seat: &str, commit: &str, recipient: Recipie
     let open = named
         .filter_map(|id| ticket.ledger.get(id))
         .filter(|entry| entry.status.is_open());
-    let (notes, minor): (Vec<&Entry>, Vec<&Entry>) = open.partition(|entry| entry.low_confidence);
+    let (notes, minor): (Vec<&LedgerEntry>, Vec<&LedgerEntry>) =
+        open.partition(|entry| entry.low_confidence);
     if minor.is_empty() {
         out.push_str("If you do not approve, a person decides.\n");
     } else {
@@ -300,7 +301,7 @@ pub fn asked_to_countersign(ticket: &Ticket, seat: &str) -> Option<String> {
 
 /// The place and layout of the change for a spawned reviewer or verifier.
 #[derive(Clone, Copy, Debug)]
-pub struct Placement<'a> {
+pub struct ChangeLocation<'a> {
     /// The checkout of the change.
     pub change: &'a str,
     /// The change as one diff, in a file of ours.
@@ -310,7 +311,7 @@ pub struct Placement<'a> {
 }
 
 /// A brief with a section behind its title that says where the change is.
-pub fn placed(brief: &str, place: &Placement<'_>) -> String {
+pub fn placed(brief: &str, place: &ChangeLocation<'_>) -> String {
     let mut out = String::from("\n## Where the change is\n\n");
     let (change, diff) = (place.change, place.diff);
     let _ = writeln!(

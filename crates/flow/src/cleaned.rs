@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use findings::{Review, clean, clean_json, clean_name, one_line};
 
-use crate::event::{Actor, Choice, What};
-use crate::ticket::{CheckResult, Context, EDITION, Spec, Submission};
+use crate::event::{Actor, Choice, EventKind};
+use crate::ticket::{CheckResult, EDITION, Spec, Submission, TicketContext};
 
 fn text(text: &mut String) {
     *text = clean(text);
@@ -42,7 +42,7 @@ impl Spec {
     }
 }
 
-impl Context {
+impl TicketContext {
     fn cleaned(mut self) -> Self {
         names(&mut self.epic);
         names(&mut self.base_branch);
@@ -76,7 +76,7 @@ impl Actor {
     }
 }
 
-impl What {
+impl EventKind {
     /// The same event, without characters that nobody sees.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
@@ -191,11 +191,11 @@ mod tests {
                 description: next(),
                 acceptance: vec![next()],
                 kind: Some(next()),
-                context: Context {
+                context: TicketContext {
                     epic: Some(next()),
                     needs: BTreeSet::from([next()]),
                     extra: [(next(), next().into())].into(),
-                    ..Context::default()
+                    ..TicketContext::default()
                 },
                 ..Spec::default()
             };

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::Status;
+use crate::ledger::FindingStatus;
 use crate::ticket::{Stage, Ticket, TicketId};
 use crate::usage::{Usage, dollars};
 
 /// Whether a person signs the whole, and whether one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum EpicSignoff {
     /// Nobody is asked.
     None,
     Waits,
@@ -21,7 +21,7 @@ pub enum Gate {
 /// How an epic stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "standing")]
-pub enum Standing {
+pub enum EpicStatus {
     /// These can be worked on now, the more urgent first.
     Goes { ready: Vec<TicketId> },
     /// A critical ticket has failed: nothing more is started.
@@ -37,7 +37,7 @@ pub enum Standing {
 }
 
 /// How the whole stands, by how each stands.
-pub fn standing(tickets: &[Ticket], gate: Gate) -> Standing {
+pub fn standing(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
     let ids = |wanted: &dyn Fn(&Ticket) -> bool| {
         let mut found: Vec<&Ticket> = tickets.iter().filter(|ticket| wanted(ticket)).collect();
         found.sort_by_key(|ticket| -i64::from(ticket.spec.priority));
@@ -49,21 +49,21 @@ pub fn standing(tickets: &[Ticket], gate: Gate) -> Standing {
     let broke = |ticket: &&Ticket| ticket.spec.critical && has_failed(ticket);
     if let Some(ticket) = tickets.iter().find(broke) {
         let (by, why) = (ticket.id.clone(), ticket.ended.clone().unwrap_or_default());
-        return Standing::Stopped { by, why };
+        return EpicStatus::Stopped { by, why };
     }
     let ready = ids(&|ticket| ticket.stage.is_at_work());
     if !ready.is_empty() {
-        return Standing::Goes { ready };
+        return EpicStatus::Goes { ready };
     }
     let waiting = ids(&|ticket| !ticket.stage.is_terminal());
     if !waiting.is_empty() {
-        return Standing::Waits { tickets: waiting };
+        return EpicStatus::Waits { tickets: waiting };
     }
     let failed = ids(&has_failed);
     match (failed.is_empty(), gate) {
-        (false, _) => Standing::Incomplete { failed },
-        (true, Gate::Waits) => Standing::AtTheGate,
-        (true, Gate::None | Gate::Signed) => Standing::Complete,
+        (false, _) => EpicStatus::Incomplete { failed },
+        (true, EpicSignoff::Waits) => EpicStatus::AtTheGate,
+        (true, EpicSignoff::None | EpicSignoff::Signed) => EpicStatus::Complete,
     }
 }
 
@@ -73,7 +73,7 @@ fn has_failed(ticket: &Ticket) -> bool {
 
 /// What came of an epic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Completion {
+pub struct EpicSummary {
     pub tickets: usize,
     pub landed: usize,
     pub rounds: usize,
@@ -82,11 +82,11 @@ pub struct Completion {
     pub spent: Usage,
     /// From the first ticket's beginning to the last event of any.
     pub took_ms: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<EpicTicketSummary>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct EpicTicketSummary {
     pub id: TicketId,
     pub title: String,
     pub stage: Stage,
@@ -96,10 +96,10 @@ pub struct Line {
     pub took_ms: u64,
 }
 
-pub fn completion(tickets: &[Ticket]) -> Completion {
-    let mut sum = Completion {
+pub fn completion(tickets: &[Ticket]) -> EpicSummary {
+    let mut sum = EpicSummary {
         tickets: tickets.len(),
-        ..Completion::default()
+        ..EpicSummary::default()
     };
     for ticket in tickets {
         sum.landed += usize::from(ticket.stage == Stage::Done);
@@ -119,9 +119,9 @@ pub fn completion(tickets: &[Ticket]) -> Completion {
     sum
 }
 
-fn line(ticket: &Ticket) -> Line {
+fn line(ticket: &Ticket) -> EpicTicketSummary {
     let took = ticket.updated_at.0 - ticket.created_at.0;
-    Line {
+    EpicTicketSummary {
         id: ticket.id.clone(),
         title: ticket.spec.title.clone(),
         stage: ticket.stage,
@@ -132,7 +132,7 @@ fn line(ticket: &Ticket) -> Line {
     }
 }
 
-fn fate(status: Status) -> &'static str {
+fn fate(status: FindingStatus) -> &'static str {
     if status.is_open() {
         "open"
     } else {
@@ -141,7 +141,7 @@ fn fate(status: Status) -> &'static str {
 }
 
 /// The report for people, as Markdown.
-pub fn written(id: &str, title: &str, sum: &Completion) -> String {
+pub fn written(id: &str, title: &str, sum: &EpicSummary) -> String {
     let mut out = String::new();
     let title = findings::one_line(title);
     let _ = writeln!(out, "# Epic {id}: {title}\n");

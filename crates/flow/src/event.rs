@@ -83,7 +83,7 @@ pub struct Event {
     /// The version that the caller had seen, where it asks for no lost update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<u64>,
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// A job and the fencing token of the lease it is reported under.
@@ -95,7 +95,7 @@ pub struct Lease {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
-pub enum What {
+pub enum EventKind {
     /// The first event of every ticket.
     Created {
         spec: Box<Spec>,
@@ -153,7 +153,7 @@ pub enum What {
     Verified {
         lease: Lease,
         commit: String,
-        answers: Vec<Answer>,
+        answers: Vec<VerifierAnswer>,
         usage: Usage,
     },
     Landed {
@@ -231,7 +231,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl EventKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -343,7 +343,7 @@ pub enum ReportedOutcome {
 
 /// The verifier's word on a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct VerifierAnswer {
     pub finding: String,
     pub outcome: AnswerOutcome,
     #[serde(default)]
@@ -407,7 +407,7 @@ pub enum Choice {
 
 /// What a person may say beside the word of a choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Besides {
+pub struct ChoiceOptions {
     pub over_red_checks: bool,
     pub builder: Option<String>,
     pub reviewer: Option<String>,
@@ -425,8 +425,8 @@ impl Choice {
     ];
 
     /// The choice that a word means; nothing where it is no such word.
-    pub fn of(word: &str, besides: Besides) -> Option<Self> {
-        let Besides {
+    pub fn of(word: &str, besides: ChoiceOptions) -> Option<Self> {
+        let ChoiceOptions {
             over_red_checks,
             builder,
             reviewer,
@@ -461,9 +461,9 @@ mod tests {
     #[test]
     fn every_word_means_the_choice_that_has_it() {
         for word in Choice::WORDS {
-            let choice = Choice::of(word, Besides::default());
+            let choice = Choice::of(word, ChoiceOptions::default());
             assert_eq!(choice.map(|choice| choice.word()), Some(word));
         }
-        assert_eq!(Choice::of("ignore", Besides::default()), None);
+        assert_eq!(Choice::of("ignore", ChoiceOptions::default()), None);
     }
 }

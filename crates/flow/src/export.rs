@@ -1,17 +1,19 @@
 //! Tickets in other systems' forms, as pure text: 001's task, 002's epic state and review report,
 //! 004's findings document.
 
-use findings::write::{Document, Entry as Written, Report, document, review_report};
-use findings::{BlockingIssue, Finding, Score};
+use findings::write::{
+    DocumentHeader, FindingEntry as Written, ReviewReport, document, review_report,
+};
+use findings::{BlockingIssue, DimensionScore, Finding};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::{Dialect, word};
-use crate::ledger::Entry;
+use crate::ledger::LedgerEntry;
 use crate::ticket::{ApprovedBy, Round, Ticket, TicketId, Time};
 
 /// There is no such round, or none yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum NoSuchRound {
     #[error("{0} has had no verdict yet, so there is nothing to export")]
     NoRound(TicketId),
     #[error("{ticket} has no round {round}; it has had {rounds}")]
@@ -119,14 +121,14 @@ fn notes(round: &Round) -> Option<String> {
     (!round.verdict.approved && !said.is_empty()).then(|| said.join("\n\n"))
 }
 
-fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, Missing> {
+fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRound> {
     let found = match number {
         None => ticket.rounds.last(),
         Some(number) => ticket.rounds.iter().find(|round| round.number == number),
     };
     found.ok_or_else(|| match number {
-        None => Missing::NoRound(ticket.id.clone()),
-        Some(round) => Missing::OtherRound {
+        None => NoSuchRound::NoRound(ticket.id.clone()),
+        Some(round) => NoSuchRound::OtherRound {
             ticket: ticket.id.clone(),
             round,
             rounds: ticket.rounds.len(),
@@ -135,7 +137,7 @@ fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, Missing> {
 }
 
 /// What was reported in a round, worst first.
-fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a Entry> {
+fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a LedgerEntry> {
     let spoken: std::collections::BTreeSet<&String> = round
         .seats
         .iter()
@@ -153,7 +155,7 @@ fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a Entry> {
 }
 
 /// 004's document of one round, by default the last.
-pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, Missing> {
+pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, NoSuchRound> {
     let round = pick(ticket, round)?;
     let entries = reported_in(ticket, round);
     let reviewers = reviewers(round);
@@ -165,7 +167,7 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
             round.verdict.open_must_fix
         )
     };
-    let head = Document {
+    let head = DocumentHeader {
         story: ticket.id.as_str(),
         round: round.number,
         reviewer: &reviewers,
@@ -205,7 +207,7 @@ fn reviewers(round: &Round) -> String {
 }
 
 /// 002's report of one round, by default the last.
-pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
+pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound> {
     let round = pick(ticket, round)?;
     let entries = reported_in(ticket, round);
     let findings: Vec<&Finding> = entries
@@ -226,7 +228,7 @@ pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
             required_action: entry.finding.fix.clone(),
         })
         .collect();
-    let scores: Vec<(String, Score)> = round
+    let scores: Vec<(String, DimensionScore)> = round
         .seats
         .iter()
         .filter_map(|seat| seat.answer.as_ref())
@@ -241,7 +243,7 @@ pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, Missing> {
             .is_none_or(|gate| gate.passed)
     };
     let reviewers = reviewers(round);
-    Ok(review_report(&Report {
+    Ok(review_report(&ReviewReport {
         ticket_id: ticket.id.as_str(),
         reviewed_at: &round.decided_at.iso(),
         reviewer: &reviewers,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::advance::spent_in_round;
-use crate::event::{Event, Role, What};
+use crate::event::{Event, EventKind, Role};
 use crate::policy::Policy;
 use crate::ticket::{Round, Ticket};
 use crate::usage::{Caps, Usage, dollars};
@@ -18,14 +18,14 @@ pub struct Forecast {
     pub round: u32,
     /// None where nobody can know.
     pub usage: Option<Usage>,
-    pub basis: Basis,
-    pub left: Vec<Left>,
+    pub basis: ForecastBasis,
+    pub left: Vec<RemainingCap>,
 }
 
 /// What a guess rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Basis {
+pub enum ForecastBasis {
     OwnRounds {
         rounds: u32,
     },
@@ -41,17 +41,17 @@ pub enum Basis {
 
 /// What is left of one cap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct RemainingCap {
     /// round, ticket or day.
     pub scope: Cow<'static, str>,
-    pub what: Kind,
+    pub what: CapUnit,
     pub left: u64,
     pub of: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CapUnit {
     Rounds,
     UsdMicros,
     Tokens,
@@ -60,19 +60,19 @@ pub enum Kind {
 
 /// What each agent's runs have cost, by role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct CostHistory {
     runs: BTreeMap<(Role, String), (u32, Usage)>,
 }
 
-impl History {
+impl CostHistory {
     /// Counts the event, if it reports a paid run that came to its end.
     pub fn take(&mut self, event: &Event) {
         let paid = matches!(
             event.what,
-            What::Submitted { .. }
-                | What::Reviewed { .. }
-                | What::ReviewUnusable { .. }
-                | What::Verified { .. }
+            EventKind::Submitted { .. }
+                | EventKind::Reviewed { .. }
+                | EventKind::ReviewUnusable { .. }
+                | EventKind::Verified { .. }
         );
         if paid {
             let of = self.runs.entry((event.by.role, event.by.agent.clone()));
@@ -94,7 +94,7 @@ pub fn forecast(
     ticket: &Ticket,
     policy: &Policy,
     crew: &[(Role, String)],
-    history: &History,
+    history: &CostHistory,
     spent_today: Usage,
 ) -> Forecast {
     let (usage, basis) = by_own_rounds(&ticket.rounds).unwrap_or_else(|| by_crew(crew, history));
@@ -106,15 +106,15 @@ pub fn forecast(
     }
 }
 
-fn by_own_rounds(rounds: &[Round]) -> Option<(Option<Usage>, Basis)> {
+fn by_own_rounds(rounds: &[Round]) -> Option<(Option<Usage>, ForecastBasis)> {
     let n = u32::try_from(rounds.len()).ok().filter(|n| *n > 0)?;
     let add = |sum: Usage, round: &Round| sum.plus(round.usage);
     let sum = rounds.iter().fold(Usage::default(), add);
     let mean = divided(sum, u64::from(n));
-    Some((Some(mean), Basis::OwnRounds { rounds: n }))
+    Some((Some(mean), ForecastBasis::OwnRounds { rounds: n }))
 }
 
-fn by_crew(crew: &[(Role, String)], history: &History) -> (Option<Usage>, Basis) {
+fn by_crew(crew: &[(Role, String)], history: &CostHistory) -> (Option<Usage>, ForecastBasis) {
     let (mut runs, mut sum) = (0_u32, Usage::default());
     let mut strangers = Vec::new();
     for (role, agent) in crew {
@@ -127,9 +127,9 @@ fn by_crew(crew: &[(Role, String)], history: &History) -> (Option<Usage>, Basis)
         }
     }
     if strangers.is_empty() && runs > 0 {
-        (Some(sum), Basis::History { runs })
+        (Some(sum), ForecastBasis::History { runs })
     } else {
-        (None, Basis::Unknown { agents: strangers })
+        (None, ForecastBasis::Unknown { agents: strangers })
     }
 }
 
@@ -143,12 +143,12 @@ fn divided(sum: Usage, n: u64) -> Usage {
 }
 
 /// What is left of the rounds and of every cap that is set.
-pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Left> {
+pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<RemainingCap> {
     let allowed = policy.rounds_allowed(ticket.counts.granted);
     let rounds = allowed.saturating_sub(ticket.counts.verdicts);
-    let mut all = vec![Left {
+    let mut all = vec![RemainingCap {
         scope: "ticket".into(),
-        what: Kind::Rounds,
+        what: CapUnit::Rounds,
         left: rounds.into(),
         of: allowed.into(),
     }];
@@ -159,14 +159,14 @@ pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Left> {
     all
 }
 
-fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item = Left> {
+fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item = RemainingCap> {
     let all = [
-        (Kind::UsdMicros, caps.usd_micros, used.usd_micros),
-        (Kind::Tokens, caps.tokens, used.tokens),
-        (Kind::Seconds, caps.wall_secs, used.wall_ms / 1000),
+        (CapUnit::UsdMicros, caps.usd_micros, used.usd_micros),
+        (CapUnit::Tokens, caps.tokens, used.tokens),
+        (CapUnit::Seconds, caps.wall_secs, used.wall_ms / 1000),
     ];
     all.into_iter().filter_map(move |(what, cap, used)| {
-        cap.map(|of| Left {
+        cap.map(|of| RemainingCap {
             scope: scope.into(),
             what,
             left: of.saturating_sub(used),
@@ -175,21 +175,23 @@ fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item =
     })
 }
 
-impl Left {
+impl RemainingCap {
     fn text(&self) -> String {
         let (left, of) = (self.left, self.of);
         match self.what {
-            Kind::Rounds => format!("{left} of {of} rounds"),
-            Kind::UsdMicros => format!("{} of {} this {}", dollars(left), dollars(of), self.scope),
-            Kind::Tokens => format!("{left} of {of} tokens this {}", self.scope),
-            Kind::Seconds => format!("{left} of {of} s this {}", self.scope),
+            CapUnit::Rounds => format!("{left} of {of} rounds"),
+            CapUnit::UsdMicros => {
+                format!("{} of {} this {}", dollars(left), dollars(of), self.scope)
+            }
+            CapUnit::Tokens => format!("{left} of {of} tokens this {}", self.scope),
+            CapUnit::Seconds => format!("{left} of {of} s this {}", self.scope),
         }
     }
 }
 
 /// `left: 2 of 3 rounds, $4.90 of $5.00 this ticket`.
-pub fn left_text(left: &[Left]) -> String {
-    let words: Vec<String> = left.iter().map(Left::text).collect();
+pub fn left_text(left: &[RemainingCap]) -> String {
+    let words: Vec<String> = left.iter().map(RemainingCap::text).collect();
     format!("left: {}", words.join(", "))
 }
 
@@ -201,10 +203,12 @@ impl Forecast {
         });
         let about = about.unwrap_or_else(|| "unknown".to_owned());
         let why = match &self.basis {
-            Basis::OwnRounds { rounds } => format!("by its own {rounds} so far"),
-            Basis::History { runs } => format!("by {runs} earlier runs of this crew"),
-            Basis::Unknown { agents } if agents.is_empty() => "nothing is on record".to_owned(),
-            Basis::Unknown { agents } => {
+            ForecastBasis::OwnRounds { rounds } => format!("by its own {rounds} so far"),
+            ForecastBasis::History { runs } => format!("by {runs} earlier runs of this crew"),
+            ForecastBasis::Unknown { agents } if agents.is_empty() => {
+                "nothing is on record".to_owned()
+            }
+            ForecastBasis::Unknown { agents } => {
                 format!("{} never worked here", agents.join(" and "))
             }
         };
@@ -229,7 +233,7 @@ mod tests {
             at: Time(0),
             by: Actor::new(agent, Role::Reviewer),
             expects: None,
-            what: What::ReviewUnusable {
+            what: EventKind::ReviewUnusable {
                 lease: Lease {
                     serial: 1,
                     fence: 1,
@@ -242,19 +246,19 @@ mod tests {
 
     #[test]
     fn a_crew_costs_what_its_members_cost_on_average() {
-        let mut history = History::default();
+        let mut history = CostHistory::default();
         for (agent, micros) in [("oak", 100), ("oak", 300), ("elm", 50)] {
             history.take(&reviewed(agent, micros));
         }
         let crew = ["oak", "elm"].map(|name| (Role::Reviewer, name.to_owned()));
         let (usage, basis) = by_crew(&crew, &history);
         assert_eq!(usage.unwrap().usd_micros, 250);
-        assert_eq!(basis, Basis::History { runs: 3 });
+        assert_eq!(basis, ForecastBasis::History { runs: 3 });
     }
 
     #[test]
     fn a_stranger_makes_it_unknown_and_is_named() {
-        let mut history = History::default();
+        let mut history = CostHistory::default();
         history.take(&reviewed("oak", 100));
         // The same name in another role has done other work.
         let crew = [(Role::Reviewer, "oak"), (Role::Builder, "oak")];
@@ -262,6 +266,6 @@ mod tests {
         let (usage, basis) = by_crew(&crew, &history);
         assert_eq!(usage, None);
         let agents = vec!["oak".to_owned()];
-        assert_eq!(basis, Basis::Unknown { agents });
+        assert_eq!(basis, ForecastBasis::Unknown { agents });
     }
 }

@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::advance::{Refused, open};
-use crate::event::{Actor, Event, Failure, Role, What};
+use crate::event::{Actor, Event, EventKind, Failure, Role};
 use crate::policy::{Limits, Policy};
-use crate::ticket::{BadId, Context, PRIORITY_DEFAULT, Spec, Ticket, TicketId, Time, label};
+use crate::ticket::{
+    InvalidTicketId, PRIORITY_DEFAULT, Spec, Ticket, TicketContext, TicketId, Time, label,
+};
 
 /// Of what a task sends along, for its brief.
 const ALONG: [&str; 4] = ["context", "deliverables", "notes", "plan"];
@@ -20,7 +22,7 @@ const ALONG_CHARS_MAX: usize = 20_000;
 
 /// What becomes of a task that came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TaskRetry {
     /// Back into its queue, not before then; whether that counts as a try.
     Again {
         not_before: Time,
@@ -32,7 +34,7 @@ pub enum Fate {
 /// Where a task stands, in 001's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum TaskStatus {
     Pending,
     InProgress,
     Completed,
@@ -40,7 +42,7 @@ pub enum Standing {
     Cancelled,
 }
 
-impl Standing {
+impl TaskStatus {
     pub const ALL: [Self; 5] = [
         Self::Pending,
         Self::InProgress,
@@ -70,25 +72,25 @@ impl Standing {
 }
 
 /// What it means to cancel a task that stands so: it is dropped, it was before, or it is too late.
-pub fn cancel(standing: Standing) -> Result<Cancel, TooLate> {
+pub fn cancel(standing: TaskStatus) -> Result<CancelDecision, AlreadyEnded> {
     match standing {
-        Standing::Pending | Standing::InProgress => Ok(Cancel::Drop),
-        Standing::Cancelled => Ok(Cancel::IsAlready),
-        Standing::Completed | Standing::Failed => Err(TooLate(standing)),
+        TaskStatus::Pending | TaskStatus::InProgress => Ok(CancelDecision::Drop),
+        TaskStatus::Cancelled => Ok(CancelDecision::IsAlready),
+        TaskStatus::Completed | TaskStatus::Failed => Err(AlreadyEnded(standing)),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelDecision {
     Drop,
     IsAlready,
 }
 
 /// It has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLate(pub Standing);
+pub struct AlreadyEnded(pub TaskStatus);
 
-impl fmt::Display for TooLate {
+impl fmt::Display for AlreadyEnded {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "it has ended before: {}", self.0.word())
     }
@@ -102,7 +104,7 @@ pub fn ticket(body: &Value, number: i64, at: Time) -> Result<Ticket, String> {
 }
 
 fn opened(id: &TicketId, spec: Spec, at: Time) -> Result<Ticket, Refused> {
-    let what = What::Created {
+    let what = EventKind::Created {
         spec: Box::new(spec),
         met: BTreeSet::new(),
         failed: Vec::new(),
@@ -117,7 +119,7 @@ fn opened(id: &TicketId, spec: Spec, at: Time) -> Result<Ticket, Refused> {
 }
 
 /// Fit for a branch and a directory whatever the task is called.
-fn id_for(name: &str) -> Result<TicketId, BadId> {
+fn id_for(name: &str) -> Result<TicketId, InvalidTicketId> {
     TicketId::new(&format!("task-{name}")).or_else(|_| {
         let digest = Sha256::digest(name);
         let hex = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
@@ -140,9 +142,9 @@ fn spec(body: &Value) -> Spec {
     }
 }
 
-fn context(given: &Value) -> Context {
+fn context(given: &Value) -> TicketContext {
     let word = |key: &str| text(given, key).map(str::to_owned);
-    Context {
+    TicketContext {
         repository: word("repository"),
         base_branch: word("base_branch"),
         remote: word("remote"),
@@ -153,7 +155,7 @@ fn context(given: &Value) -> Context {
             .into_iter()
             .map(|need| label(&need).unwrap_or(need))
             .collect(),
-        ..Context::default()
+        ..TicketContext::default()
     }
 }
 
@@ -193,23 +195,29 @@ pub fn along(body: &Value) -> String {
 }
 
 /// What a try comes to that failed at `at`, after `attempts` that failed before it.
-pub fn fate(failure: Failure, id: &TicketId, attempts: u32, limits: &Limits, at: Time) -> Fate {
+pub fn fate(
+    failure: Failure,
+    id: &TicketId,
+    attempts: u32,
+    limits: &Limits,
+    at: Time,
+) -> TaskRetry {
     let tries = attempts.saturating_add(1);
     match failure {
-        Failure::Interrupted => Fate::Again {
+        Failure::Interrupted => TaskRetry::Again {
             not_before: at,
             counts: false,
         },
-        Failure::Quota { until } | Failure::Deferred { until } => Fate::Again {
+        Failure::Quota { until } | Failure::Deferred { until } => TaskRetry::Again {
             not_before: until,
             counts: false,
         },
-        Failure::Transient if tries <= limits.retries_max => Fate::Again {
+        Failure::Transient if tries <= limits.retries_max => TaskRetry::Again {
             not_before: at.plus_ms(limits.backoff_ms(id.as_str(), tries)),
             counts: true,
         },
         Failure::Transient | Failure::Permanent | Failure::Budget | Failure::NoJudge => {
-            Fate::GivenUp
+            TaskRetry::GivenUp
         }
     }
 }
@@ -273,14 +281,14 @@ mod tests {
 
     #[test]
     fn a_task_is_cancelled_until_it_has_ended_and_then_not() {
-        for standing in Standing::ALL {
-            assert_eq!(Standing::read(standing.word()), Some(standing));
+        for standing in TaskStatus::ALL {
+            assert_eq!(TaskStatus::read(standing.word()), Some(standing));
             let cancelled = cancel(standing);
-            assert_eq!(cancelled == Ok(Cancel::Drop), standing.is_open());
-            let again = cancelled == Ok(Cancel::IsAlready);
-            assert_eq!(again, standing == Standing::Cancelled);
+            assert_eq!(cancelled == Ok(CancelDecision::Drop), standing.is_open());
+            let again = cancelled == Ok(CancelDecision::IsAlready);
+            assert_eq!(again, standing == TaskStatus::Cancelled);
         }
-        assert_eq!(Standing::read("asleep"), None);
+        assert_eq!(TaskStatus::read("asleep"), None);
     }
 
     #[test]
@@ -289,7 +297,7 @@ mod tests {
         let id = read(&json!({"id": "a"})).id;
         let of = |failure, attempts| fate(failure, &id, attempts, &limits, Time(1_000));
         let waits = |attempts| match of(Failure::Transient, attempts) {
-            Fate::Again {
+            TaskRetry::Again {
                 not_before,
                 counts: true,
             } => not_before.0 - 1_000,
@@ -297,15 +305,15 @@ mod tests {
         };
         assert!((1_600..=2_400).contains(&waits(0)), "{}", waits(0));
         assert!(waits(4) > waits(1));
-        assert_eq!(of(Failure::Transient, 5), Fate::GivenUp);
-        assert_eq!(of(Failure::Permanent, 0), Fate::GivenUp);
-        let given_back = Fate::Again {
+        assert_eq!(of(Failure::Transient, 5), TaskRetry::GivenUp);
+        assert_eq!(of(Failure::Permanent, 0), TaskRetry::GivenUp);
+        let given_back = TaskRetry::Again {
             not_before: Time(1_000),
             counts: false,
         };
         assert_eq!(of(Failure::Interrupted, 99), given_back);
         let until = Time(9_000);
-        let waited_for = Fate::Again {
+        let waited_for = TaskRetry::Again {
             not_before: until,
             counts: false,
         };

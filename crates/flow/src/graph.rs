@@ -7,7 +7,7 @@ use crate::ticket::TicketId;
 /// Tickets that wait for each other in a ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these tickets wait for each other: {}; take one of the dependencies out", ring(.0))]
-pub struct Cycle(pub Vec<TicketId>);
+pub struct DependencyCycle(pub Vec<TicketId>);
 
 fn ring(ids: &[TicketId]) -> String {
     let mut names: Vec<&str> = ids.iter().map(TicketId::as_str).collect();
@@ -17,7 +17,9 @@ fn ring(ids: &[TicketId]) -> String {
 
 /// An order in which every ticket comes after all it depends on. Dependencies that are not among
 /// the keys are taken to exist already.
-pub fn order(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>) -> Result<Vec<TicketId>, Cycle> {
+pub fn order(
+    graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
+) -> Result<Vec<TicketId>, DependencyCycle> {
     let mut done: BTreeSet<&TicketId> = BTreeSet::new();
     let mut sorted = Vec::with_capacity(graph.len());
     while sorted.len() < graph.len() {
@@ -41,12 +43,15 @@ pub fn order(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>) -> Result<Vec<Ticke
 }
 
 /// Walks from one unfinished ticket to the next until it meets one again.
-fn cycle(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>, done: &BTreeSet<&TicketId>) -> Cycle {
+fn cycle(
+    graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
+    done: &BTreeSet<&TicketId>,
+) -> DependencyCycle {
     let mut walk: Vec<TicketId> = Vec::new();
     let mut at = graph.keys().find(|id| !done.contains(id));
     while let Some(id) = at {
         if let Some(start) = walk.iter().position(|seen| seen == id) {
-            return Cycle(walk.split_off(start));
+            return DependencyCycle(walk.split_off(start));
         }
         walk.push(id.clone());
         let needs = graph.get(id);
@@ -56,7 +61,7 @@ fn cycle(graph: &BTreeMap<TicketId, BTreeSet<TicketId>>, done: &BTreeSet<&Ticket
                 .find(|need| graph.contains_key(need) && !done.contains(need))
         });
     }
-    Cycle(walk)
+    DependencyCycle(walk)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use findings::Category;
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{Entry, Status};
+use crate::ledger::{FindingStatus, LedgerEntry};
 use crate::ticket::{Stage, Ticket};
 use crate::usage::{Usage, dollars};
 
@@ -23,12 +23,12 @@ pub struct Insights {
     /// Tickets by how many rounds they took to their approval.
     pub rounds_to_approval: BTreeMap<u32, u32>,
     pub costs: Costs,
-    pub categories: BTreeMap<String, Fates>,
-    pub reviewers: BTreeMap<String, Fates>,
-    pub builders: BTreeMap<String, Fates>,
+    pub categories: BTreeMap<String, FindingOutcomes>,
+    pub reviewers: BTreeMap<String, FindingOutcomes>,
+    pub builders: BTreeMap<String, FindingOutcomes>,
     /// Where most is found, worst first.
     pub paths: Vec<(String, u32)>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ProposedRule>,
 }
 
 /// What the tickets cost together, and in parts.
@@ -80,7 +80,7 @@ impl Costs {
 
 /// What became of findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fates {
+pub struct FindingOutcomes {
     pub found: u32,
     pub fixed: u32,
     pub refuted: u32,
@@ -88,17 +88,20 @@ pub struct Fates {
     pub open: u32,
 }
 
-impl Fates {
-    fn count(&mut self, status: Status) {
+impl FindingOutcomes {
+    fn count(&mut self, status: FindingStatus) {
         self.found += 1;
         match status {
-            Status::Fixed => self.fixed += 1,
-            Status::Refuted => self.refuted += 1,
-            Status::Waived => self.waived += 1,
-            Status::Open | Status::NotRepeated | Status::Reopened | Status::Disputed => {
+            FindingStatus::Fixed => self.fixed += 1,
+            FindingStatus::Refuted => self.refuted += 1,
+            FindingStatus::Waived => self.waived += 1,
+            FindingStatus::Open
+            | FindingStatus::NotRepeated
+            | FindingStatus::Reopened
+            | FindingStatus::Disputed => {
                 self.open += 1;
             }
-            Status::Duplicate => {}
+            FindingStatus::Duplicate => {}
         }
     }
 
@@ -114,7 +117,7 @@ impl Fates {
 
 /// A sentence for the build brief, and what speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct ProposedRule {
     pub text: String,
     pub because: String,
 }
@@ -139,9 +142,9 @@ pub fn insights(tickets: &[Ticket]) -> Insights {
     all
 }
 
-fn counted(ticket: &Ticket) -> impl Iterator<Item = &Entry> {
+fn counted(ticket: &Ticket) -> impl Iterator<Item = &LedgerEntry> {
     let entries = ticket.ledger.entries.iter();
-    entries.filter(|entry| entry.finding.actionable && entry.status != Status::Duplicate)
+    entries.filter(|entry| entry.finding.actionable && entry.status != FindingStatus::Duplicate)
 }
 
 impl Insights {
@@ -158,7 +161,7 @@ impl Insights {
             .unwrap_or_default();
         for entry in counted(ticket) {
             let category = entry.finding.category.map_or("other", word);
-            let of = |map: &mut BTreeMap<String, Fates>, key: &str| {
+            let of = |map: &mut BTreeMap<String, FindingOutcomes>, key: &str| {
                 map.entry(findings::one_line(key))
                     .or_default()
                     .count(entry.status);
@@ -209,12 +212,12 @@ fn advice(category: Category) -> &'static str {
 }
 
 /// Only what was really fixed speaks for a rule: refuted findings teach nothing.
-fn rules(tickets: &[Ticket]) -> Vec<Rule> {
+fn rules(tickets: &[Ticket]) -> Vec<ProposedRule> {
     let mut fixed: BTreeMap<Category, (u32, String)> = BTreeMap::new();
     for entry in tickets
         .iter()
         .flat_map(counted)
-        .filter(|entry| entry.status == Status::Fixed)
+        .filter(|entry| entry.status == FindingStatus::Fixed)
     {
         if let Some(category) = entry.finding.category {
             let seen = fixed.entry(category).or_default();
@@ -226,7 +229,7 @@ fn rules(tickets: &[Ticket]) -> Vec<Rule> {
         .into_iter()
         .filter(|(_, (count, _))| *count >= RULE_MIN);
     often
-        .map(|(category, (count, example))| Rule {
+        .map(|(category, (count, example))| ProposedRule {
             text: advice(category).to_owned(),
             because: format!(
                 "{count} findings on {} were fixed, the last: {}",

@@ -31,7 +31,7 @@ pub enum Task {
     },
     /// Bring the news to the tickets that depend on this one.
     Tell {
-        news: News,
+        news: DependencyUpdate,
     },
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Queue {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum News {
+pub enum DependencyUpdate {
     Met,
     Failed { why: String },
     Repaired,

@@ -3,24 +3,24 @@
 
 mod evolution;
 
-pub use evolution::{Evolution, table as evolution_table};
+pub use evolution::{RoundFindings, table as evolution_table};
 
 use std::collections::BTreeSet;
 
-use findings::{Finding, Known, LineMap, Severity, fingerprint, track};
+use findings::{Finding, KnownFinding, LineMap, Severity, fingerprint, track};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Answer, AnswerOutcome, FindingReport, ReportedOutcome};
+use crate::event::{AnswerOutcome, FindingReport, ReportedOutcome, VerifierAnswer};
 use crate::policy::Policy;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ledger {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Short and stable: `F3`.
     pub id: String,
     pub fingerprint: String,
@@ -29,7 +29,7 @@ pub struct Entry {
     pub reported_by: BTreeSet<String>,
     pub first_round: u32,
     pub last_round: u32,
-    pub status: Status,
+    pub status: FindingStatus,
     /// The reviewer said that nothing may land with it (002's blocking issue).
     pub blocking: bool,
     /// On lines that the change did not touch.
@@ -38,16 +38,16 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub low_confidence: bool,
     /// What the builder, the verifier or a person said last.
-    pub note: Option<Note>,
+    pub note: Option<FindingNote>,
     /// What a first verifier said, while a second is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opinion: Option<AnswerOutcome>,
-    pub history: Vec<Turn>,
+    pub history: Vec<StatusChange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum FindingStatus {
     Open,
     /// Verified.
     Fixed,
@@ -62,7 +62,7 @@ pub enum Status {
     Duplicate,
 }
 
-impl Status {
+impl FindingStatus {
     pub fn is_open(self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ impl Status {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct FindingNote {
     pub by: String,
     pub round: u32,
     pub text: String,
@@ -93,12 +93,12 @@ pub struct Note {
 
 /// One line of an entry's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Turn {
+pub struct StatusChange {
     pub round: u32,
-    pub status: Status,
+    pub status: FindingStatus,
 }
 
-impl Entry {
+impl LedgerEntry {
     pub fn is_must_fix(&self, policy: &Policy) -> bool {
         self.blocking || (self.costs_a_round() && policy.must_fix.contains(&self.severity()))
     }
@@ -126,7 +126,7 @@ impl Entry {
     pub fn came_back_in(&self, round: u32) -> bool {
         self.history
             .iter()
-            .any(|turn| turn.round == round && turn.status == Status::Reopened)
+            .any(|turn| turn.round == round && turn.status == FindingStatus::Reopened)
     }
 
     /// A verifier refuted it on an earlier commit, and somebody reports it on this one.
@@ -134,8 +134,9 @@ impl Entry {
         let mut turns = self.history.iter().rev();
         let now = turns.next();
         let before = turns.next();
-        now.is_some_and(|turn| turn.round == round && turn.status == Status::Open)
-            && before.is_some_and(|turn| turn.round < round && turn.status == Status::Refuted)
+        now.is_some_and(|turn| turn.round == round && turn.status == FindingStatus::Open)
+            && before
+                .is_some_and(|turn| turn.round < round && turn.status == FindingStatus::Refuted)
     }
 
     /// `src/a.rs:12`, or nothing.
@@ -147,9 +148,9 @@ impl Entry {
         }
     }
 
-    fn turn(&mut self, round: u32, status: Status) {
+    fn turn(&mut self, round: u32, status: FindingStatus) {
         if self.status != status {
-            self.history.push(Turn { round, status });
+            self.history.push(StatusChange { round, status });
         }
         self.status = status;
     }
@@ -157,7 +158,7 @@ impl Entry {
 
 /// A finding as it comes in from one review.
 #[derive(Debug)]
-pub struct Incoming<'a> {
+pub struct IncomingFinding<'a> {
     pub finding: &'a Finding,
     pub blocking: bool,
     /// The policy makes it a note.
@@ -166,11 +167,11 @@ pub struct Incoming<'a> {
 
 impl Ledger {
     /// Whether a ledger id could be one of ours: checked before an agent's word is looked up.
-    pub fn get(&self, id: &str) -> Option<&Entry> {
+    pub fn get(&self, id: &str) -> Option<&LedgerEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    pub fn open_must_fix(&self, policy: &Policy) -> Vec<&Entry> {
+    pub fn open_must_fix(&self, policy: &Policy) -> Vec<&LedgerEntry> {
         self.entries
             .iter()
             .filter(|e| e.status.is_open() && e.is_must_fix(policy))
@@ -178,8 +179,8 @@ impl Ledger {
     }
 
     /// Open findings that do not hold the ticket up.
-    pub fn follow_ups(&self, policy: &Policy) -> Vec<&Entry> {
-        let kept = |e: &&Entry| {
+    pub fn follow_ups(&self, policy: &Policy) -> Vec<&LedgerEntry> {
+        let kept = |e: &&LedgerEntry| {
             let open = e.status.is_open() && e.finding.actionable;
             open && !e.low_confidence && !e.is_must_fix(policy)
         };
@@ -187,8 +188,9 @@ impl Ledger {
     }
 
     /// Findings that nobody was sure enough of: shown to people, asked of nobody.
-    pub fn notes(&self) -> Vec<&Entry> {
-        let kept = |e: &&Entry| e.status.is_open() && e.finding.actionable && e.low_confidence;
+    pub fn notes(&self) -> Vec<&LedgerEntry> {
+        let kept =
+            |e: &&LedgerEntry| e.status.is_open() && e.finding.actionable && e.low_confidence;
         self.entries.iter().filter(kept).collect()
     }
 
@@ -204,13 +206,13 @@ impl Ledger {
         &mut self,
         round: u32,
         reviewer: &str,
-        incoming: &[Incoming<'_>],
+        incoming: &[IncomingFinding<'_>],
         touched: &LineMap,
     ) -> BTreeSet<String> {
-        let known: Vec<Known<'_>> = self
+        let known: Vec<KnownFinding<'_>> = self
             .entries
             .iter()
-            .map(|entry| Known {
+            .map(|entry| KnownFinding {
                 id: &entry.id,
                 finding: &entry.finding,
             })
@@ -245,7 +247,7 @@ impl Ledger {
 
     /// Whether a report of the same defect speaks of this entry. A note and a finding stay two
     /// entries; a doubtful report repeats a finding that is open, and does not bring a closed one back.
-    fn is_repeated_by(&self, index: usize, one: &Incoming<'_>) -> bool {
+    fn is_repeated_by(&self, index: usize, one: &IncomingFinding<'_>) -> bool {
         let Some(entry) = self.entries.get(index) else {
             return false;
         };
@@ -267,33 +269,33 @@ impl Ledger {
             let Some(note) = entry.filter(|e| e.low_confidence && e.status.is_open()) else {
                 continue;
             };
-            note.note = Some(Note {
+            note.note = Some(FindingNote {
                 by: by.to_owned(),
                 round,
                 text: format!("reported with confidence as {}", ids.join(", ")),
             });
-            note.turn(round, Status::Duplicate);
+            note.turn(round, FindingStatus::Duplicate);
         }
     }
 
-    fn begin(&mut self, round: u32, one: &Incoming<'_>, untouched: bool) -> usize {
+    fn begin(&mut self, round: u32, one: &IncomingFinding<'_>, untouched: bool) -> usize {
         let finding = one.finding.clone();
-        self.entries.push(Entry {
+        self.entries.push(LedgerEntry {
             id: format!("F{}", self.entries.len() + 1),
             fingerprint: fingerprint(&finding),
             finding,
             reported_by: BTreeSet::new(),
             first_round: round,
             last_round: round,
-            status: Status::Open,
+            status: FindingStatus::Open,
             blocking: false,
             untouched,
             low_confidence: one.low_confidence,
             note: None,
             opinion: None,
-            history: vec![Turn {
+            history: vec![StatusChange {
                 round,
-                status: Status::Open,
+                status: FindingStatus::Open,
             }],
         });
         self.entries.len() - 1
@@ -304,23 +306,29 @@ impl Ledger {
         let Some(entry) = self.find_open(&report.finding) else {
             return;
         };
-        entry.note = Some(Note {
+        entry.note = Some(FindingNote {
             by: by.to_owned(),
             round,
             text: report.note.clone(),
         });
         if report.outcome == ReportedOutcome::Disputed {
-            entry.turn(round, Status::Disputed);
+            entry.turn(round, FindingStatus::Disputed);
         }
     }
 
     /// The verifier's word. Uncertain counts as confirmed. Where a second is to be heard, what
     /// the first refutes or is not sure of is kept back: false says so.
-    pub fn hear_verifier(&mut self, round: u32, by: &str, answer: &Answer, second: bool) -> bool {
+    pub fn hear_verifier(
+        &mut self,
+        round: u32,
+        by: &str,
+        answer: &VerifierAnswer,
+        second: bool,
+    ) -> bool {
         let Some(entry) = self.find_open(&answer.finding) else {
             return true;
         };
-        entry.note = Some(Note {
+        entry.note = Some(FindingNote {
             by: by.to_owned(),
             round,
             text: answer.evidence.clone(),
@@ -334,12 +342,12 @@ impl Ledger {
             None => answer.outcome,
         };
         match outcome {
-            AnswerOutcome::Fixed => entry.turn(round, Status::Fixed),
-            AnswerOutcome::Refuted => entry.turn(round, Status::Refuted),
+            AnswerOutcome::Fixed => entry.turn(round, FindingStatus::Fixed),
+            AnswerOutcome::Refuted => entry.turn(round, FindingStatus::Refuted),
             AnswerOutcome::Confirmed | AnswerOutcome::Uncertain => {
                 entry.last_round = round;
-                if entry.status != Status::Reopened {
-                    entry.turn(round, Status::Open);
+                if entry.status != FindingStatus::Reopened {
+                    entry.turn(round, FindingStatus::Open);
                 }
             }
         }
@@ -351,25 +359,25 @@ impl Ledger {
         let Some(entry) = self.find_open(id) else {
             return false;
         };
-        entry.note = Some(Note {
+        entry.note = Some(FindingNote {
             by: by.to_owned(),
             round,
             text: why.to_owned(),
         });
-        entry.turn(round, Status::Waived);
+        entry.turn(round, FindingStatus::Waived);
         true
     }
 
     /// Before the verdict: what nobody spoke of in this round is still open, and says so.
     pub fn end_round(&mut self, round: u32) {
         for entry in &mut self.entries {
-            if entry.status == Status::Open && entry.last_round < round {
-                entry.turn(round, Status::NotRepeated);
+            if entry.status == FindingStatus::Open && entry.last_round < round {
+                entry.turn(round, FindingStatus::NotRepeated);
             }
         }
     }
 
-    fn find_open(&mut self, id: &str) -> Option<&mut Entry> {
+    fn find_open(&mut self, id: &str) -> Option<&mut LedgerEntry> {
         self.entries
             .iter_mut()
             .find(|entry| entry.id == id && entry.status.is_open())
@@ -398,9 +406,9 @@ fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
     }
 }
 
-impl Entry {
+impl LedgerEntry {
     /// Somebody reports it (again).
-    fn repeat(&mut self, round: u32, reviewer: &str, one: &Incoming<'_>, untouched: bool) {
+    fn repeat(&mut self, round: u32, reviewer: &str, one: &IncomingFinding<'_>, untouched: bool) {
         self.reported_by.insert(reviewer.to_owned());
         self.last_round = round;
         self.blocking |= one.blocking;
@@ -411,17 +419,19 @@ impl Entry {
         }
         match self.status {
             // Fixed in one mouth and there in another, on the same commit: that is open.
-            Status::Fixed if self.fixed_in(round) => self.turn(round, Status::Open),
-            Status::Fixed => self.turn(round, Status::Reopened),
+            FindingStatus::Fixed if self.fixed_in(round) => self.turn(round, FindingStatus::Open),
+            FindingStatus::Fixed => self.turn(round, FindingStatus::Reopened),
             // Another commit than the one that it was refuted on: somebody looks again.
-            Status::Refuted if !self.refuted_in(round) => self.turn(round, Status::Open),
-            Status::NotRepeated => self.turn(round, Status::Open),
-            Status::Open
-            | Status::Reopened
-            | Status::Disputed
-            | Status::Refuted
-            | Status::Waived
-            | Status::Duplicate => {}
+            FindingStatus::Refuted if !self.refuted_in(round) => {
+                self.turn(round, FindingStatus::Open)
+            }
+            FindingStatus::NotRepeated => self.turn(round, FindingStatus::Open),
+            FindingStatus::Open
+            | FindingStatus::Reopened
+            | FindingStatus::Disputed
+            | FindingStatus::Refuted
+            | FindingStatus::Waived
+            | FindingStatus::Duplicate => {}
         }
     }
 
@@ -454,14 +464,14 @@ impl Entry {
     }
 
     fn fixed_in(&self, round: u32) -> bool {
-        self.last_turned(round, Status::Fixed)
+        self.last_turned(round, FindingStatus::Fixed)
     }
 
     fn refuted_in(&self, round: u32) -> bool {
-        self.last_turned(round, Status::Refuted)
+        self.last_turned(round, FindingStatus::Refuted)
     }
 
-    fn last_turned(&self, round: u32, status: Status) -> bool {
+    fn last_turned(&self, round: u32, status: FindingStatus) -> bool {
         let last = self.history.last();
         last.is_some_and(|turn| turn.round == round && turn.status == status)
     }

@@ -34,7 +34,7 @@ pub mod usage;
 pub mod verdict;
 
 pub use advance::{Refused, Step, advance, choices, left, open, over_day, replay, stand_in};
-pub use event::{Actor, Event, Role, What};
+pub use event::{Actor, Event, EventKind, Role};
 pub use job::{Effect, NewJob, Queue, Task};
 pub use policy::Policy;
 pub use ticket::{Stage, Ticket, TicketId, Time};

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{AnswerOutcome, Event, What};
+use crate::event::{AnswerOutcome, Event, EventKind};
 use crate::forecast::{left, left_text};
 use crate::job::Queue;
-use crate::ledger::Evolution;
+use crate::ledger::RoundFindings;
 use crate::policy::Policy;
 use crate::ticket::{
-    ApprovedBy, CheckOutcome, CheckResult, Reason, Setback, Stage, Submission, Ticket,
+    ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Submission, Ticket,
 };
 use crate::usage::{Usage, dollars};
 
@@ -123,7 +123,7 @@ fn forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
     if after.counts.forbidden <= counted {
         return None;
     }
-    let Some(Setback::ForbiddenPaths { paths, .. }) = &after.setback else {
+    let Some(ReworkReason::ForbiddenPaths { paths, .. }) = &after.setback else {
         return None;
     };
     let sentence = crate::advance::forbidden_sentence(paths);
@@ -142,23 +142,25 @@ fn forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
 fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> Sentence {
     let who = &event.by.agent;
     match &event.what {
-        What::Created { spec, .. } => plain("created", format!("{}: {}", after.stage, spec.title)),
-        What::DependencyMet { ticket } => plain(
+        EventKind::Created { spec, .. } => {
+            plain("created", format!("{}: {}", after.stage, spec.title))
+        }
+        EventKind::DependencyMet { ticket } => plain(
             "dependency_met",
             format!("{ticket} is done; {}", after.stage),
         ),
-        What::DependencyFailed { ticket, why } => {
+        EventKind::DependencyFailed { ticket, why } => {
             bad("dependency_failed", format!("depends on {ticket}: {why}"))
         }
-        What::DependencyRepaired { ticket } => plain(
+        EventKind::DependencyRepaired { ticket } => plain(
             "dependency_repaired",
             format!("{ticket} is on its way again"),
         ),
-        What::DependenciesSet { why, .. } => plain(
+        EventKind::DependenciesSet { why, .. } => plain(
             "dependencies_set",
             format!("{who} set its dependencies: {why}"),
         ),
-        What::Started { lease } => {
+        EventKind::Started { lease } => {
             let job = after.jobs.iter().find(|job| job.serial == lease.serial);
             let task = job.map_or("job", |job| job.task.word());
             if job.is_some_and(|job| after.asks_to_countersign(&job.task)) {
@@ -177,7 +179,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 format!("round {round}: {task} started by {who}{cost}"),
             )
         }
-        What::Submitted {
+        EventKind::Submitted {
             submission, usage, ..
         } => plain(
             "submitted",
@@ -193,8 +195,10 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 signed_as(submission)
             ),
         ),
-        What::Checked { results, .. } | What::CombinationRed { results, .. } => checks(results),
-        What::Reviewed { review, .. } => {
+        EventKind::Checked { results, .. } | EventKind::CombinationRed { results, .. } => {
+            checks(results)
+        }
+        EventKind::Reviewed { review, .. } => {
             let named = review.findings.iter().filter(|finding| finding.actionable);
             let (notes, sure): (Vec<_>, Vec<_>) = named.partition(|one| policy.is_note(one));
             let mut count = counted(sure.len() + review.blocking_issues.len(), "finding");
@@ -202,20 +206,20 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 count = format!("{count}, {}", counted(notes.len(), "note"));
             }
             let claim = match review.claim {
-                findings::Claim::Approved => "approves",
-                findings::Claim::ChangesRequested => "asks for changes",
-                findings::Claim::Unknown => "states no verdict",
+                findings::ReviewClaim::Approved => "approves",
+                findings::ReviewClaim::ChangesRequested => "asks for changes",
+                findings::ReviewClaim::Unknown => "states no verdict",
             };
             plain(
                 "submitted_review_result",
                 format!("round {round}: {who} {claim}, {count}"),
             )
         }
-        What::ReviewUnusable { why, .. } => bad(
+        EventKind::ReviewUnusable { why, .. } => bad(
             "review_unusable",
             format!("{who}'s review is no review: {why}"),
         ),
-        What::Verified { answers, .. } => {
+        EventKind::Verified { answers, .. } => {
             let said: Vec<String> = answers
                 .iter()
                 .map(|answer| {
@@ -228,17 +232,17 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 .collect();
             plain("verified", format!("{who} verified: {}", said.join(", ")))
         }
-        What::Landed { branch, landed, .. } => {
+        EventKind::Landed { branch, landed, .. } => {
             good("landed", format!("{} is on {branch}", short(landed)))
         }
-        What::Conflicted { files, .. } => bad(
+        EventKind::Conflicted { files, .. } => bad(
             "conflicted",
             match files.as_slice() {
                 [] => "the base it stands on is gone".to_owned(),
                 files => format!("conflicts with the base: {}", files.join(", ")),
             },
         ),
-        What::WentStale {
+        EventKind::WentStale {
             why, submission, ..
         } => bad(
             "went_stale",
@@ -247,30 +251,32 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 short(&submission.commit)
             ),
         ),
-        What::JobFailed { message, .. } => bad("job_failed", findings::one_line(message)),
-        What::LeaseLost { lease } => bad(
+        EventKind::JobFailed { message, .. } => bad("job_failed", findings::one_line(message)),
+        EventKind::LeaseLost { lease } => bad(
             "lease_lost",
             format!("job {} lost its worker and goes back", lease.serial),
         ),
-        What::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
-        What::HelpRequested { why, .. } => urgent(
+        EventKind::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
+        EventKind::HelpRequested { why, .. } => urgent(
             "help_requested",
             format!("{who} asks for help: {}", findings::one_line(why)),
         ),
-        What::BudgetReached { limit } => urgent("budget_reached", limit.clone()),
-        What::BudgetRaised { why, .. } => {
+        EventKind::BudgetReached { limit } => urgent("budget_reached", limit.clone()),
+        EventKind::BudgetRaised { why, .. } => {
             plain("budget_raised", format!("{who} raised the budget: {why}"))
         }
-        What::Waived { finding, why } => plain("waived", format!("{who} waived {finding}: {why}")),
-        What::Settled { choice, why } => plain(
+        EventKind::Waived { finding, why } => {
+            plain("waived", format!("{who} waived {finding}: {why}"))
+        }
+        EventKind::Settled { choice, why } => plain(
             "settled",
             format!("{who} decided: {} ({why})", choice.word()),
         ),
-        What::Resubmitted { submission } => plain(
+        EventKind::Resubmitted { submission } => plain(
             "resubmitted",
             format!("{who} put {} forward", short(&submission.commit)),
         ),
-        What::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
+        EventKind::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
     }
 }
 
@@ -400,8 +406,8 @@ fn notes(after: &Ticket, round: u32) -> Option<Sentence> {
 }
 
 /// How the findings stand after the round, leaving out what is none.
-fn evolution(line: &Evolution) -> Option<Sentence> {
-    let counts = Evolution::HEAD.iter().zip(line.cells()).skip(1);
+fn evolution(line: &RoundFindings) -> Option<Sentence> {
+    let counts = RoundFindings::HEAD.iter().zip(line.cells()).skip(1);
     let words: Vec<String> = counts
         .filter(|(_, n)| *n > 0)
         .map(|(word, n)| format!("{n} {word}"))

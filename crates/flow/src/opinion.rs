@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use findings::Severity;
 
 use crate::advance::{Refused, advance, open};
-use crate::event::{Actor, Event, Lease, Role, What};
-use crate::policy::{Fallback, Land, MinorOnly, OnExhausted, Policy, SeatSpec, Verify};
-use crate::ticket::{Setback, Spec, Stage, Submission, Ticket, TicketId, Time};
+use crate::event::{Actor, Event, EventKind, Lease, Role};
+use crate::policy::{Fallback, Land, MinorOnly, OnExhausted, Policy, SeatSpec, VerifyNewFindings};
+use crate::ticket::{ReworkReason, Spec, Stage, Submission, Ticket, TicketId, Time};
 use crate::usage::Usage;
 
 /// What judging came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AdhocOutcome {
     Approved,
     ChangesRequested,
     /// Checks of these names are red; nobody was asked to review.
@@ -45,7 +45,7 @@ pub fn policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>)
     // Where only linters look nobody has a vote, and nobody is there to verify.
     if seats.iter().all(SeatSpec::is_linter) {
         policy.gates.reviewer_approves = false;
-        policy.verify = Verify::Never;
+        policy.verify = VerifyNewFindings::Never;
     }
     policy.reviewers = seats;
     policy
@@ -66,7 +66,7 @@ pub fn put_forward(
         expects: None,
         what,
     };
-    let created = What::Created {
+    let created = EventKind::Created {
         spec: Box::new(spec),
         met: BTreeSet::new(),
         failed: Vec::new(),
@@ -76,8 +76,8 @@ pub fn put_forward(
         serial: ticket.jobs_ordered,
         fence: 1,
     };
-    let ticket = advance(&ticket, &event(What::Started { lease }), policy)?.ticket;
-    let submitted = What::Submitted {
+    let ticket = advance(&ticket, &event(EventKind::Started { lease }), policy)?.ticket;
+    let submitted = EventKind::Submitted {
         lease,
         submission: Box::new(submission),
         reports: Vec::new(),
@@ -88,16 +88,18 @@ pub fn put_forward(
 }
 
 /// What it came to, once no judge is at work any more.
-pub fn outcome(ticket: &Ticket) -> Outcome {
+pub fn outcome(ticket: &Ticket) -> AdhocOutcome {
     match (ticket.stage, &ticket.setback) {
-        (Stage::Done | Stage::Approved | Stage::Merging, _) => Outcome::Approved,
-        (_, Some(Setback::RedChecks { results })) => {
+        (Stage::Done | Stage::Approved | Stage::Merging, _) => AdhocOutcome::Approved,
+        (_, Some(ReworkReason::RedChecks { results })) => {
             let red = results.iter().map(|result| result.name.clone());
-            Outcome::RedChecks(red.collect())
+            AdhocOutcome::RedChecks(red.collect())
         }
-        (_, Some(Setback::ForbiddenPaths { paths, .. })) => Outcome::ForbiddenPaths(paths.clone()),
-        (Stage::Failed, _) => Outcome::ChangesRequested,
-        _ => Outcome::Undecided(undecided(ticket)),
+        (_, Some(ReworkReason::ForbiddenPaths { paths, .. })) => {
+            AdhocOutcome::ForbiddenPaths(paths.clone())
+        }
+        (Stage::Failed, _) => AdhocOutcome::ChangesRequested,
+        _ => AdhocOutcome::Undecided(undecided(ticket)),
     }
 }
 
@@ -140,7 +142,12 @@ mod tests {
         put_forward(&id, spec, change(), policy, Time(1)).unwrap()
     }
 
-    fn step(ticket: &Ticket, policy: &Policy, role: Role, what: impl Fn(Lease) -> What) -> Ticket {
+    fn step(
+        ticket: &Ticket,
+        policy: &Policy,
+        role: Role,
+        what: impl Fn(Lease) -> EventKind,
+    ) -> Ticket {
         let lease = Lease {
             serial: ticket.jobs[0].serial,
             fence: 1,
@@ -152,14 +159,14 @@ mod tests {
             expects: None,
             what,
         };
-        let started = advance(ticket, &event(What::Started { lease }), policy).unwrap();
+        let started = advance(ticket, &event(EventKind::Started { lease }), policy).unwrap();
         advance(&started.ticket, &event(what(lease)), policy)
             .unwrap()
             .ticket
     }
 
     fn checked(ticket: &Ticket, policy: &Policy) -> Ticket {
-        step(ticket, policy, Role::Service, |lease| What::Checked {
+        step(ticket, policy, Role::Service, |lease| EventKind::Checked {
             lease,
             commit: change().commit,
             results: Vec::new(),
@@ -168,12 +175,14 @@ mod tests {
     }
 
     fn reviewed(ticket: &Ticket, policy: &Policy, review: &Review) -> Ticket {
-        step(ticket, policy, Role::Reviewer, |lease| What::Reviewed {
-            lease,
-            commit: change().commit,
-            review: Box::new(review.clone()),
-            isolation: String::new(),
-            usage: Usage::default(),
+        step(ticket, policy, Role::Reviewer, |lease| {
+            EventKind::Reviewed {
+                lease,
+                commit: change().commit,
+                review: Box::new(review.clone()),
+                isolation: String::new(),
+                usage: Usage::default(),
+            }
         })
     }
 
@@ -197,7 +206,7 @@ mod tests {
         let ticket = checked(&begin(&policy), &policy);
         assert!(matches!(ticket.jobs[0].task, Task::Review { .. }));
         let ticket = reviewed(&ticket, &policy, &findings::read("{\"approved\": true}"));
-        assert_eq!(outcome(&ticket), Outcome::Approved);
+        assert_eq!(outcome(&ticket), AdhocOutcome::Approved);
         assert!(ticket.jobs.is_empty());
     }
 
@@ -205,10 +214,10 @@ mod tests {
     fn the_word_that_fails_is_the_callers() {
         let seats = vec![SeatSpec::default()];
         for (fail_on, wanted) in [
-            (None, Outcome::Approved),
-            (Some(Severity::High), Outcome::Approved),
-            (Some(Severity::Medium), Outcome::ChangesRequested),
-            (Some(Severity::Low), Outcome::ChangesRequested),
+            (None, AdhocOutcome::Approved),
+            (Some(Severity::High), AdhocOutcome::Approved),
+            (Some(Severity::Medium), AdhocOutcome::ChangesRequested),
+            (Some(Severity::Low), AdhocOutcome::ChangesRequested),
         ] {
             let policy = policy(&Policy::default(), seats.clone(), fail_on);
             let ticket = reviewed(&checked(&begin(&policy), &policy), &policy, &medium());
@@ -219,8 +228,8 @@ mod tests {
     #[test]
     fn linters_alone_can_let_it_pass_and_hold_it_up() {
         for (fail_on, wanted) in [
-            (Severity::High, Outcome::Approved),
-            (Severity::Medium, Outcome::ChangesRequested),
+            (Severity::High, AdhocOutcome::Approved),
+            (Severity::Medium, AdhocOutcome::ChangesRequested),
         ] {
             let careful = Policy::preset("careful").unwrap();
             let policy = policy(&careful, vec![linter()], Some(fail_on));
@@ -239,7 +248,7 @@ mod tests {
             wall_ms: 0,
         };
         let ticket = step(&begin(&policy), &policy, Role::Service, |lease| {
-            What::Checked {
+            EventKind::Checked {
                 lease,
                 commit: change().commit,
                 results: vec![red.clone()],
@@ -248,7 +257,7 @@ mod tests {
         });
         assert_eq!(
             outcome(&ticket),
-            Outcome::RedChecks(vec!["test".to_owned()])
+            AdhocOutcome::RedChecks(vec!["test".to_owned()])
         );
     }
 }

@@ -12,7 +12,7 @@ pub use confidence::Confidence;
 pub use fallback::Fallback;
 pub use limits::Limits;
 pub use network::{Network, Networks};
-pub use seat::{Scope, SeatSpec};
+pub use seat::{ReviewScope, SeatSpec};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -49,21 +49,21 @@ pub struct Policy {
     pub minimums: Minimums,
     pub weights: Weights,
     pub overall_minimum: u8,
-    pub verify: Verify,
+    pub verify: VerifyNewFindings,
     /// What one verifier refutes or is not sure of is put to a second; only what both refute goes.
     pub second_opinion: bool,
-    pub disposition: Disposition,
+    pub disposition: VerifyOpenFindings,
     /// Every acceptance criterion must be answered with evidence, or it was no review.
     pub criteria_required: bool,
     /// Nobody of the builder's model family judges.
     pub other_family: bool,
     pub protected: Vec<String>,
     pub protected_change: ProtectedChange,
-    pub leftovers: Leftovers,
+    pub leftovers: UncommittedChanges,
     pub land: Land,
-    pub dependants_start: DependantsStart,
+    pub dependants_start: StartDependents,
     pub red_on_base: RedOnBase,
-    pub isolation: Isolation,
+    pub isolation: SandboxMode,
     pub network: Networks,
     /// Dot files (patterns) that a reviewer's checkout has as the change has them, and not as the
     /// base has them.
@@ -91,18 +91,18 @@ impl Default for Policy {
             minimums: Minimums::default(),
             weights: Weights::default(),
             overall_minimum: 75,
-            verify: Verify::Disputed,
+            verify: VerifyNewFindings::Disputed,
             second_opinion: false,
-            disposition: Disposition::Beside,
+            disposition: VerifyOpenFindings::Beside,
             criteria_required: false,
             other_family: false,
             protected: Vec::new(),
             protected_change: ProtectedChange::Show,
-            leftovers: Leftovers::Commit,
+            leftovers: UncommittedChanges::Commit,
             land: Land::Merge,
-            dependants_start: DependantsStart::Done,
+            dependants_start: StartDependents::Done,
             red_on_base: RedOnBase::Escalate,
-            isolation: Isolation::Enforced,
+            isolation: SandboxMode::Enforced,
             network: Networks::default(),
             ordinary_dot_files: Vec::new(),
             limits: Limits::default(),
@@ -265,7 +265,7 @@ impl Default for Weights {
 /// must-fix findings runs always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verify {
+pub enum VerifyNewFindings {
     MustFix,
     Disputed,
     Never,
@@ -274,7 +274,7 @@ pub enum Verify {
 /// When a verifier looks at what earlier rounds left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Disposition {
+pub enum VerifyOpenFindings {
     /// While the reviewers read.
     Beside,
     /// Before them: what was not fixed goes back without a review, and without a round.
@@ -291,7 +291,7 @@ pub enum ProtectedChange {
 /// What becomes of changes that the builder left uncommitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Leftovers {
+pub enum UncommittedChanges {
     Commit,
     Refuse,
 }
@@ -307,7 +307,7 @@ pub enum Land {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DependantsStart {
+pub enum StartDependents {
     Done,
     Approved,
 }
@@ -324,7 +324,7 @@ pub enum RedOnBase {
 /// What keeps agents from what is not their business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Isolation {
+pub enum SandboxMode {
     /// The operating system; where it cannot, nothing runs.
     Enforced,
     /// Nothing: what a reviewer changed is found out afterwards.
@@ -354,15 +354,15 @@ impl Policy {
             "standard" | "queue" => standard,
             "second-look" => Self {
                 reviewers: vec![SeatSpec::default(), second_look()],
-                verify: Verify::MustFix,
-                disposition: Disposition::First,
+                verify: VerifyNewFindings::MustFix,
+                disposition: VerifyOpenFindings::First,
                 ..standard
             },
             "careful" => Self {
                 reviewers: ["correctness", "requirements", "tests"].map(lens).to_vec(),
-                verify: Verify::MustFix,
+                verify: VerifyNewFindings::MustFix,
                 second_opinion: true,
-                disposition: Disposition::First,
+                disposition: VerifyOpenFindings::First,
                 ..standard
             },
             "sergeant" => Self {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use findings::Claim;
+use findings::ReviewClaim;
 
-use crate::ledger::Status;
+use crate::ledger::FindingStatus;
 use crate::ticket::{Round, Stage, Ticket};
 use crate::usage::Usage;
 
@@ -20,16 +20,16 @@ pub const WAITS_MS: &[u64] = &[
 
 /// Of one ticket or of many: sums, so that what many come to is what each came to, added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quality {
+pub struct QualityMetrics {
     /// Tickets by how many rounds they took to their approval.
     pub rounds_to_approval: BTreeMap<u32, u64>,
     /// Rounds with a verdict, by who built any part of the change.
-    pub built: BTreeMap<String, Verdicts>,
+    pub built: BTreeMap<String, VerdictCounts>,
     /// Reviews with a word, by who gave it.
-    pub reviewed: BTreeMap<String, Verdicts>,
+    pub reviewed: BTreeMap<String, VerdictCounts>,
     /// Findings by severity and by what became of them.
     pub findings: BTreeMap<(&'static str, &'static str), u64>,
-    pub rounds: Spread,
+    pub rounds: DurationHistogram,
     pub spent: Usage,
     /// Tickets that cost anything.
     pub paid: u64,
@@ -38,12 +38,12 @@ pub struct Quality {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdicts {
+pub struct VerdictCounts {
     pub approved: u64,
     pub rejected: u64,
 }
 
-impl Verdicts {
+impl VerdictCounts {
     fn count(&mut self, approved: bool) {
         if approved {
             self.approved += 1;
@@ -60,14 +60,14 @@ impl Verdicts {
 
 /// How long things took, by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct DurationHistogram {
     /// How many took no longer than each bucket's end; empty where nothing was counted.
     pub within: Vec<u64>,
     pub count: u64,
     pub sum_ms: u64,
 }
 
-impl Spread {
+impl DurationHistogram {
     pub fn count(&mut self, took_ms: u64, ends_ms: &[u64]) {
         self.count += 1;
         self.sum_ms = self.sum_ms.saturating_add(took_ms);
@@ -88,7 +88,7 @@ impl Spread {
     }
 }
 
-impl Quality {
+impl QualityMetrics {
     pub fn of(ticket: &Ticket) -> Self {
         let mut all = Self::default();
         all.take(ticket);
@@ -144,7 +144,7 @@ impl Quality {
             self.take_round(round);
         }
         for entry in &ticket.ledger.entries {
-            if entry.status != Status::Duplicate {
+            if entry.status != FindingStatus::Duplicate {
                 let which = (entry.severity().word(), entry.status.word());
                 *self.findings.entry(which).or_default() += 1;
             }
@@ -157,9 +157,9 @@ impl Quality {
         self.rounds.count(took_ms, ROUNDS_MS);
         for answer in round.seats.iter().filter_map(|seat| seat.answer.as_ref()) {
             let approved = match answer.claim {
-                Claim::Approved => true,
-                Claim::ChangesRequested => false,
-                Claim::Unknown => continue,
+                ReviewClaim::Approved => true,
+                ReviewClaim::ChangesRequested => false,
+                ReviewClaim::Unknown => continue,
             };
             let reviewer = findings::one_line(&answer.reviewer);
             self.reviewed.entry(reviewer).or_default().count(approved);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_took_long_is_in_the_wide_buckets_only() {
-        let mut spread = Spread::default();
+        let mut spread = DurationHistogram::default();
         for secs in [5, 30, 61, 1_000_000] {
             spread.count(secs * 1000, ROUNDS_MS);
         }
@@ -184,28 +184,28 @@ mod tests {
     #[test]
     fn what_each_came_to_adds_up() {
         let one = |who: &str, ms| {
-            let mut one = Quality {
+            let mut one = QualityMetrics {
                 paid: 1,
                 landed: 1,
-                ..Quality::default()
+                ..QualityMetrics::default()
             };
             one.spent.usd_micros = 30;
             one.built.entry(who.to_owned()).or_default().count(true);
             one.rounds.count(ms, ROUNDS_MS);
             one
         };
-        let mut all = Quality::default();
+        let mut all = QualityMetrics::default();
         for part in [
             one("a", 1),
             one("b", 50_000),
             one("a", 1),
-            Quality::default(),
+            QualityMetrics::default(),
         ] {
             all.add(&part);
         }
         assert_eq!((all.built["a"].approved, all.built["b"].approved), (2, 1));
         assert_eq!((all.rounds.count, all.rounds.within[0]), (3, 2));
         assert_eq!(all.usd_micros_per_ticket(), 30);
-        assert_eq!(Quality::default().usd_micros_per_landed(), 0);
+        assert_eq!(QualityMetrics::default().usd_micros_per_landed(), 0);
     }
 }

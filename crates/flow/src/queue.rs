@@ -43,7 +43,7 @@ pub struct Train {
 
 /// What is to be done with a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum TrainStep {
     /// Run the checks on the prefix of this length.
     Try(usize),
     /// So many of the first land; the one after them, if there is one, goes back.
@@ -59,23 +59,23 @@ impl Train {
         }
     }
 
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> TrainStep {
         if self.green == self.length {
-            return Next::Land {
+            return TrainStep::Land {
                 cars: self.length,
                 culprit: None,
             };
         }
         if self.red > self.length {
-            return Next::Try(self.length);
+            return TrainStep::Try(self.length);
         }
         if self.red - self.green == 1 {
-            return Next::Land {
+            return TrainStep::Land {
                 cars: self.green,
                 culprit: Some(self.green),
             };
         }
-        Next::Try(self.green + (self.red - self.green) / 2)
+        TrainStep::Try(self.green + (self.red - self.green) / 2)
     }
 
     /// The checks' word on the prefix of this length.
@@ -101,11 +101,11 @@ mod tests {
             let mut train = Train::of(batch.len());
             loop {
                 match train.next() {
-                    Next::Try(n) => {
+                    TrainStep::Try(n) => {
                         runs += 1;
                         train.heard(n, batch[..n].iter().all(|car| cars[*car]));
                     }
-                    Next::Land { cars: n, culprit } => {
+                    TrainStep::Land { cars: n, culprit } => {
                         landed += n;
                         back.extend(culprit.map(|at| batch[at]));
                         line.drain(..n + usize::from(culprit.is_some()));
@@ -145,8 +145,8 @@ mod tests {
         let mut train = Train::of(8);
         for n in 0..64 {
             match train.next() {
-                Next::Try(prefix) => train.heard(prefix, n % 2 == 1),
-                Next::Land { cars, culprit } => {
+                TrainStep::Try(prefix) => train.heard(prefix, n % 2 == 1),
+                TrainStep::Land { cars, culprit } => {
                     assert!(cars + usize::from(culprit.is_some()) <= 8);
                     return;
                 }

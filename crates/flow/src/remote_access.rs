@@ -3,7 +3,7 @@
 //! names, and lets [`crate::advance()`] decide as for anybody. What a person decides, what depends on
 //! other tickets, lost leases and budgets are not its to report.
 
-use crate::event::{Actor, Lease, Role, What};
+use crate::event::{Actor, EventKind, Lease, Role};
 use crate::usage::{Caps, Usage};
 
 /// No name is longer.
@@ -44,37 +44,39 @@ pub fn price(usage: Usage) -> Result<(), Barred> {
 }
 
 /// The lease that a report rests on; the reporter must hold it.
-pub fn lease_of(what: &What) -> Result<Lease, Barred> {
+pub fn lease_of(what: &EventKind) -> Result<Lease, Barred> {
     match what {
-        What::Started { lease }
-        | What::Submitted { lease, .. }
-        | What::Checked { lease, .. }
-        | What::Reviewed { lease, .. }
-        | What::ReviewUnusable { lease, .. }
-        | What::Verified { lease, .. }
-        | What::Landed { lease, .. }
-        | What::Conflicted { lease, .. }
-        | What::CombinationRed { lease, .. }
-        | What::JobFailed { lease, .. }
-        | What::WentStale {
+        EventKind::Started { lease }
+        | EventKind::Submitted { lease, .. }
+        | EventKind::Checked { lease, .. }
+        | EventKind::Reviewed { lease, .. }
+        | EventKind::ReviewUnusable { lease, .. }
+        | EventKind::Verified { lease, .. }
+        | EventKind::Landed { lease, .. }
+        | EventKind::Conflicted { lease, .. }
+        | EventKind::CombinationRed { lease, .. }
+        | EventKind::JobFailed { lease, .. }
+        | EventKind::WentStale {
             lease: Some(lease), ..
         } => Ok(*lease),
-        What::WentStale { lease: None, .. } => Err(Barred::NamesNoLease { event: what.name() }),
+        EventKind::WentStale { lease: None, .. } => {
+            Err(Barred::NamesNoLease { event: what.name() })
+        }
         // Whoever keeps the tickets sees these for itself when a worker claims.
-        What::LeaseLost { .. }
-        | What::BudgetReached { .. }
-        | What::AgentOut { .. }
-        | What::Created { .. }
-        | What::DependencyMet { .. }
-        | What::DependencyFailed { .. }
-        | What::DependencyRepaired { .. }
-        | What::DependenciesSet { .. }
-        | What::HelpRequested { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Settled { .. }
-        | What::Resubmitted { .. }
-        | What::Cancelled { .. } => Err(Barred::NotAWorkers { event: what.name() }),
+        EventKind::LeaseLost { .. }
+        | EventKind::BudgetReached { .. }
+        | EventKind::AgentOut { .. }
+        | EventKind::Created { .. }
+        | EventKind::DependencyMet { .. }
+        | EventKind::DependencyFailed { .. }
+        | EventKind::DependencyRepaired { .. }
+        | EventKind::DependenciesSet { .. }
+        | EventKind::HelpRequested { .. }
+        | EventKind::BudgetRaised { .. }
+        | EventKind::Waived { .. }
+        | EventKind::Settled { .. }
+        | EventKind::Resubmitted { .. }
+        | EventKind::Cancelled { .. } => Err(Barred::NotAWorkers { event: what.name() }),
     }
 }
 

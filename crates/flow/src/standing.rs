@@ -7,7 +7,7 @@ use crate::ticket::Ticket;
 
 /// How an agent came to its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum Access {
     /// By itself.
     #[default]
     Guest,
@@ -17,7 +17,7 @@ pub enum Standing {
 
 /// What an agent calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// To be given work.
     Take,
     /// To say what came of its work.
@@ -30,7 +30,7 @@ pub enum Deed {
 
 /// Why an agent that was started for a job may not do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Barred {
+pub enum Denied {
     #[error("you were started for one job and have it: your brief says what it is")]
     HasItsJob,
     #[error(
@@ -41,13 +41,13 @@ pub enum Barred {
     OrdersNothing,
 }
 
-impl Standing {
-    pub fn may(self, deed: Deed) -> Result<(), Barred> {
+impl Access {
+    pub fn may(self, deed: Action) -> Result<(), Denied> {
         match (self, deed) {
-            (Self::Guest, _) | (Self::Hired(_), Deed::Speak) => Ok(()),
-            (Self::Hired(_), Deed::Take) => Err(Barred::HasItsJob),
-            (Self::Hired(_), Deed::Report) => Err(Barred::ReportedForIt),
-            (Self::Hired(_), Deed::Order) => Err(Barred::OrdersNothing),
+            (Self::Guest, _) | (Self::Hired(_), Action::Speak) => Ok(()),
+            (Self::Hired(_), Action::Take) => Err(Denied::HasItsJob),
+            (Self::Hired(_), Action::Report) => Err(Denied::ReportedForIt),
+            (Self::Hired(_), Action::Order) => Err(Denied::OrdersNothing),
         }
     }
 
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::advance::open;
-    use crate::event::{Actor, Event, Role, What};
+    use crate::event::{Actor, Event, EventKind, Role};
     use crate::policy::Policy;
     use crate::ticket::{Spec, TicketId, Time};
 
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn who_was_started_for_a_job_speaks_and_does_nothing_else() {
-        let hired = Standing::Hired(LEASE);
-        for deed in [Deed::Take, Deed::Report, Deed::Order, Deed::Speak] {
-            assert!(Standing::Guest.may(deed).is_ok());
-            assert_eq!(hired.may(deed).is_ok(), deed == Deed::Speak);
+        let hired = Access::Hired(LEASE);
+        for deed in [Action::Take, Action::Report, Action::Order, Action::Speak] {
+            assert!(Access::Guest.may(deed).is_ok());
+            assert_eq!(hired.may(deed).is_ok(), deed == Action::Speak);
         }
     }
 
-    fn event(by: &Actor, what: What) -> Event {
+    fn event(by: &Actor, what: EventKind) -> Event {
         Event {
             at: Time(1),
             by: by.clone(),
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    fn told(ticket: &Ticket, by: &Actor, what: What) -> Ticket {
+    fn told(ticket: &Ticket, by: &Actor, what: EventKind) -> Ticket {
         let step = crate::advance(ticket, &event(by, what), &Policy::default());
         step.unwrap().ticket
     }
@@ -111,7 +111,7 @@ mod tests {
             title: "Greet by name".to_owned(),
             ..Spec::default()
         };
-        let created = What::Created {
+        let created = EventKind::Created {
             spec: Box::new(spec),
             met: BTreeSet::new(),
             failed: Vec::new(),
@@ -123,14 +123,14 @@ mod tests {
             serial: fresh.jobs[0].serial,
             fence: 1,
         };
-        let hired = Standing::Hired(lease);
-        assert!(!hired.lasts(&fresh) && Standing::Guest.lasts(&fresh));
-        let started = told(&fresh, &builder, What::Started { lease });
+        let hired = Access::Hired(lease);
+        assert!(!hired.lasts(&fresh) && Access::Guest.lasts(&fresh));
+        let started = told(&fresh, &builder, EventKind::Started { lease });
         assert!(hired.lasts(&started));
-        let lost = told(&started, &house, What::LeaseLost { lease });
+        let lost = told(&started, &house, EventKind::LeaseLost { lease });
         assert!(!hired.lasts(&lost));
         let again = Lease { fence: 2, ..lease };
-        let taken = told(&lost, &builder, What::Started { lease: again });
-        assert!(!hired.lasts(&taken) && Standing::Hired(again).lasts(&taken));
+        let taken = told(&lost, &builder, EventKind::Started { lease: again });
+        assert!(!hired.lasts(&taken) && Access::Hired(again).lasts(&taken));
     }
 }

@@ -7,14 +7,14 @@ mod refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use findings::Claim;
+use findings::ReviewClaim;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::job::OpenJob;
-pub use crate::label::{BadLabel, label};
+pub use crate::label::{InvalidLabel, label};
 use crate::ledger::Ledger;
-use crate::policy::{DependantsStart, Policy};
+use crate::policy::{Policy, StartDependents};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
 use crate::verdict::Verdict;
@@ -30,7 +30,7 @@ pub struct TicketId(String);
 impl TicketId {
     pub const LENGTH_MAX: usize = 64;
 
-    pub fn new(text: &str) -> Result<Self, BadId> {
+    pub fn new(text: &str) -> Result<Self, InvalidTicketId> {
         let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let fits = !text.is_empty()
             && text.len() <= Self::LENGTH_MAX
@@ -42,7 +42,7 @@ impl TicketId {
         if fits {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadId(text.to_owned()))
+            Err(InvalidTicketId(text.to_owned()))
         }
     }
 
@@ -58,9 +58,9 @@ impl fmt::Display for TicketId {
 }
 
 impl TryFrom<String> for TicketId {
-    type Error = BadId;
+    type Error = InvalidTicketId;
 
-    fn try_from(text: String) -> Result<Self, BadId> {
+    fn try_from(text: String) -> Result<Self, InvalidTicketId> {
         Self::new(&text)
     }
 }
@@ -75,7 +75,7 @@ impl From<TicketId> for String {
 #[error(
     "{0:?} cannot name a ticket: use up to 64 letters, digits, '-', '_' and '.', starting with a letter or digit"
 )]
-pub struct BadId(pub String);
+pub struct InvalidTicketId(pub String);
 
 /// Where a ticket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub struct Spec {
     /// Paths of tests that the change must leave alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
-    pub context: Context,
+    pub context: TicketContext,
 }
 
 pub const PRIORITY_DEFAULT: i32 = 50;
@@ -187,7 +187,7 @@ impl Default for Spec {
             kind: None,
             critical: false,
             protected: Vec::new(),
-            context: Context::default(),
+            context: TicketContext::default(),
         }
     }
 }
@@ -195,7 +195,7 @@ impl Default for Spec {
 /// Where a ticket comes from and belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Context {
+pub struct TicketContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epic: Option<String>,
     /// The repository's common git directory.
@@ -225,7 +225,7 @@ pub struct Context {
     pub extra: BTreeMap<String, Value>,
 }
 
-impl Context {
+impl TicketContext {
     /// Whether a worker with these labels may take it up.
     pub fn suits(&self, labels: &BTreeSet<String>) -> bool {
         self.needs.is_subset(labels)
@@ -259,7 +259,7 @@ pub struct Ticket {
     pub verified_new: bool,
     pub ledger: Ledger,
     /// What the last round came to, in the builder's eyes: what it has to answer now.
-    pub setback: Option<Setback>,
+    pub setback: Option<ReworkReason>,
     pub rounds: Vec<Round>,
     pub approval: Option<Approval>,
     /// Approvals that a new commit voided; an identical tree may use one again.
@@ -272,13 +272,13 @@ pub struct Ticket {
     /// Those who built, as they are written in the policy or on the command line.
     #[serde(default)]
     pub builders: BTreeSet<String>,
-    pub spent: Spent,
+    pub spent: TicketUsage,
     /// Raised by a person for this ticket; takes the policy's place.
     pub budget: Option<Budget>,
-    pub assigned: Assigned,
+    pub assigned: Assignees,
     pub escalation: Option<Escalation>,
-    pub blocked: Option<Blocked>,
-    pub landed: Option<Landed>,
+    pub blocked: Option<BlockedReason>,
+    pub landed: Option<LandedCommit>,
     /// Why it failed or was cancelled.
     pub ended: Option<String>,
 }
@@ -286,7 +286,7 @@ pub struct Ticket {
 impl Ticket {
     /// What this ticket is to those that depend on it: met, impossible (and why), or not yet.
     pub fn as_dependency(&self, policy: &Policy) -> Option<Result<(), String>> {
-        let early = policy.dependants_start == DependantsStart::Approved;
+        let early = policy.dependants_start == StartDependents::Approved;
         match self.stage {
             Stage::Done => Some(Ok(())),
             Stage::Approved | Stage::Merging if early => Some(Ok(())),
@@ -294,7 +294,7 @@ impl Ticket {
                 let why = self.ended.clone().unwrap_or_default();
                 Some(Err(format!("{} {}: {why}", self.id, self.stage)))
             }
-            Stage::Blocked if self.blocked == Some(Blocked::ByDependency) => {
+            Stage::Blocked if self.blocked == Some(BlockedReason::ByDependency) => {
                 let why = self.broken.values().next().cloned().unwrap_or_default();
                 Some(Err(format!("{} is blocked: {why}", self.id)))
             }
@@ -320,8 +320,8 @@ impl Ticket {
             }
             Stage::Escalated => "for a person's decision".to_owned(),
             Stage::Blocked => match &self.blocked {
-                Some(Blocked::TakenOver { by }) => format!("for {by}, who took over"),
-                Some(Blocked::ByDependency) | None => {
+                Some(BlockedReason::TakenOver { by }) => format!("for {by}, who took over"),
+                Some(BlockedReason::ByDependency) | None => {
                     format!(
                         "for a repaired dependency ({})",
                         self.broken.values().cloned().collect::<Vec<_>>().join("; ")
@@ -444,13 +444,13 @@ pub struct Seat {
 pub struct SeatAnswer {
     pub reviewer: String,
     /// What it claimed last.
-    pub claim: Claim,
+    pub claim: ReviewClaim,
     /// What it claimed first, where it countersigned when it was asked once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_claim: Option<Claim>,
+    pub first_claim: Option<ReviewClaim>,
     /// Ledger ids of what it reported.
     pub reported: BTreeSet<String>,
-    pub scores: BTreeMap<String, findings::Score>,
+    pub scores: BTreeMap<String, findings::DimensionScore>,
     pub overall_score: Option<u8>,
     pub blocking_issues: u32,
     pub criteria: Vec<findings::CriterionAnswer>,
@@ -463,7 +463,7 @@ pub struct SeatAnswer {
 /// What sends a ticket back to its builder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Setback {
+pub enum ReworkReason {
     Findings,
     RedChecks {
         results: Vec<CheckResult>,
@@ -540,14 +540,14 @@ pub enum ApprovedBy {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Spent {
+pub struct TicketUsage {
     pub round: Usage,
     pub ticket: Usage,
 }
 
 /// Who shall do it, where a person has said so, and the session to go on in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assigned {
+pub struct Assignees {
     pub builder: Option<String>,
     pub reviewer: Option<String>,
     pub session: Option<String>,
@@ -565,13 +565,13 @@ pub struct Escalation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Blocked {
+pub enum BlockedReason {
     ByDependency,
     TakenOver { by: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Landed {
+pub struct LandedCommit {
     /// The approved commit, or one with the identical diff.
     pub commit: String,
     /// The branch it is on.

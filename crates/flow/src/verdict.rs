@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use findings::{Claim, Score, Severity, Weight};
+use findings::{DimensionScore, ReviewClaim, Severity, Weight};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::Entry;
+use crate::ledger::LedgerEntry;
 use crate::policy::{MinorOnly, Policy, Votes};
 use crate::ticket::{ApprovedBy, Seat, SeatAnswer, Ticket};
 
@@ -19,7 +19,7 @@ pub struct Verdict {
     /// Every gate that was asked, in order, with its reason.
     pub gates: Vec<Gate>,
     /// What each reviewer claimed.
-    pub claims: BTreeMap<String, Claim>,
+    pub claims: BTreeMap<String, ReviewClaim>,
     /// Where the claims and the verdict part.
     pub disagreement: Option<String>,
     pub open_must_fix: u32,
@@ -73,7 +73,7 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     };
     let approved = heard && gates.iter().all(|gate| gate.passed);
     let claims = claims(&answers);
-    let ids = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.id.clone()).collect();
+    let ids = |entries: Vec<&LedgerEntry>| entries.iter().map(|entry| entry.id.clone()).collect();
     Verdict {
         approved,
         disagreement: disagreement(approved, &claims, &gates),
@@ -87,13 +87,13 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
 }
 
 /// What each reviewer claimed; who had several seats is remembered by what it said against.
-fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, Claim> {
+fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, ReviewClaim> {
     let mut claims = BTreeMap::new();
     for answer in answers {
         let claim = claims
             .entry(answer.reviewer.clone())
             .or_insert(answer.claim);
-        if *claim == Claim::Approved {
+        if *claim == ReviewClaim::Approved {
             *claim = answer.claim;
         }
     }
@@ -103,19 +103,19 @@ fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, Claim> {
 impl Verdict {
     /// Who approved, and whose refusal the policy overruled.
     pub fn approved_by(&self) -> ApprovedBy {
-        let who = |said: Claim| {
+        let who = |said: ReviewClaim| {
             let named = self.claims.iter().filter(|(_, claim)| **claim == said);
             named.map(|(name, _)| name.clone()).collect()
         };
         ApprovedBy::Reviewers {
-            names: who(Claim::Approved),
-            refused: who(Claim::ChangesRequested),
+            names: who(ReviewClaim::Approved),
+            refused: who(ReviewClaim::ChangesRequested),
         }
     }
 }
 
 /// Whether a finding by itself keeps the refusal of the reviewer that named it.
-pub(crate) fn keeps_refusal(entry: &Entry, policy: &Policy) -> bool {
+pub(crate) fn keeps_refusal(entry: &LedgerEntry, policy: &Policy) -> bool {
     match policy.minor_only {
         // Whoever was asked and did not countersign stands by all that it named.
         MinorOnly::Ask => true,
@@ -128,10 +128,10 @@ pub(crate) fn keeps_refusal(entry: &Entry, policy: &Policy) -> bool {
 /// that it named stands. A note holds nothing up, but it does not turn a refusal into a yes.
 fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     match answer.claim {
-        Claim::Approved => true,
-        Claim::Unknown => false,
-        Claim::ChangesRequested => {
-            let stands = |entry: &Entry| entry.low_confidence || keeps_refusal(entry, policy);
+        ReviewClaim::Approved => true,
+        ReviewClaim::Unknown => false,
+        ReviewClaim::ChangesRequested => {
+            let stands = |entry: &LedgerEntry| entry.low_confidence || keeps_refusal(entry, policy);
             let mut named = answer
                 .reported
                 .iter()
@@ -165,7 +165,7 @@ fn votes_gate(ticket: &Ticket, policy: &Policy) -> Gate {
 }
 
 /// With the gate off, a critical finding blocks all the same until it is verified.
-fn must_fix_gate(open: &[&Entry], on: bool) -> Option<Gate> {
+fn must_fix_gate(open: &[&LedgerEntry], on: bool) -> Option<Gate> {
     let held: Vec<&str> = open
         .iter()
         .filter(|entry| on || entry.severity() == Severity::Critical)
@@ -202,7 +202,7 @@ fn blocking_gate(ticket: &Ticket) -> Gate {
     gate("no blocking issue", open == 0, format!("{open} open"))
 }
 
-fn minimums_gate(scores: &BTreeMap<String, Score>, policy: &Policy) -> Option<Gate> {
+fn minimums_gate(scores: &BTreeMap<String, DimensionScore>, policy: &Policy) -> Option<Gate> {
     if scores.is_empty() {
         return None;
     }
@@ -260,7 +260,7 @@ pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
 }
 
 /// Several reviewers' scores of one dimension count by their mean, rounded down.
-fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, Score> {
+fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, DimensionScore> {
     let mut sums: BTreeMap<&str, (u32, u32, Option<Weight>)> = BTreeMap::new();
     for (name, score) in answers.iter().flat_map(|answer| &answer.scores) {
         let sum = sums.entry(name).or_default();
@@ -268,7 +268,7 @@ fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, Score> {
         sum.1 += 1;
         sum.2 = sum.2.or(score.weight);
     }
-    let mean = |(total, count, weight): (u32, u32, Option<Weight>)| Score {
+    let mean = |(total, count, weight): (u32, u32, Option<Weight>)| DimensionScore {
         score: u8::try_from(total / count.max(1)).unwrap_or(100),
         weight,
     };
@@ -278,7 +278,7 @@ fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, Score> {
 }
 
 /// The project's word on a dimension's weight goes before the reviewer's.
-fn weight_of(name: &str, score: Score, policy: &Policy) -> Weight {
+fn weight_of(name: &str, score: DimensionScore, policy: &Policy) -> Weight {
     policy
         .dimensions
         .get(name)
@@ -290,7 +290,7 @@ fn weight_of(name: &str, score: Score, policy: &Policy) -> Weight {
 /// The weighted mean of the dimensions; the reviewer's own number only where it gave no dimensions.
 fn overall_score(
     answers: &[&SeatAnswer],
-    scores: &BTreeMap<String, Score>,
+    scores: &BTreeMap<String, DimensionScore>,
     policy: &Policy,
 ) -> Option<u8> {
     if scores.is_empty() {
@@ -310,13 +310,13 @@ fn overall_score(
 
 fn disagreement(
     approved: bool,
-    claims: &BTreeMap<String, Claim>,
+    claims: &BTreeMap<String, ReviewClaim>,
     gates: &[Gate],
 ) -> Option<String> {
     let other = if approved {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else {
-        Claim::Approved
+        ReviewClaim::Approved
     };
     let who: Vec<&str> = claims
         .iter()

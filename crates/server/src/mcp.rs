@@ -23,21 +23,21 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 
-use app::failure::{Exit, Failure};
-use app::operations::Office;
-use app::operations::identity::{self, Speaker};
-use app::operations::presence::Presence;
+use app::failure::{ExitKind, Failure};
+use app::operations::App;
+use app::operations::identity::{self, Identity};
+use app::operations::presence::AgentPresence;
 
 /// One for all agents.
 #[derive(Clone, Debug)]
-pub struct Counter {
-    office: Office,
+pub struct McpServer {
+    office: App,
     router: ToolRouter<Self>,
     /// All of them, as they are shown.
     tools: Arc<Vec<Tool>>,
     /// Who speaks where the connection does not say: on stdio, whoever started us.
-    alone: Option<Speaker>,
-    presence: Arc<Presence>,
+    alone: Option<Identity>,
+    presence: Arc<AgentPresence>,
 }
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
@@ -47,8 +47,8 @@ the assignment's attempt. Send a heartbeat while you work: a silent agent loses 
 another. If you do not have it, your prompt is your assignment and your answer there is \
 your result; these tools are for what comes up on the way: checkpoint, request_help, send_message.";
 
-impl Counter {
-    pub fn new(office: Office, alone: Option<Speaker>) -> Self {
+impl McpServer {
+    pub fn new(office: App, alone: Option<Identity>) -> Self {
         let router = Self::tools();
         let shown = router.list_all().into_iter().map(shortened).collect();
         Self {
@@ -61,30 +61,30 @@ impl Counter {
     }
 
     /// The speaker, whom the listener has recognised, or who started us.
-    fn speaker(&self, context: &RequestContext<RoleServer>) -> Result<Speaker, ErrorData> {
+    fn speaker(&self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let recognised = parts.and_then(|parts| parts.extensions.get::<Speaker>());
+        let recognised = parts.and_then(|parts| parts.extensions.get::<Identity>());
         recognised
             .or(self.alone.as_ref())
             .cloned()
             .ok_or_else(|| ErrorData::invalid_request("nobody is recognised by this call", None))
     }
 
-    async fn write_down(&self, speaker: &Speaker, tool: &str, why: &str) {
+    async fn write_down(&self, speaker: &Identity, tool: &str, why: &str) {
         let body = json!({"tool": tool, "role": speaker.actor.role.word(), "why": why});
         identity::note_refusal(&self.office, Some(speaker), body).await;
     }
 
     /// A result that is not taken: of a lease that is somebody else's by now, of another's work, or a
     /// second one under the same claim.
-    async fn refuse_result(&self, speaker: &Speaker, tool: &str, failure: Failure) -> String {
-        if failure.exit == Exit::Refused && !failure.on_record {
+    async fn refuse_result(&self, speaker: &Identity, tool: &str, failure: Failure) -> String {
+        if failure.exit == ExitKind::Refused && !failure.on_record {
             self.write_down(speaker, tool, &failure.message).await;
         }
         told(failure)
     }
 
-    async fn refuse(&self, speaker: &Speaker, tool: &str) -> CallToolResponse {
+    async fn refuse(&self, speaker: &Identity, tool: &str) -> CallToolResponse {
         let role = speaker.actor.role;
         let mut why = match tools::barred(speaker, tool) {
             Some(barred) => barred.to_string(),
@@ -98,11 +98,11 @@ impl Counter {
 }
 
 /// Serves one agent over standard input and output, until it closes them.
-pub async fn serve_stdio(office: Office, speaker: Speaker) -> Result<(), Failure> {
+pub async fn serve_stdio(office: App, speaker: Identity) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::error(format!("the connection to the agent failed: {error}"))
     };
-    let served = Counter::new(office, Some(speaker))
+    let served = McpServer::new(office, Some(speaker))
         .serve(rmcp::transport::stdio())
         .await
         .map_err(|error| failed(&error))?;
@@ -148,11 +148,11 @@ fn tidied_value(value: &Value) -> Value {
     }
 }
 
-fn mine(speaker: &Speaker, tool: &Tool) -> bool {
+fn mine(speaker: &Identity, tool: &Tool) -> bool {
     tools::of(speaker).contains(&tool.name.as_ref())
 }
 
-impl ServerHandler for Counter {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()

@@ -9,44 +9,44 @@ mod message;
 
 use std::time::Duration;
 
-use engine::process::Stop;
+use engine::process::StopSignal;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use app::failure::Failure;
-use app::operations::{Office, overview};
-use app::settings::notify::Target;
-use courier::{Courier, Outcome};
-use message::Message;
+use app::operations::{App, overview};
+use app::settings::notify::NotifyTarget;
+use courier::{DeliveryOutcome, NotificationSender};
+use message::Notification;
 
 /// How long what is on its way may take when the program ends.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Those who carry the messages.
 #[derive(Debug)]
-pub struct Carriers {
+pub struct DeliveryTasks {
     running: JoinSet<()>,
 }
 
 /// Begins to tell each target what happens from now on, or from where it was.
 pub async fn start(
-    office: &Office,
-    targets: Vec<Target>,
-    stop: &Stop,
-) -> Result<Carriers, Failure> {
+    office: &App,
+    targets: Vec<NotifyTarget>,
+    stop: &StopSignal,
+) -> Result<DeliveryTasks, Failure> {
     let mut running = JoinSet::new();
     if targets.is_empty() {
-        return Ok(Carriers { running });
+        return Ok(DeliveryTasks { running });
     }
     let newest = overview::newest(office).await?;
     for target in targets {
-        let courier = Courier::new(target, &office.surroundings)?;
+        let courier = NotificationSender::new(target, &office.surroundings)?;
         running.spawn(carry::carry(office.clone(), courier, newest, stop.clone()));
     }
-    Ok(Carriers { running })
+    Ok(DeliveryTasks { running })
 }
 
-impl Carriers {
+impl DeliveryTasks {
     /// Waits for what is on its way, after they were told to stop; what does not arrive in time is
     /// sent by whoever starts next.
     pub async fn finish(mut self) {
@@ -60,20 +60,20 @@ impl Carriers {
 
 /// What a target said to a message that only tries it out.
 #[derive(Clone, Debug, Serialize)]
-pub struct Tried {
+pub struct TestDelivery {
     pub name: String,
     pub fine: bool,
     pub answer: String,
 }
 
 /// Sends one message to the target, once.
-pub async fn try_out(office: &Office, target: Target) -> Result<Tried, Failure> {
+pub async fn try_out(office: &App, target: NotifyTarget) -> Result<TestDelivery, Failure> {
     let name = target.name.clone();
-    let courier = Courier::new(target, &office.surroundings)?;
+    let courier = NotificationSender::new(target, &office.surroundings)?;
     let now = office.now();
-    let (fine, answer) = match courier.deliver(&Message::to_try(now), now).await {
-        Outcome::Delivered(answer) => (true, answer),
-        Outcome::Again(why) | Outcome::Never(why) => (false, why),
+    let (fine, answer) = match courier.deliver(&Notification::to_try(now), now).await {
+        DeliveryOutcome::Delivered(answer) => (true, answer),
+        DeliveryOutcome::Again(why) | DeliveryOutcome::Never(why) => (false, why),
     };
-    Ok(Tried { name, fine, answer })
+    Ok(TestDelivery { name, fine, answer })
 }

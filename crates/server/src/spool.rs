@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::log::LogErr;
-use engine::process::Stop;
+use engine::process::StopSignal;
 use flow::{Actor, Role};
 use serde_json::Value;
 
 use app::failure::Failure;
 use app::operations::tasks::board;
-use app::operations::{Office, overview, pauses};
-use intake::Seen;
-use picture::Shown;
-use place::Place;
-use watch::Watch;
+use app::operations::{App, overview, pauses};
+use intake::SpoolFileState;
+use picture::ShownTask;
+use place::SpoolDir;
+use watch::SpoolWatcher;
 
 /// In whose name files are taken in; what they say of their maker is a label.
 const PRINCIPAL: &str = "spool";
@@ -41,14 +41,14 @@ const ITS_NAME: &str = ".agent-communication";
 
 #[derive(Debug)]
 pub struct Spool {
-    office: Office,
+    office: App,
     root: PathBuf,
-    parts: Parts,
-    watch: Watch,
+    parts: SpoolDirs,
+    watch: SpoolWatcher,
     /// What lies in the queues, by queue and file.
-    files: BTreeMap<(String, OsString), Seen>,
+    files: BTreeMap<(String, OsString), SpoolFileState>,
     /// What is shown of each task.
-    tasks: BTreeMap<String, Shown>,
+    tasks: BTreeMap<String, ShownTask>,
     /// What was complained of once is not complained of at every look.
     complaints: BTreeSet<String>,
     beats: BTreeMap<String, flow::Time>,
@@ -56,20 +56,20 @@ pub struct Spool {
 
 /// The directories, each by its own handle.
 #[derive(Debug)]
-struct Parts {
-    queues: Place,
-    completed: Place,
-    locks: Place,
-    pause: Place,
-    heartbeats: Place,
-    rejected: Place,
-    logs: Place,
+struct SpoolDirs {
+    queues: SpoolDir,
+    completed: SpoolDir,
+    locks: SpoolDir,
+    pause: SpoolDir,
+    heartbeats: SpoolDir,
+    rejected: SpoolDir,
+    logs: SpoolDir,
     /// Held for as long as we live.
-    _root: Place,
+    _root: SpoolDir,
 }
 
 /// Opens the directory, making what is not there. One program at a time may have it.
-pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, Failure> {
+pub fn open(office: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failure> {
     let fail = |error: std::io::Error| {
         Failure::usage(format!(
             "the spool {} cannot be used: {error}",
@@ -77,7 +77,7 @@ pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, 
         ))
         .hint("name another directory with --spool DIR; its parts must be directories, not links")
     };
-    let place = Place::open(root).map_err(fail)?;
+    let place = SpoolDir::open(root).map_err(fail)?;
     if !place.lock().map_err(fail)? {
         return Err(
             Failure::usage(format!("another program has the spool {}", root.display()))
@@ -88,7 +88,7 @@ pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, 
     let beside = || (root.ends_with(ITS_NAME)).then(|| root.with_file_name("logs"));
     let logs = logs.map(Path::to_owned).or_else(beside);
     let enter = |name: &str| place.enter(name).map_err(fail);
-    let parts = Parts {
+    let parts = SpoolDirs {
         queues: enter("queues")?,
         completed: enter("completed")?,
         locks: enter("locks")?,
@@ -96,7 +96,7 @@ pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, 
         heartbeats: enter("heartbeats")?,
         rejected: enter("rejected")?,
         logs: match logs {
-            Some(path) => Place::open(&path).map_err(fail)?,
+            Some(path) => SpoolDir::open(&path).map_err(fail)?,
             None => enter("logs")?,
         },
         _root: place,
@@ -105,7 +105,7 @@ pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, 
         office: office.speaking_as(Actor::new(PRINCIPAL, Role::Service)),
         root,
         parts,
-        watch: Watch::new(),
+        watch: SpoolWatcher::new(),
         files: BTreeMap::new(),
         tasks: BTreeMap::new(),
         complaints: BTreeSet::new(),
@@ -114,7 +114,7 @@ pub fn open(office: &Office, root: &Path, logs: Option<&Path>) -> Result<Spool, 
 }
 
 /// Looks after the directory until it is told to stop.
-pub async fn run(mut spool: Spool, mut stop: Stop) {
+pub async fn run(mut spool: Spool, mut stop: StopSignal) {
     for part in ["queues", "pause"] {
         spool.watch.add(&spool.root.join(part));
     }
@@ -140,7 +140,8 @@ impl Spool {
     /// Until it is worth looking though no file has changed.
     async fn quiet(&self, newest: app::operations::Cursor) {
         tokio::time::sleep(TICK).await;
-        let busy = self.tasks.values().any(Shown::is_open) || self.files.values().any(Seen::waits);
+        let busy = self.tasks.values().any(ShownTask::is_open)
+            || self.files.values().any(SpoolFileState::waits);
         if !busy {
             overview::changed(&self.office, newest, SCAN).await;
         }

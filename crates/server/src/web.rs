@@ -24,8 +24,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any_service, get, post};
 use engine::log::LogErr;
-use engine::process::Stop;
-use engine::rate::Rates;
+use engine::process::StopSignal;
+use engine::rate::RateLimiter;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -36,12 +36,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::mcp::Counter;
+use crate::mcp::McpServer;
 use app::failure::Failure;
-use app::operations::Office;
-use app::operations::measures::Running;
+use app::operations::App;
+use app::operations::measures::MetricSums;
 pub use body::BODY_MAX;
-use places::{Guest, Place, Places};
+use places::{Connection, ConnectionLimiter, ConnectionSlot};
 use tls::Tls;
 
 /// Who connects and says nothing is let go: the handshake of TLS, and then the first question.
@@ -57,26 +57,26 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// What every handler works with.
 #[derive(Clone, Debug)]
-pub struct House {
-    pub office: Office,
+pub struct ServerState {
+    pub office: App,
     /// The names that we answer to, beside those of this machine.
     hosts: Arc<Vec<String>>,
-    rates: Arc<Rates>,
+    rates: Arc<RateLimiter>,
     /// How many refusals are written down; the same as the desk's.
-    refusals: Arc<Rates>,
+    refusals: Arc<RateLimiter>,
     /// What `/metrics` has counted until now.
-    running: Arc<Running>,
+    running: Arc<MetricSums>,
     /// For the large bodies of workers.
     parcels: Arc<Semaphore>,
 }
 
-impl House {
-    pub fn new(office: Office, hosts: Vec<String>) -> Self {
+impl ServerState {
+    pub fn new(office: App, hosts: Vec<String>) -> Self {
         let refusals = office.refusals();
         Self {
             office,
             hosts: Arc::new(hosts),
-            rates: Arc::new(Rates::of_calls()),
+            rates: Arc::new(RateLimiter::of_calls()),
             refusals,
             running: Arc::default(),
             parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
@@ -96,10 +96,15 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fa
 }
 
 /// Answers until it is told to stop; what is being answered then is answered to its end.
-pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, house: House, mut stop: Stop) {
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    house: ServerState,
+    mut stop: StopSignal,
+) {
     let router = router(house);
     let graceful = GracefulShutdown::new();
-    let places = Places::of_this_process();
+    let places = ConnectionLimiter::of_this_process();
     loop {
         let (stream, place) = tokio::select! {
             next = next(&listener, &places) => match next {
@@ -130,7 +135,10 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, house: House, m
 }
 
 /// The next who comes, with a place.
-async fn next(listener: &TcpListener, places: &Places) -> Option<(TcpStream, Place)> {
+async fn next(
+    listener: &TcpListener,
+    places: &ConnectionLimiter,
+) -> Option<(TcpStream, ConnectionSlot)> {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return Some((stream, places.take().await?)),
@@ -146,7 +154,7 @@ async fn next(listener: &TcpListener, places: &Places) -> Option<(TcpStream, Pla
 async fn connection(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
-    to: (Router, Arc<Guest>),
+    to: (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
     // Answers are small and awaited: none waits for the next. It works without, only slower.
@@ -171,7 +179,7 @@ async fn connection(
 
 async fn http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (router, guest): (Router, Arc<Guest>),
+    (router, guest): (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -188,7 +196,7 @@ async fn http1(
 
 async fn http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (router, guest): (Router, Arc<Guest>),
+    (router, guest): (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -218,7 +226,7 @@ fn log_end(served: Result<(), impl std::fmt::Display>) {
     }
 }
 
-fn router(house: House) -> Router {
+fn router(house: ServerState) -> Router {
     let behind_the_door = Router::new()
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
@@ -245,8 +253,8 @@ fn router(house: House) -> Router {
 
 /// Stateless: any server answers any call, and a restart is not noticed. Host and origin have been
 /// looked at by the door.
-fn mcp(house: &House) -> StreamableHttpService<Counter, NeverSessionManager> {
-    let counter = Counter::new(house.office.clone(), None);
+fn mcp(house: &ServerState) -> StreamableHttpService<McpServer, NeverSessionManager> {
+    let counter = McpServer::new(house.office.clone(), None);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

@@ -27,7 +27,7 @@ pub struct Change {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Committed {
+pub enum CommitOutcome {
     Written {
         /// 000's `assignment_id`.
         number: i64,

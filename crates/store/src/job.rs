@@ -147,7 +147,7 @@ pub struct Leased {
     pub queue: Queue,
     pub ticket: Option<TicketId>,
     pub serial: Option<u32>,
-    pub work: Work,
+    pub work: JobWork,
     pub fence: u64,
     pub holder: String,
     pub until: Time,
@@ -171,22 +171,22 @@ pub struct Expired {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum JobWork {
     Task(Task),
     Free { kind: String, body: Value },
 }
 
 /// How a job that no ticket decides about came out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct FinishedTask {
     pub job: JobId,
     pub fence: u64,
-    pub outcome: Outcome,
+    pub outcome: TaskOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TaskOutcome {
     Done {
         result: Value,
     },
@@ -244,7 +244,7 @@ pub struct Job {
     pub state: JobState,
     pub ticket: Option<TicketId>,
     pub serial: Option<u32>,
-    pub work: Work,
+    pub work: JobWork,
     pub priority: i32,
     pub created_at: Time,
     pub not_before: Time,

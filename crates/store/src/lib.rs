@@ -24,17 +24,18 @@ mod token;
 mod verbs;
 
 pub use caller::CallerRecord;
-pub use change::{Artefact, Change, Committed, Remembered};
+pub use change::{Artefact, Change, CommitOutcome, Remembered};
 pub use error::Error;
 pub use job::{
-    ClaimRequest, ClaimTarget, Ended, Expired, FreeJob, Held, Job, JobId, JobQuery, JobState,
-    Leased, Outcome, ServedQueue, Work,
+    ClaimRequest, ClaimTarget, Expired, FinishedTask, FreeJob, Held, Job, JobId, JobQuery,
+    JobState, JobWork, Leased, ServedQueue, TaskOutcome,
 };
 pub use parcel::{PARCEL_BYTES_MAX, Parcel, ParcelUpdate};
 pub use record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventBody, EventQuery, Message,
-    NewMessage, Noted, Page, Paged, Pause, ProjectRule, Removed, Restriction, Restrictions,
-    Retention, RuleUpdate, Scope, StatementKind, Stored, StoredEvent, TicketQuery, TicketRow,
+    NewMessage, Noted, Page, Paged, Pause, PauseScope, ProjectRule, Removed, Restriction,
+    Restrictions, Retention, RuleUpdate, StatementKind, Stored, StoredEvent, TicketQuery,
+    TicketRow,
 };
 
 pub use settings::Settings;

@@ -25,7 +25,7 @@ pub(crate) struct Listing {
 impl Listing {
     /// `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
     pub(crate) fn tickets(columns: &str, query: &TicketQuery, page: &Page, mark: char) -> Self {
-        let mut list = Builder::new(page, mark);
+        let mut list = ListingQuery::new(page, mark);
         let mut filter = list.below("number");
         list.narrow(&mut filter, "epic", query.epic.as_ref());
         list.narrow(&mut filter, "repository", query.repository.as_ref());
@@ -70,7 +70,7 @@ impl Listing {
         page: &Page,
         (mark, clock): (char, &str),
     ) -> Self {
-        let mut list = Builder::new(page, mark);
+        let mut list = ListingQuery::new(page, mark);
         let mut filter = list.below("id");
         let queue = query.queue.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "queue", queue.as_ref());
@@ -150,13 +150,13 @@ impl Listing {
     }
 }
 
-struct Builder {
+struct ListingQuery {
     mark: char,
     binds: Vec<Bind>,
     most: usize,
 }
 
-impl Builder {
+impl ListingQuery {
     fn new(page: &Page, mark: char) -> Self {
         let most = page.most.clamp(1, PAGE_MAX);
         Self {

@@ -34,15 +34,17 @@ use crate::Result;
 use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
 use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
-use crate::change::{Artefact, Change, Committed, Remembered};
+use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
-use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::job::{
+    ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
+};
 use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
-    Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
-    Scope, Stored, StoredEvent, TicketQuery, TicketRow,
+    Noted, Page, Paged, PauseScope, ProjectRule, Removed, Restriction, Restrictions, Retention,
+    RuleUpdate, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
@@ -50,8 +52,8 @@ use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
 
 use channel_notifier::ChannelNotifier;
-use claim::{Look, Promoted};
-use pipeline::{Session, Value, values};
+use claim::{PgJobReadiness, Promoted};
+use pipeline::{OpenTransaction, Value, values};
 use upkeep::Upkeep;
 
 /// An event is read when every transaction that began before it has ended, so that nobody skips one:
@@ -77,8 +79,8 @@ pub(crate) struct Postgres {
     open_jobs: Batcher<Pool, HasOpenJobs>,
     held_jobs: Batcher<Pool, HeldJobs>,
     unread: Batcher<Pool, UnreadMessages>,
-    posted: Batcher<Pool, messages::Posted>,
-    seen: Batcher<Pool, records::Seen>,
+    posted: Batcher<Pool, messages::MessageInsert>,
+    seen: Batcher<Pool, records::AgentHeartbeat>,
 }
 
 impl Postgres {
@@ -114,9 +116,9 @@ impl Postgres {
         pipeline::change(&self.pool, sql, values).await
     }
 
-    async fn end_pause(&self, scope: &Scope) -> Result<bool> {
+    async fn end_pause(&self, scope: &PauseScope) -> Result<bool> {
         let was_paused = self.delete_pause(scope).await?;
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         session
             .run(self.channel.fire_all())
             .await?
@@ -144,7 +146,7 @@ impl Postgres {
 
 #[async_trait]
 impl Tickets for Postgres {
-    async fn commit(&self, change: Change) -> Result<Committed> {
+    async fn commit(&self, change: Change) -> Result<CommitOutcome> {
         self.write(&Encoded::new(change)?).await
     }
 
@@ -209,7 +211,11 @@ impl Jobs for Postgres {
         self.claim_jobs(request).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
+    async fn finish(
+        &self,
+        ended: Vec<FinishedTask>,
+        then: Option<&ClaimRequest>,
+    ) -> Result<Vec<Leased>> {
         self.end_all(&ended, then).await
     }
 
@@ -261,9 +267,9 @@ impl Jobs for Postgres {
         let listening = self.channel.listen().await.is_ok();
         loop {
             let nap = match self.look(request).await {
-                Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
+                Ok(PgJobReadiness::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.
-                Ok(Look::Ready) | Err(_) => return,
+                Ok(PgJobReadiness::Ready) | Err(_) => return,
             };
             let longest = if listening {
                 self.settings.poll
@@ -348,7 +354,7 @@ impl Events for Postgres {
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
-        self.posted.ask(messages::Posted(message)).await
+        self.posted.ask(messages::MessageInsert(message)).await
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
@@ -360,7 +366,7 @@ impl Events for Postgres {
     }
 
     async fn beat(&self, agent: Agent) -> Result<()> {
-        self.seen.ask(records::Seen(agent)).await
+        self.seen.ask(records::AgentHeartbeat(agent)).await
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {

@@ -5,7 +5,7 @@ use flow::{Queue, TicketId, Time};
 use crate::Result;
 use crate::job::{Held, Job, JobQuery};
 use crate::parcel::{Parcel, ParcelUpdate};
-use crate::record::{EventQuery, Page, Pause, Restriction, Scope, StoredEvent, TicketQuery};
+use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
 use crate::token::{Token, TokenQuery};
 use crate::verbs::Store;
 
@@ -88,7 +88,7 @@ impl dyn Store + '_ {
     }
 
     /// Ends a pause; false where there was none.
-    pub async fn resume(&self, scope: &Scope) -> Result<bool> {
+    pub async fn resume(&self, scope: &PauseScope) -> Result<bool> {
         self.restrict(Restriction::Resume(scope.clone())).await
     }
 

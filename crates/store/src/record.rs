@@ -126,7 +126,7 @@ pub struct Epic {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "scope", content = "name")]
-pub enum Scope {
+pub enum PauseScope {
     Agent(String),
     Queue(String),
     Provider(String),
@@ -134,7 +134,7 @@ pub enum Scope {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    pub scope: Scope,
+    pub scope: PauseScope,
     /// Ends by itself then.
     pub until: Option<Time>,
     pub why: String,
@@ -145,7 +145,7 @@ pub struct Pause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Restriction {
     Pause(Pause),
-    Resume(Scope),
+    Resume(PauseScope),
     /// The number of jobs of one provider that all workers together may hold at once; `None` for as
     /// many as there are. Claims that name their provider keep to it.
     ProviderLimit {

@@ -4,13 +4,13 @@
 mod jobs;
 mod words;
 
-pub(crate) use jobs::{JobColumns, Turn, lease_end, state_for};
+pub(crate) use jobs::{JobColumns, JobUpdate, lease_end, state_for};
 pub(crate) use words::{
     ClaimLine, JobStory, clean, count, decode, event_body, int, lease, nat, nat32, stage,
     ticket_id, time, unreadable,
 };
 
-use flow::{Event, Policy, Ticket, Usage, What};
+use flow::{Event, EventKind, Policy, Ticket, Usage};
 
 use crate::change::{Artefact, Change, Remembered};
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub(crate) struct RoundColumns {
     pub(crate) approved: bool,
     pub(crate) open_must_fix: i64,
     pub(crate) overall_score: Option<i64>,
-    pub(crate) usage: Spent,
+    pub(crate) usage: UsageColumns,
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(crate) struct FindingColumns {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
+pub(crate) struct UsageColumns {
     pub(crate) usd_micros: i64,
     pub(crate) tokens: i64,
     pub(crate) wall_ms: i64,
@@ -90,7 +90,7 @@ pub(crate) struct EventColumns {
     pub(crate) at: i64,
     pub(crate) name: String,
     pub(crate) by: String,
-    pub(crate) spent: Option<Spent>,
+    pub(crate) spent: Option<UsageColumns>,
     pub(crate) body: String,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Encoded {
     pub(crate) policy_id: String,
     pub(crate) policy_body: String,
     pub(crate) new_jobs: Vec<JobColumns>,
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<JobUpdate>,
     pub(crate) reads: Vec<(String, i64)>,
     pub(crate) remember: Option<Remembered>,
     pub(crate) artefacts: Vec<Artefact>,
@@ -158,7 +158,7 @@ impl Encoded {
             lease: change.event.what.lease().map(|lease| LeaseCheck {
                 serial: i64::from(lease.serial),
                 fence: lease.fence,
-                must_have_run_out: matches!(change.event.what, What::LeaseLost { .. }),
+                must_have_run_out: matches!(change.event.what, EventKind::LeaseLost { .. }),
             }),
             ticket: ticket_columns(&change.ticket, &change.policy, &policy_id)?,
             event,
@@ -211,7 +211,7 @@ fn round_columns(round: &flow::ticket::Round) -> RoundColumns {
 }
 
 fn finding_columns(ticket: &Ticket) -> Result<Vec<FindingColumns>, Error> {
-    let column = |entry: &flow::ledger::Entry| {
+    let column = |entry: &flow::ledger::LedgerEntry| {
         let reporters: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
         Ok(FindingColumns {
             id: clean(&entry.id),
@@ -268,8 +268,8 @@ impl EventColumns {
     }
 }
 
-fn spent(usage: Usage) -> Spent {
-    Spent {
+fn spent(usage: Usage) -> UsageColumns {
+    UsageColumns {
         usd_micros: int(usage.usd_micros),
         tokens: int(usage.tokens),
         wall_ms: int(usage.wall_ms),

@@ -36,9 +36,11 @@ use crate::Result;
 use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
 use crate::batcher::Batcher;
 use crate::caller::CallerRecord;
-use crate::change::{Artefact, Change, Committed, Remembered};
+use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
-use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::job::{
+    ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
+};
 use crate::notifier::{LOG, Notifier};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
@@ -51,9 +53,9 @@ use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
 
-use claim::Look;
+use claim::SqliteJobReadiness;
 use file_notifier::Watch;
-use identity::Identity;
+use identity::DatabaseFiles;
 use readers::Readers;
 use retain::Sort;
 use writer::{Tx, Writer};
@@ -81,7 +83,7 @@ impl Sqlite {
         let (owned, set) = (path.to_owned(), settings.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let db = open::writer(&owned, &set)?;
-            let identity = Identity::establish(&owned, &db)?;
+            let identity = DatabaseFiles::establish(&owned, &db)?;
             Ok::<_, Error>((db, Arc::new(identity)))
         });
         let (db, identity) = opened
@@ -131,7 +133,7 @@ impl Sqlite {
 
 #[async_trait]
 impl Tickets for Sqlite {
-    async fn commit(&self, change: Change) -> Result<Committed> {
+    async fn commit(&self, change: Change) -> Result<CommitOutcome> {
         let change = Encoded::new(change)?;
         self.writer.run(move |tx| tx.commit(&change)).await
     }
@@ -225,7 +227,11 @@ impl Jobs for Sqlite {
         self.writer.run_plain(move |tx| tx.claim(&request)).await
     }
 
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>> {
+    async fn finish(
+        &self,
+        ended: Vec<FinishedTask>,
+        then: Option<&ClaimRequest>,
+    ) -> Result<Vec<Leased>> {
         let then = then.cloned();
         if ended.len() <= 1 {
             let work = move |tx: &mut Tx<'_>| tx.finish(&ended, then.as_ref());
@@ -298,9 +304,9 @@ impl Jobs for Sqlite {
         loop {
             let asked = request.clone();
             let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
-                Ok(Look::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
+                Ok(SqliteJobReadiness::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
                 // What is wrong will show in the claim that follows.
-                Ok(Look::Ready) | Err(_) => return,
+                Ok(SqliteJobReadiness::Ready) | Err(_) => return,
             };
             let until = deadline.min(Instant::now() + nap.min(self.settings.poll));
             let woken = tokio::time::timeout_at(until, waiter.woken()).await;

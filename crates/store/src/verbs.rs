@@ -10,8 +10,10 @@ use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 
 use crate::Result;
 use crate::caller::CallerRecord;
-use crate::change::{Artefact, Change, Committed, Remembered};
-use crate::job::{ClaimRequest, Ended, Expired, FreeJob, Job, JobId, JobQuery, JobState, Leased};
+use crate::change::{Artefact, Change, CommitOutcome, Remembered};
+use crate::job::{
+    ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
+};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
@@ -26,7 +28,7 @@ pub trait Tickets: Send + Sync {
     /// Writes a decision, all of it or nothing. Refuses with [`crate::Error::Conflict`] where somebody
     /// else was faster, and with [`crate::Error::StaleFence`] where the lease is no longer the
     /// caller's.
-    async fn commit(&self, change: Change) -> Result<Committed>;
+    async fn commit(&self, change: Change) -> Result<CommitOutcome>;
     async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>>;
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>>;
     /// Counts the tickets in each stage that has any.
@@ -62,7 +64,11 @@ pub trait Jobs: Send + Sync {
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Leased>>;
     /// Ends jobs that no ticket decides about, and claims the next ones in the same transaction.
     /// All of them or none: one stale fence refuses the whole call.
-    async fn finish(&self, ended: Vec<Ended>, then: Option<&ClaimRequest>) -> Result<Vec<Leased>>;
+    async fn finish(
+        &self,
+        ended: Vec<FinishedTask>,
+        then: Option<&ClaimRequest>,
+    ) -> Result<Vec<Leased>>;
     /// Drops a job that no ticket decides about and that has not ended, whoever holds it; false where
     /// there is none. Its holder's lease ends with it.
     async fn cancel(&self, job: JobId, by: &str, why: &str) -> Result<bool>;

@@ -8,15 +8,15 @@ use flow::brief::{fixer_manual, reviewer_manual};
 use serde::Serialize;
 
 use super::project;
-use crate::failure::{Exit, Failure};
-use crate::settings::Surroundings;
+use crate::failure::{ExitKind, Failure};
+use crate::settings::Environment;
 
 /// By this line a file of ours is known.
 const OURS: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
 
 /// Where the files go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum InstallScope {
     Project,
     /// Below the person's home, for all projects.
     User,
@@ -30,16 +30,16 @@ pub struct AgentFile {
 
 /// The files as they would be written.
 pub async fn propose(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
-    place: Where,
+    place: InstallScope,
 ) -> Result<Vec<AgentFile>, Failure> {
     let root = match place {
-        Where::User => surroundings.home.clone().ok_or_else(|| {
+        InstallScope::User => surroundings.home.clone().ok_or_else(|| {
             Failure::usage("there is no home: HOME is not set")
                 .hint("install them into the project, without --user")
         })?,
-        Where::Project => {
+        InstallScope::Project => {
             let git = project::open(surroundings, directory).await?;
             let tree = git.work_tree().map(Path::to_owned);
             tree.ok_or_else(|| Failure::usage("this repository has no work tree to write into"))?
@@ -90,7 +90,7 @@ pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
         let there = std::fs::read_to_string(&file.path);
         if there.is_ok_and(|text| !text.contains(OURS)) {
             return Err(Failure::new(
-                Exit::Refused,
+                ExitKind::Refused,
                 format!(
                     "{} is there already, is not ours, and is left as it is",
                     file.path.display()

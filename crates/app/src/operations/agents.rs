@@ -3,27 +3,29 @@
 
 mod seen;
 
-pub use seen::{Here, Seen, here, known_names, look};
+pub use seen::{CliReport, DetectedCli, here, known_names, look};
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::agent::installed::{self, Installed, Place};
-use engine::agent::{Acp, Adapter, Cli, Command, Equipped, Native, Scripted, known};
+use engine::agent::installed::{self, CliLocation, InstalledCli};
+use engine::agent::{
+    AcpAgent, Adapter, AgentCli, CliAgent, CommandAgent, ConfiguredAgent, ScriptedAgent, known,
+};
 use engine::process::{find_program, plain};
 use engine::sandbox::Destination;
-use engine::workshop::Member;
+use engine::workshop::AgentConfig;
 
 use crate::failure::Failure;
-use crate::settings::file::{Agent as Described, Project as Written};
-use crate::settings::{Surroundings, passed_on};
+use crate::settings::file::{AgentSection as Described, ProjectSettings as Written};
+use crate::settings::{Environment, passed_on};
 
 /// Finds agents by name: configured ones, known programs, and commands.
 #[derive(Debug)]
-pub struct Finder<'a> {
+pub struct AgentFinder<'a> {
     pub written: &'a Written,
-    pub surroundings: &'a Surroundings,
+    pub surroundings: &'a Environment,
     pub directory: &'a Path,
 }
 
@@ -36,14 +38,14 @@ pub fn forms() -> String {
     )
 }
 
-impl Finder<'_> {
-    pub async fn member(&self, spec: &str, role: &str) -> Result<Member, Failure> {
+impl AgentFinder<'_> {
+    pub async fn member(&self, spec: &str, role: &str) -> Result<AgentConfig, Failure> {
         let found = self.find(spec).await.map_err(|failure| Failure {
             message: format!("{role}: {}", failure.message),
             ..failure
         })?;
         let (adapter, model) = found;
-        Ok(Member {
+        Ok(AgentConfig {
             name: format!("{} ({role})", adapter.name()),
             written: spec.to_owned(),
             family: self.family(spec, adapter.name()),
@@ -70,7 +72,7 @@ impl Finder<'_> {
         match spec.split_once(':') {
             Some(("scripted", file)) => Ok((self.scripted(file)?, None)),
             Some(("command", line)) => Ok((Arc::new(self.command(line)?), None)),
-            Some(("acp", line)) => Ok((Arc::new(Acp(self.command(line)?)), None)),
+            Some(("acp", line)) => Ok((Arc::new(AcpAgent(self.command(line)?)), None)),
             Some(_) | None => self.by_name(spec).await,
         }
     }
@@ -104,14 +106,14 @@ impl Finder<'_> {
     fn scripted(&self, file: &str) -> Result<Arc<dyn Adapter>, Failure> {
         let script = std::path::absolute(self.directory.join(file)).map_err(Failure::usage)?;
         let script = plain(script);
-        let scripted = Scripted::new(&self.surroundings.program, &script);
+        let scripted = ScriptedAgent::new(&self.surroundings.program, &script);
         Ok(Arc::new(scripted.map_err(Failure::usage)?))
     }
 
-    fn command(&self, line: &str) -> Result<Command, Failure> {
-        let command = Command::parse(line).map_err(|why| Failure::usage(why).hint(forms()))?;
+    fn command(&self, line: &str) -> Result<CommandAgent, Failure> {
+        let command = CommandAgent::parse(line).map_err(|why| Failure::usage(why).hint(forms()))?;
         let program = self.program(&command.program);
-        Ok(Command {
+        Ok(CommandAgent {
             program: program.map_err(|error| error.hint(forms()))?.into(),
             args: command.args.into_iter().map(plain_argument).collect(),
         })
@@ -141,7 +143,7 @@ impl Finder<'_> {
         let line = agent.command.as_deref();
         match (kind, described, line) {
             ("acp", Some(_), Some(line)) => Ok((
-                Arc::new(self.equip(name, agent, Acp(self.command(line)?))?),
+                Arc::new(self.equip(name, agent, AcpAgent(self.command(line)?))?),
                 model,
             )),
             (_, Some(Described { adapter: None, .. }), Some(line))
@@ -175,8 +177,8 @@ impl Finder<'_> {
         name: &str,
         agent: &Described,
         inner: A,
-    ) -> Result<Equipped<A>, Failure> {
-        Ok(Equipped {
+    ) -> Result<ConfiguredAgent<A>, Failure> {
+        Ok(ConfiguredAgent {
             name: name.to_owned(),
             agent: inner,
             env: passed_on(agent.env.iter().map(String::as_str)),
@@ -188,14 +190,14 @@ impl Finder<'_> {
     async fn native(
         &self,
         name: &str,
-        cli: &'static Cli,
+        cli: &'static AgentCli,
         agent: &Described,
-    ) -> Result<Native, Failure> {
+    ) -> Result<CliAgent, Failure> {
         let place = self.place(cli, agent)?;
         let found = must_be_new_enough(cli, &place, self.surroundings).await?;
         let own = cli.variables.iter().copied();
         let files = cli.files.iter().copied();
-        Ok(Native {
+        Ok(CliAgent {
             name: name.to_owned(),
             cli,
             minds_money: found.minds_money,
@@ -210,10 +212,10 @@ impl Finder<'_> {
     }
 
     /// Where the CLI is: in `PATH`, or where the project says.
-    fn place(&self, cli: &Cli, agent: &Described) -> Result<Place, Failure> {
+    fn place(&self, cli: &AgentCli, agent: &Described) -> Result<CliLocation, Failure> {
         let (program, before) = match &agent.command {
             Some(line) => {
-                let command = Command::parse(line).map_err(Failure::usage)?;
+                let command = CommandAgent::parse(line).map_err(Failure::usage)?;
                 (
                     command.program,
                     command.args.into_iter().map(plain_argument).collect(),
@@ -230,7 +232,7 @@ impl Finder<'_> {
                     cli.name
                 ))
         })?;
-        Ok(Place { program, before })
+        Ok(CliLocation { program, before })
     }
 
     /// Files of the person's home that are there, each to the same place below the agent's own.
@@ -270,10 +272,10 @@ fn hosts_of(name: &str, agent: &Described) -> Result<Option<Vec<Destination>>, F
 }
 
 async fn must_be_new_enough(
-    cli: &Cli,
-    place: &Place,
-    surroundings: &Surroundings,
-) -> Result<Installed, Failure> {
+    cli: &AgentCli,
+    place: &CliLocation,
+    surroundings: &Environment,
+) -> Result<InstalledCli, Failure> {
     let asked = installed::examine(cli, place, &surroundings.path, &surroundings.data_dir).await;
     let found = asked.map_err(Failure::usage)?;
     if found.missing.is_empty() {
@@ -299,7 +301,7 @@ fn plain_argument(word: OsString) -> OsString {
 }
 
 /// Scripts that the program is given; what they and the program need is found out at the start.
-fn scripts_of(place: &Place) -> Vec<PathBuf> {
+fn scripts_of(place: &CliLocation) -> Vec<PathBuf> {
     let words = place.before.iter().map(PathBuf::from);
     words.filter(|path| path.is_absolute()).collect()
 }

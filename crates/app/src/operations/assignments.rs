@@ -12,15 +12,15 @@ use engine::session::{self, AgentSession, Said, SessionClaim};
 use flow::brief::Recipient;
 use flow::dialect::{Dialect, word};
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::{Task, Ticket, TicketId, What};
+use flow::{EventKind, Task, Ticket, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Noted;
 
-use super::identity::Speaker;
-use super::{Office, project, tasks};
-use crate::failure::{Exit, Failure};
-pub use claims::Named;
+use super::identity::Identity;
+use super::{App, project, tasks};
+use crate::failure::{ExitKind, Failure};
+pub use claims::ClaimRef;
 
 /// Agents that connect by themselves answer with tools.
 const RECIPIENT: Recipient = Recipient::Connected;
@@ -56,18 +56,18 @@ pub struct Assignment {
 /// What a builder says when it submits.
 #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Submitted {
+pub struct BuilderSubmission {
     /// The ticket's own, unless another is named.
     pub branch_name: Option<String>,
     pub summary: String,
-    pub claims: Vec<Claimed>,
-    pub findings: Vec<Handled>,
+    pub claims: Vec<CriterionReport>,
+    pub findings: Vec<FindingResponse>,
 }
 
 /// One acceptance criterion, in the builder's eyes.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Claimed {
+pub struct CriterionReport {
     pub criterion: String,
     pub met: bool,
     #[serde(default)]
@@ -77,10 +77,10 @@ pub struct Claimed {
 /// What became of a finding.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Handled {
+pub struct FindingResponse {
     /// As the brief names it: F1, F2, …
     pub id: String,
-    pub outcome: Outcome,
+    pub outcome: FixOutcome,
     /// Why, where it was not fixed.
     #[serde(default)]
     pub note: String,
@@ -88,13 +88,13 @@ pub struct Handled {
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum FixOutcome {
     Fixed,
     CouldNotFix,
     Disputed,
 }
 
-impl Speaker {
+impl Identity {
     pub fn agent_session(&self) -> AgentSession {
         AgentSession {
             actor: self.actor.clone(),
@@ -106,7 +106,7 @@ impl Speaker {
 }
 
 /// What the agent has in hand, else the most urgent that it may take.
-pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assignment>, Failure> {
+pub async fn current(office: &App, speaker: &Identity) -> Result<Option<Assignment>, Failure> {
     match session::take(&office.desk, &speaker.agent_session()).await? {
         Some(errand) => {
             let described = describe(office, &errand).await?;
@@ -118,21 +118,21 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Assign
 }
 
 /// Waits until there may be a job, a task or a message for this agent.
-pub async fn wait(office: &Office, speaker: &Speaker, most: Duration) {
+pub async fn wait(office: &App, speaker: &Identity, most: Duration) {
     session::wait(&office.desk, &speaker.agent_session(), most).await;
 }
 
 /// Returns the ticket of the job that this agent holds.
-pub async fn held(office: &Office, speaker: &Speaker) -> Result<Option<TicketId>, Failure> {
+pub async fn held(office: &App, speaker: &Identity) -> Result<Option<TicketId>, Failure> {
     let held = session::held(&office.desk, &speaker.agent_session()).await?;
     Ok(held.map(|claim| claim.stored.ticket.id))
 }
 
 /// The agent says that it is at work.
 pub async fn accept(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
 ) -> Result<Assignment, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
     session::start(&office.desk, &speaker.agent_session(), &errand).await?;
@@ -141,9 +141,9 @@ pub async fn accept(
 
 /// Prolongs the lease; says until when, and under which attempt.
 pub async fn beat(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
 ) -> Result<Option<(String, String)>, Failure> {
     let session = speaker.agent_session();
     let Some(errand) = session::held(&office.desk, &session).await? else {
@@ -156,10 +156,10 @@ pub async fn beat(
 
 /// Puts the newest commit of the branch forward.
 pub async fn submit(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
-    said: Submitted,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
+    said: BuilderSubmission,
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
@@ -167,7 +167,7 @@ pub async fn submit(
     if !matches!(errand.task, Task::Build { .. }) {
         let kind = errand.task.word();
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("what you have in hand is a {kind}, not a build"),
         )
         .hint("answer it with submit_review_result"));
@@ -187,18 +187,18 @@ pub async fn submit(
     Ok(ticket)
 }
 
-fn of_builder(said: Submitted) -> Said {
-    let claim = |claim: Claimed| findings::CriterionAnswer {
+fn of_builder(said: BuilderSubmission) -> Said {
+    let claim = |claim: CriterionReport| findings::CriterionAnswer {
         criterion: findings::clean(&claim.criterion),
         met: claim.met,
         evidence: Some(findings::clean(&claim.evidence)).filter(|text| !text.is_empty()),
     };
-    let report = |handled: Handled| FindingReport {
+    let report = |handled: FindingResponse| FindingReport {
         finding: handled.id,
         outcome: match handled.outcome {
-            Outcome::Fixed => ReportedOutcome::Fixed,
-            Outcome::CouldNotFix => ReportedOutcome::CouldNotFix,
-            Outcome::Disputed => ReportedOutcome::Disputed,
+            FixOutcome::Fixed => ReportedOutcome::Fixed,
+            FixOutcome::CouldNotFix => ReportedOutcome::CouldNotFix,
+            FixOutcome::Disputed => ReportedOutcome::Disputed,
         },
         note: findings::clean(&handled.note),
     };
@@ -211,17 +211,17 @@ fn of_builder(said: Submitted) -> Said {
 
 /// Notes how far the agent is.
 pub async fn checkpoint(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     summary: &str,
 ) -> Result<(), Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
     // Nobody weighs a checkpoint, so a refusal in it would be lost.
     let judges = matches!(errand.task, Task::Review { .. } | Task::Verify { .. });
-    if judges && findings::read(summary).claim == findings::Claim::ChangesRequested {
+    if judges && findings::read(summary).claim == findings::ReviewClaim::ChangesRequested {
         return Err(
-            Failure::new(Exit::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
+            Failure::new(ExitKind::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
                 .hint("refuse with submit_review_result (approved: false, with feedback), or send a checkpoint about your progress only"),
         );
     }
@@ -237,16 +237,16 @@ pub async fn checkpoint(
 
 /// The agent cannot go on: a person is asked.
 pub async fn ask_for_help(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     why: &str,
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
     let session = speaker.agent_session();
     session::start(&office.desk, &session, &errand).await?;
-    let what = What::HelpRequested {
+    let what = EventKind::HelpRequested {
         why: findings::clean(why),
         lease: Some(errand.lease),
     };
@@ -260,7 +260,7 @@ pub async fn ask_for_help(
     Ok(ticket)
 }
 
-async fn describe(office: &Office, errand: &SessionClaim) -> Result<Assignment, Failure> {
+async fn describe(office: &App, errand: &SessionClaim) -> Result<Assignment, Failure> {
     let stored = &errand.stored;
     let ticket = &stored.ticket;
     let (_, rules) = project::of_ticket(office, ticket).await?;
@@ -305,11 +305,7 @@ fn branch_of(ticket: &Ticket) -> String {
 }
 
 /// The answer to a call that came before under the same key, if one did.
-pub async fn recall(
-    office: &Office,
-    key: &str,
-    payload_hash: &str,
-) -> Result<Option<Value>, Failure> {
+pub async fn recall(office: &App, key: &str, payload_hash: &str) -> Result<Option<Value>, Failure> {
     match office.desk.store.recall(key).await? {
         Some(first) if first.payload_hash == payload_hash => Ok(Some(first.answer)),
         Some(_) => Err(store::Error::KeyReused {

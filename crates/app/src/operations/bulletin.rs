@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use store::CursorMove;
 
-use super::history::{Follower, Line};
-use super::{Cursor, Office, overview};
+use super::history::{LogFollower, LogLine};
+use super::{App, Cursor, overview};
 use crate::failure::Failure;
 use engine::log::LogErr;
 
@@ -15,27 +15,27 @@ const CHUNK: u32 = 100;
 
 /// A reader of the log that goes on where it was.
 #[derive(Debug)]
-pub struct Bulletin {
-    office: Office,
+pub struct EventFeed {
+    office: App,
     name: String,
     holder: String,
     /// The place is somebody else's when nothing was heard from us for so long.
     lease: Duration,
-    follower: Follower,
+    follower: LogFollower,
     place: Cursor,
 }
 
 /// Some of the log, in order.
 #[derive(Debug)]
-pub struct Issue {
-    pub lines: Vec<Line>,
+pub struct FeedPage {
+    pub lines: Vec<LogLine>,
     pub end: Cursor,
 }
 
-impl Bulletin {
+impl EventFeed {
     /// The reader of that name; where it is new, it begins with what comes after `start`.
     pub async fn take(
-        office: &Office,
+        office: &App,
         name: &str,
         start: Cursor,
         lease: Duration,
@@ -50,19 +50,19 @@ impl Bulletin {
             name: name.to_owned(),
             holder,
             lease,
-            follower: Follower::default(),
+            follower: LogFollower::default(),
             place,
         }))
     }
 
     /// What comes next; nothing where there is nothing yet.
-    pub async fn next(&mut self) -> Result<Option<Issue>, Failure> {
+    pub async fn next(&mut self) -> Result<Option<FeedPage>, Failure> {
         let told = self
             .follower
             .read(&self.office, None, self.place, CHUNK)
             .await?;
         let lines = told.lines;
-        Ok(told.end.map(|end| Issue { lines, end }))
+        Ok(told.end.map(|end| FeedPage { lines, end }))
     }
 
     /// Everything up to there is told; false where the place is no longer ours.

@@ -10,10 +10,10 @@ use serde_json::json;
 
 use super::{briefs, project};
 use crate::failure::Failure;
-use crate::settings::file::{self, NAME, Project};
-use crate::settings::layers::{self, Setting, Source};
-use crate::settings::trouble::{self, Problem};
-use crate::settings::{Surroundings, read_bounded};
+use crate::settings::file::{self, NAME, ProjectSettings};
+use crate::settings::layers::{self, ConfigSource, Setting};
+use crate::settings::trouble::{self, ConfigProblem};
+use crate::settings::{Environment, read_bounded};
 
 /// Patterns of one file that are looked at.
 const PATTERNS_MAX: usize = 100;
@@ -24,18 +24,18 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 /// The files that count here, the strongest first, and the base branch they name.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ConfigFiles {
     pub base: String,
-    pub sources: Vec<Source>,
+    pub sources: Vec<ConfigSource>,
     pub remarks: Vec<String>,
 }
 
 /// On the base branch, else in the person's own work tree; below either, the user's own file.
 pub async fn find(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     git: &Repository,
     asked: Option<&str>,
-) -> Result<Found, Failure> {
+) -> Result<ConfigFiles, Failure> {
     let mut remarks = Vec::new();
     let first = match asked {
         Some(base) => base.to_owned(),
@@ -59,7 +59,7 @@ pub async fn find(
         must_be_a_projects(source)?;
     }
     let sources = source.into_iter().chain(users_own(surroundings)?);
-    Ok(Found {
+    Ok(ConfigFiles {
         base,
         sources: sources.collect(),
         remarks,
@@ -67,7 +67,7 @@ pub async fn find(
 }
 
 /// What a repository may not ask for, whoever cloned it.
-fn must_be_a_projects(source: &Source) -> Result<(), Failure> {
+fn must_be_a_projects(source: &ConfigSource) -> Result<(), Failure> {
     let project = file::read(&source.name, &source.text)?;
     match project.says_what_is_the_users() {
         None => Ok(()),
@@ -80,16 +80,16 @@ fn must_be_a_projects(source: &Source) -> Result<(), Failure> {
 }
 
 /// What the user's own file says.
-pub fn own(surroundings: &Surroundings) -> Result<Project, Failure> {
-    let sources: Vec<Source> = users_own(surroundings)?.into_iter().collect();
+pub fn own(surroundings: &Environment) -> Result<ProjectSettings, Failure> {
+    let sources: Vec<ConfigSource> = users_own(surroundings)?.into_iter().collect();
     Ok(layers::combine(&sources)?.project)
 }
 
-fn named_base(source: &Source) -> Result<Option<String>, Failure> {
+fn named_base(source: &ConfigSource) -> Result<Option<String>, Failure> {
     Ok(file::read(&source.name, &source.text)?.base)
 }
 
-async fn on_base(git: &Repository, base: &str) -> Result<Option<Source>, Failure> {
+async fn on_base(git: &Repository, base: &str) -> Result<Option<ConfigSource>, Failure> {
     let Ok(commit) = git.base(base).await else {
         return Ok(None);
     };
@@ -98,32 +98,32 @@ async fn on_base(git: &Repository, base: &str) -> Result<Option<Source>, Failure
     bytes.map(|bytes| source(name, bytes)).transpose()
 }
 
-fn in_work_tree(git: &Repository) -> Result<Option<Source>, Failure> {
+fn in_work_tree(git: &Repository) -> Result<Option<ConfigSource>, Failure> {
     let path = git.work_tree().map(|tree| tree.join(NAME));
     let path = path.filter(|path| path.is_file());
     path.map(|path| from_file(&path)).transpose()
 }
 
-fn users_own(surroundings: &Surroundings) -> Result<Option<Source>, Failure> {
+fn users_own(surroundings: &Environment) -> Result<Option<ConfigSource>, Failure> {
     let path = surroundings.user_file.as_ref();
     let path = path.filter(|path| path.is_file());
     path.map(|path| from_file(path)).transpose()
 }
 
-fn from_file(path: &Path) -> Result<Source, Failure> {
+fn from_file(path: &Path) -> Result<ConfigSource, Failure> {
     let bytes = read_bounded(path, "the configuration", BYTES_MAX)?;
     source(path.display().to_string(), bytes)
 }
 
-fn source(name: String, bytes: Vec<u8>) -> Result<Source, Failure> {
+fn source(name: String, bytes: Vec<u8>) -> Result<ConfigSource, Failure> {
     let text =
         String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not text")))?;
-    Ok(Source { name, text })
+    Ok(ConfigSource { name, text })
 }
 
 /// Everything that is configured here; outside of a repository, what the user's own file says.
 pub async fn show(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
     asked: Option<&str>,
 ) -> Result<(Vec<Setting>, Vec<String>), Failure> {
@@ -155,7 +155,7 @@ pub async fn show(
     Ok((settings, remarks))
 }
 
-fn of_surroundings(surroundings: &Surroundings) -> Vec<Setting> {
+fn of_surroundings(surroundings: &Environment) -> Vec<Setting> {
     let origins = surroundings.origins;
     let one = |key: &str, value: String, origin: &str| Setting {
         key: key.to_owned(),
@@ -190,9 +190,9 @@ fn without_password(address: &str) -> String {
 
 /// A file, and what is wrong with it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Checked {
+pub struct CheckedConfigFile {
     pub name: String,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
     /// The path patterns of its policy, and what each means on the base branch today.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<PatternUse>,
@@ -214,10 +214,10 @@ pub struct PatternUse {
 
 /// Looks at the named files, else at all that count here and the one in the work tree.
 pub async fn check(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
     files: &[PathBuf],
-) -> Result<Vec<Checked>, Failure> {
+) -> Result<Vec<CheckedConfigFile>, Failure> {
     let sources = if files.is_empty() {
         all_here(surroundings, directory).await?
     } else {
@@ -227,13 +227,15 @@ pub async fn check(
     let own = surroundings.user_file.as_ref();
     let own = own.map(|path| path.display().to_string());
     let tracked = tracked_files(surroundings, directory).await;
-    let mut checked: Vec<Checked> = sources
+    let mut checked: Vec<CheckedConfigFile> = sources
         .iter()
         .map(|source| {
             let is_own = own.as_ref() == Some(&source.name);
             let mut problems = trouble::find(&source.text);
             let read = file::read(&source.name, &source.text).ok();
-            let users = read.as_ref().and_then(Project::says_what_is_the_users);
+            let users = read
+                .as_ref()
+                .and_then(ProjectSettings::says_what_is_the_users);
             if let Some(what) = users.filter(|_| !is_own) {
                 problems.push(trouble::of_the_users(&source.text, what));
             }
@@ -241,7 +243,7 @@ pub async fn check(
                 (Some(project), Some((base, files))) => uses(&project.policy, base, files),
                 _ => Vec::new(),
             };
-            Checked {
+            CheckedConfigFile {
                 problems,
                 name: source.name.clone(),
                 patterns,
@@ -257,10 +259,10 @@ pub async fn check(
 
 /// Files of `[briefs]` that the base branch does not have, or not in a form that can be used.
 async fn missing_briefs(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
-    source: &Source,
-) -> Result<Vec<Problem>, Failure> {
+    source: &ConfigSource,
+) -> Result<Vec<ConfigProblem>, Failure> {
     let read = file::read(&source.name, &source.text).ok();
     let git = project::open(surroundings, directory).await.ok();
     let (Some(read), Some(git)) = (read, git) else {
@@ -283,7 +285,7 @@ async fn missing_briefs(
 
 /// The base branch and its files, where there is a repository with one.
 async fn tracked_files(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
 ) -> Option<(String, Vec<String>)> {
     let git = project::open(surroundings, directory).await.ok()?;
@@ -338,7 +340,10 @@ fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUs
     }
 }
 
-async fn all_here(surroundings: &Surroundings, directory: &Path) -> Result<Vec<Source>, Failure> {
+async fn all_here(
+    surroundings: &Environment,
+    directory: &Path,
+) -> Result<Vec<ConfigSource>, Failure> {
     let mut sources = Vec::new();
     if let Ok(git) = project::open(surroundings, directory).await {
         let base = git.default_base().await.map_err(Failure::usage)?;

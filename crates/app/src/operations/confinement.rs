@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::sandbox::{Probed, Rung, Ward, probe};
-use flow::policy::Isolation;
+use engine::sandbox::{LevelProbe, SandboxLevel, SandboxProfile, probe};
+use flow::policy::SandboxMode;
 
 use super::config;
 use crate::failure::Failure;
-use crate::settings::Surroundings;
+use crate::settings::Environment;
 
 /// Said at the start of a run whose policy goes without a sandbox.
 pub const GOES_WITHOUT: &str = "isolation = \"manifest\": agents run with your own rights, and what a reviewer changes is found out afterwards";
@@ -16,20 +16,20 @@ const WHAT_HELPS: &str = "allow user namespaces, install bubblewrap, or use Linu
 
 /// What a policy asks for.
 pub async fn ward_for(
-    isolation: Isolation,
-    surroundings: &Surroundings,
-) -> Result<Option<Ward>, Failure> {
+    isolation: SandboxMode,
+    surroundings: &Environment,
+) -> Result<Option<SandboxProfile>, Failure> {
     match isolation {
-        Isolation::Enforced => ward(surroundings).await.map(Some),
-        Isolation::Manifest => Ok(None),
+        SandboxMode::Enforced => ward(surroundings).await.map(Some),
+        SandboxMode::Manifest => Ok(None),
     }
 }
 
 /// The first rung that holds; an error where none does, because nothing runs unconfined unasked.
-async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
+async fn ward(surroundings: &Environment) -> Result<SandboxProfile, Failure> {
     let mut tried = Vec::new();
     let shown = shown(surroundings)?;
-    for rung in Rung::ALL {
+    for rung in SandboxLevel::ALL {
         let ward = ward_on(rung, surroundings, &shown);
         let probed = stand(&ward, surroundings).await;
         if probed.found.is_ok() {
@@ -50,11 +50,11 @@ async fn ward(surroundings: &Surroundings) -> Result<Ward, Failure> {
 }
 
 /// Every rung of this machine, in one sentence; an error if none holds.
-pub async fn examine(surroundings: &Surroundings) -> Result<String, String> {
+pub async fn examine(surroundings: &Environment) -> Result<String, String> {
     let mut lines = Vec::new();
     let mut best = None;
     let shown = shown(surroundings).map_err(|failure| failure.message)?;
-    for rung in Rung::ALL {
+    for rung in SandboxLevel::ALL {
         let probed = stand(&ward_on(rung, surroundings, &shown), surroundings).await;
         lines.push(match &probed.found {
             Ok(proof) => format!("{rung} holds (Landlock {})", proof.landlock_abi),
@@ -72,11 +72,11 @@ pub async fn examine(surroundings: &Surroundings) -> Result<String, String> {
     }
 }
 
-async fn stand(ward: &Ward, surroundings: &Surroundings) -> Probed {
+async fn stand(ward: &SandboxProfile, surroundings: &Environment) -> LevelProbe {
     probe(&surroundings.program, &surroundings.data_dir, ward).await
 }
 
-fn ward_on(rung: Rung, surroundings: &Surroundings, shown: &[PathBuf]) -> Ward {
+fn ward_on(rung: SandboxLevel, surroundings: &Environment, shown: &[PathBuf]) -> SandboxProfile {
     let private: Vec<PathBuf> = [
         Some(surroundings.data_dir.clone()),
         surroundings.user_file.clone(),
@@ -87,14 +87,14 @@ fn ward_on(rung: Rung, surroundings: &Surroundings, shown: &[PathBuf]) -> Ward {
     .filter(|path| path.is_absolute())
     .collect();
     let home = surroundings.home.as_deref();
-    let mut ward = Ward::new(rung, home, &surroundings.path, &private, shown);
+    let mut ward = SandboxProfile::new(rung, home, &surroundings.path, &private, shown);
     ward.read.push(surroundings.program.clone());
     ward
 }
 
 /// What `[sandbox] show` of the user's own file names. A home as a whole, what is around it, and our
 /// own data are never shown.
-fn shown(surroundings: &Surroundings) -> Result<Vec<PathBuf>, Failure> {
+fn shown(surroundings: &Environment) -> Result<Vec<PathBuf>, Failure> {
     let own = config::own(surroundings)?;
     let mut shown = Vec::new();
     for name in &own.sandbox.show {

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use engine::workshop::{Crew, Member};
+use engine::workshop::{AgentConfig, ProjectAgents};
 use flow::Role;
 
-use super::agents::{Finder, forms};
+use super::agents::{AgentFinder, forms};
 use crate::failure::Failure;
-use crate::settings::Surroundings;
-use crate::settings::file::{self, Project as Written};
+use crate::settings::Environment;
+use crate::settings::file::{self, ProjectSettings as Written};
 
 /// Everybody.
 pub const ALL: [Role; 3] = [Role::Builder, Role::Reviewer, Role::Verifier];
@@ -17,29 +17,29 @@ pub const ALL: [Role; 3] = [Role::Builder, Role::Reviewer, Role::Verifier];
 /// Finds everybody that is named for these roles. What changes by who is missing is said in the remarks.
 pub async fn crew(
     written: &mut Written,
-    (surroundings, directory): (&Surroundings, &Path),
+    (surroundings, directory): (&Environment, &Path),
     roles: &[Role],
     remarks: &mut Vec<String>,
-) -> Result<Crew, Failure> {
+) -> Result<ProjectAgents, Failure> {
     if roles.is_empty() {
-        return Ok(Crew::default());
+        return Ok(ProjectAgents::default());
     }
-    let names = Names::of(written, roles)?;
+    let names = RoleNames::of(written, roles)?;
     let said = written.clone();
-    let finder = Finder {
+    let finder = AgentFinder {
         written: &said,
         surroundings,
         directory,
     };
     let mut others = fallbacks(&finder, written, roles, remarks).await;
     must_leave_a_judge(written, &names)?;
-    let mut found = Found {
+    let mut found = RoleResolver {
         finder: &finder,
         builder: names.builder.as_deref().unwrap_or_default(),
         remarks,
     };
     let fallback = &written.policy.fallback;
-    let mut crew = Crew {
+    let mut crew = ProjectAgents {
         builder: found
             .of_role(
                 Role::Builder,
@@ -72,7 +72,7 @@ pub async fn crew(
     Ok(crew)
 }
 
-fn must_leave_a_judge(written: &Written, names: &Names) -> Result<(), Failure> {
+fn must_leave_a_judge(written: &Written, names: &RoleNames) -> Result<(), Failure> {
     let (Some(reviewer), Some(verifier)) = (&names.reviewer, &names.verifier) else {
         return Ok(());
     };
@@ -85,10 +85,10 @@ fn must_leave_a_judge(written: &Written, names: &Names) -> Result<(), Failure> {
 /// Those who sit in the policy's seats, and nobody to build: for a change that is only looked at.
 pub async fn judges(
     written: &Written,
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
-) -> Result<Crew, Failure> {
-    let finder = Finder {
+) -> Result<ProjectAgents, Failure> {
+    let finder = AgentFinder {
         written,
         surroundings,
         directory,
@@ -107,7 +107,7 @@ pub async fn judges(
         Some(name) if !members.is_empty() => Some(finder.member(name, "verifier").await?),
         Some(_) | None => first.clone(),
     };
-    let mut crew = Crew {
+    let mut crew = ProjectAgents {
         builder: None,
         reviewer: first,
         verifier,
@@ -120,13 +120,13 @@ pub async fn judges(
 }
 
 /// Who has each role, as written; only the roles that are asked for.
-struct Names {
+struct RoleNames {
     builder: Option<String>,
     reviewer: Option<String>,
     verifier: Option<String>,
 }
 
-impl Names {
+impl RoleNames {
     fn of(written: &Written, roles: &[Role]) -> Result<Self, Failure> {
         let in_a_seat = || {
             let mut seats = written.policy.reviewers.iter();
@@ -159,11 +159,11 @@ pub fn named(name: Option<&String>, role: &str) -> Result<String, Failure> {
 
 /// Those who stand in. One that is not there is left out, and said so: it would help nobody.
 async fn fallbacks(
-    finder: &Finder<'_>,
+    finder: &AgentFinder<'_>,
     written: &mut Written,
     roles_wanted: &[Role],
     remarks: &mut Vec<String>,
-) -> Vec<(Role, Member)> {
+) -> Vec<(Role, AgentConfig)> {
     let policy = &mut written.policy;
     let seats = policy.reviewers.iter_mut();
     let seats = seats.map(|seat| (Role::Reviewer, &mut seat.fallback));
@@ -188,20 +188,20 @@ async fn fallbacks(
 }
 
 /// Finding those who have the roles.
-struct Found<'a> {
-    finder: &'a Finder<'a>,
+struct RoleResolver<'a> {
+    finder: &'a AgentFinder<'a>,
     builder: &'a str,
     remarks: &'a mut Vec<String>,
 }
 
-impl Found<'_> {
+impl RoleResolver<'_> {
     /// Nobody where nobody was asked for.
     async fn of_role(
         &mut self,
         role: Role,
         name: Option<&str>,
         stand_in: Option<&str>,
-    ) -> Result<Option<Member>, Failure> {
+    ) -> Result<Option<AgentConfig>, Failure> {
         match name {
             Some(name) => Ok(Some(self.usual(name, role, stand_in).await?)),
             None => Ok(None),
@@ -209,7 +209,7 @@ impl Found<'_> {
     }
 
     /// Those whom the policy's seats name.
-    async fn seated(&mut self, written: &mut Written) -> Result<Vec<(Role, Member)>, Failure> {
+    async fn seated(&mut self, written: &mut Written) -> Result<Vec<(Role, AgentConfig)>, Failure> {
         let general = written.policy.fallback.review.clone();
         let mut seated = Vec::new();
         for seat in &mut written.policy.reviewers {
@@ -233,7 +233,7 @@ impl Found<'_> {
         name: &str,
         role: Role,
         stand_in: Option<&str>,
-    ) -> Result<Member, Failure> {
+    ) -> Result<AgentConfig, Failure> {
         let failure = match self.finder.member(name, role.word()).await {
             Ok(member) => return Ok(member),
             Err(failure) => failure,
@@ -250,7 +250,7 @@ impl Found<'_> {
 }
 
 /// One more in a role, under a name that nobody else has in it.
-fn join(crew: &mut Crew, role: Role, mut member: Member) {
+fn join(crew: &mut ProjectAgents, role: Role, mut member: AgentConfig) {
     if crew.who(role, Some(&member.written)).is_some() {
         return;
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use engine::private;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{ExitKind, Failure};
 
 /// What others may do with a file.
 const OTHERS: u32 = 0o077;
@@ -73,7 +73,7 @@ fn must_be_ours(data: &Path, found: &Metadata) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(
-        Exit::Usage,
+        ExitKind::Usage,
         format!(
             "the data directory {} belongs to another user (uid {}; you are uid {us})",
             data.display(),

@@ -4,19 +4,19 @@ mod scripts;
 
 use std::path::{Path, PathBuf};
 
-use engine::git::Identity;
+use engine::git::CommitIdentity;
 
-use super::project::{Asked, git_tool};
+use super::project::{ProjectOptions, git_tool};
 use crate::failure::Failure;
-use crate::settings::Surroundings;
+use crate::settings::Environment;
 
 /// A place for one demonstration.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct DemoProject {
     pub repository: PathBuf,
     /// The ticket file.
     pub ticket: PathBuf,
-    pub asked: Asked,
+    pub asked: ProjectOptions,
     /// A data directory of its own: the demonstration leaves no trace in yours.
     pub data_dir: PathBuf,
 }
@@ -24,9 +24,9 @@ pub struct Stage {
 /// Builds the stage in `root`, which must not be there yet.
 pub async fn build(
     root: &Path,
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     escalate: bool,
-) -> Result<Stage, Failure> {
+) -> Result<DemoProject, Failure> {
     let fail = |error: std::io::Error| Failure::error(format!("{}: {error}", root.display()));
     if root.exists() {
         return Err(
@@ -48,20 +48,20 @@ pub async fn build(
         .await
         .map_err(Failure::error)?;
     let agent = format!("scripted:{}", script.display());
-    Ok(Stage {
+    Ok(DemoProject {
         repository,
         ticket,
-        asked: Asked {
+        asked: ProjectOptions {
             builder: Some(agent.clone()),
             reviewers: vec![agent],
-            ..Asked::default()
+            ..ProjectOptions::default()
         },
         data_dir: root.join("data"),
     })
 }
 
-fn author() -> Identity {
-    Identity {
+fn author() -> CommitIdentity {
+    CommitIdentity {
         name: "Demo".to_owned(),
         email: "demo@countersign.invalid".to_owned(),
     }

@@ -3,47 +3,47 @@
 
 mod unified;
 
-pub use unified::{File, Hunk, Kind, Row};
+pub use unified::{DiffFile, DiffHunk, DiffRow, DiffRowKind};
 
 use std::path::{Path, PathBuf};
 
-use engine::git::{Context, Oid, Repository};
-use engine::workshop::Files;
-use flow::ledger::Entry;
+use engine::git::{DiffContext, Oid, Repository};
+use engine::workshop::TicketFiles;
+use flow::ledger::LedgerEntry;
 use flow::ticket::Submission;
 use flow::{Ticket, TicketId};
 use serde::{Deserialize, Serialize};
 
 use super::project::git_tool;
-use super::{Office, history};
+use super::{App, history};
 use crate::failure::Failure;
 
 /// A round's change, read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Changes {
+pub struct RoundDiff {
     pub ticket: TicketId,
     pub round: u32,
     pub commit: String,
     pub base: String,
-    pub files: Vec<File>,
+    pub files: Vec<DiffFile>,
     /// The ledger as it was then; a finding's line is a line of this commit.
-    pub findings: Vec<Entry>,
+    pub findings: Vec<LedgerEntry>,
     /// The diff is longer than what is read.
     pub cut: bool,
     /// Where the files can be opened, if they are anywhere.
     pub root: Option<PathBuf>,
 }
 
-impl Changes {
+impl RoundDiff {
     /// Findings that stand at a line of this file that the diff shows, or does not show.
-    pub fn at<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Entry> {
-        let of_file = move |entry: &&Entry| entry.finding.file.as_deref() == Some(path);
+    pub fn at<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a LedgerEntry> {
+        let of_file = move |entry: &&LedgerEntry| entry.finding.file.as_deref() == Some(path);
         self.findings.iter().filter(of_file)
     }
 
     /// Findings of no file, or of one that the change does not touch.
-    pub fn elsewhere(&self) -> impl Iterator<Item = &Entry> {
-        let shown = |entry: &Entry| {
+    pub fn elsewhere(&self) -> impl Iterator<Item = &LedgerEntry> {
+        let shown = |entry: &LedgerEntry| {
             let file = entry.finding.file.as_deref();
             file.is_some_and(|path| self.files.iter().any(|file| file.path == path))
         };
@@ -52,7 +52,7 @@ impl Changes {
 }
 
 /// The newest submission's change, or that of an earlier round.
-pub async fn of(office: &Office, id: &str, round: Option<u32>) -> Result<Changes, Failure> {
+pub async fn of(office: &App, id: &str, round: Option<u32>) -> Result<RoundDiff, Failure> {
     let stored = office.ticket(id).await?;
     let ticket = match round {
         Some(round) => at_round(office, stored.ticket, round).await?,
@@ -66,7 +66,7 @@ pub async fn of(office: &Office, id: &str, round: Option<u32>) -> Result<Changes
     };
     let git = repository(office, &ticket).await?;
     let (files, cut) = read(&git, &put).await?;
-    Ok(Changes {
+    Ok(RoundDiff {
         round: round.unwrap_or_else(|| round_of(&ticket, &put)),
         commit: put.commit,
         base: put.base,
@@ -88,7 +88,7 @@ fn round_of(ticket: &Ticket, put: &Submission) -> u32 {
     decided.map_or(ticket.round, |round| round.number)
 }
 
-async fn at_round(office: &Office, ticket: Ticket, round: u32) -> Result<Ticket, Failure> {
+async fn at_round(office: &App, ticket: Ticket, round: u32) -> Result<Ticket, Failure> {
     if round == ticket.round && ticket.rounds.iter().all(|one| one.number != round) {
         return Ok(ticket);
     }
@@ -109,7 +109,7 @@ async fn at_round(office: &Office, ticket: Ticket, round: u32) -> Result<Ticket,
         })
 }
 
-async fn repository(office: &Office, ticket: &Ticket) -> Result<Repository, Failure> {
+async fn repository(office: &App, ticket: &Ticket) -> Result<Repository, Failure> {
     let Some(place) = &ticket.spec.context.repository else {
         return Err(Failure::usage(format!(
             "{} belongs to no repository",
@@ -121,7 +121,7 @@ async fn repository(office: &Office, ticket: &Ticket) -> Result<Repository, Fail
     Repository::open(tool, place).await.map_err(Failure::usage)
 }
 
-async fn read(git: &Repository, put: &Submission) -> Result<(Vec<File>, bool), Failure> {
+async fn read(git: &Repository, put: &Submission) -> Result<(Vec<DiffFile>, bool), Failure> {
     let oid = |text: &str| {
         Oid::parse(text).ok_or_else(|| Failure::error(format!("{text:?} is no commit")))
     };
@@ -131,7 +131,7 @@ async fn read(git: &Repository, put: &Submission) -> Result<(Vec<File>, bool), F
         .await
         .map_err(Failure::error)?;
     let diff = git
-        .diff(&from, &to, Context::Usual)
+        .diff(&from, &to, DiffContext::Usual)
         .await
         .map_err(Failure::error)?;
     let (files, cut) = unified::read(&diff.text, &changed);
@@ -139,8 +139,8 @@ async fn read(git: &Repository, put: &Submission) -> Result<(Vec<File>, bool), F
 }
 
 /// The builder's own worktree, else the person's.
-async fn root(office: &Office, git: &Repository, id: &TicketId) -> Option<PathBuf> {
-    let builders = Files::of(&office.surroundings.data_dir, id).worktree();
+async fn root(office: &App, git: &Repository, id: &TicketId) -> Option<PathBuf> {
+    let builders = TicketFiles::of(&office.surroundings.data_dir, id).worktree();
     if builders.is_dir() {
         return Some(builders);
     }

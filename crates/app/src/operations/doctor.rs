@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use engine::sandbox::{Trial, try_program};
-use flow::policy::Isolation;
+use engine::sandbox::{ProgramTrial, try_program};
+use flow::policy::SandboxMode;
 use serde::Serialize;
 
-use super::agents::{self, Finder, Seen};
-use super::project::{Asked, git_tool, open, settings};
-use super::{Office, config, confinement};
-use crate::settings::Surroundings;
-use crate::settings::file::Project as Written;
+use super::agents::{self, AgentFinder, CliReport};
+use super::project::{ProjectOptions, git_tool, open, settings};
+use super::{App, config, confinement};
+use crate::settings::Environment;
+use crate::settings::file::ProjectSettings as Written;
 
 /// Less free space than this, and a run may be ended half way.
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
-pub struct Examined {
+pub struct DoctorCheck {
     pub what: &'static str,
     pub fine: bool,
     pub found: String,
@@ -25,38 +25,38 @@ pub struct Examined {
 
 /// Everything that was looked at.
 #[derive(Clone, Debug, Serialize)]
-pub struct Examination {
+pub struct DoctorReport {
     /// Without these nothing runs.
-    pub examined: Vec<Examined>,
+    pub examined: Vec<DoctorCheck>,
     /// Any of them will do, and a command of your own as well.
-    pub agents: Vec<Seen>,
+    pub agents: Vec<CliReport>,
     /// Each agent that is installed or configured here, started inside the sandbox.
-    pub starts: Vec<Start>,
+    pub starts: Vec<AgentStartCheck>,
 }
 
 /// Whether one agent starts in the sandbox.
 #[derive(Clone, Debug, Serialize)]
-pub struct Start {
+pub struct AgentStartCheck {
     pub agent: String,
     pub fine: bool,
     /// What it says of itself, or what is not mounted.
     pub found: String,
 }
 
-impl Examination {
+impl DoctorReport {
     pub fn holds(&self) -> bool {
         self.examined.iter().all(|one| one.fine)
     }
 }
 
-pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Examination {
+pub async fn examine(surroundings: &Environment, directory: &Path) -> DoctorReport {
     let mut examined = Vec::new();
     let mut say = |what, found: Result<String, String>| {
         let (fine, found) = match found {
             Ok(text) => (true, text),
             Err(text) => (false, text),
         };
-        examined.push(Examined { what, fine, found });
+        examined.push(DoctorCheck { what, fine, found });
     };
     say("git", version(surroundings, directory).await);
     say("repository", repository(surroundings, directory).await);
@@ -64,7 +64,7 @@ pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Examinati
     say("data", Ok(surroundings.data_dir.display().to_string()));
     say("disk", disk(&surroundings.data_dir));
     say("sandbox", confinement::examine(surroundings).await);
-    Examination {
+    DoctorReport {
         examined,
         agents: agents::look(surroundings, directory).await,
         starts: starts(surroundings, directory).await,
@@ -73,12 +73,12 @@ pub async fn examine(surroundings: &Surroundings, directory: &Path) -> Examinati
 
 /// Starts every agent that is installed or named in the configuration with `--version`, confined as
 /// a run would be. Where nothing can be confined there is nothing to try.
-async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
-    let Ok(Some(ward)) = confinement::ward_for(Isolation::Enforced, surroundings).await else {
+async fn starts(surroundings: &Environment, directory: &Path) -> Vec<AgentStartCheck> {
+    let Ok(Some(ward)) = confinement::ward_for(SandboxMode::Enforced, surroundings).await else {
         return Vec::new();
     };
     let written = configured(surroundings, directory).await;
-    let finder = Finder {
+    let finder = AgentFinder {
         written: &written,
         surroundings,
         directory,
@@ -88,7 +88,7 @@ async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
         let tried = match finder.program_of(&name) {
             Ok(None) => continue,
             Ok(Some((program, args))) => {
-                let trial = Trial {
+                let trial = ProgramTrial {
                     program: &program,
                     args: &args,
                     path: &surroundings.path,
@@ -102,7 +102,7 @@ async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
             }
             Err(failure) => Err(failure.message),
         };
-        starts.push(Start {
+        starts.push(AgentStartCheck {
             agent: name,
             fine: tried.is_ok(),
             found: match tried {
@@ -115,9 +115,9 @@ async fn starts(surroundings: &Surroundings, directory: &Path) -> Vec<Start> {
 }
 
 /// What the files say here, as far as they can be read.
-async fn configured(surroundings: &Surroundings, directory: &Path) -> Written {
+async fn configured(surroundings: &Environment, directory: &Path) -> Written {
     if let Ok(git) = open(surroundings, directory).await {
-        let asked = Asked::default();
+        let asked = ProjectOptions::default();
         if let Ok((_, written, _)) = settings(surroundings, &git, &asked).await {
             return written;
         }
@@ -125,7 +125,7 @@ async fn configured(surroundings: &Surroundings, directory: &Path) -> Written {
     config::own(surroundings).unwrap_or_default()
 }
 
-fn named(written: &Written, surroundings: &Surroundings, directory: &Path) -> Vec<String> {
+fn named(written: &Written, surroundings: &Environment, directory: &Path) -> Vec<String> {
     let here = agents::here(surroundings, directory);
     let mut names: Vec<String> = here.iter().map(|agent| agent.name.to_owned()).collect();
     names.extend(written.agents.keys().cloned());
@@ -139,19 +139,19 @@ fn named(written: &Written, surroundings: &Surroundings, directory: &Path) -> Ve
     names
 }
 
-async fn version(surroundings: &Surroundings, directory: &Path) -> Result<String, String> {
+async fn version(surroundings: &Environment, directory: &Path) -> Result<String, String> {
     let tool = git_tool(surroundings, directory).map_err(|failure| failure.message)?;
     tool.version().await.map_err(|error| error.to_string())
 }
 
-async fn repository(surroundings: &Surroundings, directory: &Path) -> Result<String, String> {
+async fn repository(surroundings: &Environment, directory: &Path) -> Result<String, String> {
     let git = open(surroundings, directory).await;
     let git = git.map_err(|failure| failure.message)?;
     Ok(git.common_dir().display().to_string())
 }
 
-async fn database(surroundings: &Surroundings) -> Result<String, String> {
-    let office = Office::open(surroundings.clone()).await;
+async fn database(surroundings: &Environment) -> Result<String, String> {
+    let office = App::open(surroundings.clone()).await;
     let office = office.map_err(|failure| failure.message)?;
     let database = office.desk.store.database().await;
     let database = database.map_err(|error| error.to_string())?;
@@ -170,7 +170,7 @@ fn disk(data_dir: &Path) -> Result<String, String> {
 }
 
 /// In a sentence, for people.
-pub fn describe(seen: &Seen) -> String {
+pub fn describe(seen: &CliReport) -> String {
     let mut parts = Vec::new();
     match (&seen.version, &seen.path) {
         (Some(version), Some(path)) => parts.push(format!("{version} at {}", path.display())),
@@ -191,6 +191,6 @@ pub fn describe(seen: &Seen) -> String {
 }
 
 /// Whether it could be used as it is.
-pub fn is_ready(seen: &Seen) -> bool {
+pub fn is_ready(seen: &CliReport) -> bool {
     seen.path.is_some() && seen.advice.is_empty()
 }

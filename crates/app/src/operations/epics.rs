@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use engine::process::{Stop, adopt_orphans, sweep};
-use engine::workshop::Workshop;
-use flow::epic::{Completion, Gate, Standing, completion, standing};
+use engine::process::{StopSignal, adopt_orphans, sweep};
+use engine::workshop::Project;
+use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, completion, standing};
 use flow::{Policy, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
-use super::tickets::{Added, add};
-use super::{Office, patiently};
+use super::tickets::{AddedTicket, add};
+use super::{App, patiently};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
-use crate::settings::ticket_file::Wanted;
+use crate::settings::ticket_file::TicketRequest;
 
 /// How many tickets of an epic are looked at.
 const TICKETS_MAX: u32 = 1000;
@@ -25,15 +25,15 @@ const NEWS_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100)
 /// What is kept of an epic beside its tickets.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Body {
+struct EpicBody {
     no_gate: bool,
-    signed: Option<Signature>,
+    signed: Option<EpicSignature>,
     /// The file that it came from, unknown fields and all.
     raw: Value,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Signature {
+pub struct EpicSignature {
     pub by: String,
     pub at: Time,
     pub why: String,
@@ -41,22 +41,22 @@ pub struct Signature {
 
 /// An epic and how it stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Looked {
+pub struct EpicReport {
     pub id: String,
     pub title: String,
-    pub signed: Option<Signature>,
+    pub signed: Option<EpicSignature>,
     #[serde(flatten)]
-    pub standing: Standing,
-    pub completion: Completion,
+    pub standing: EpicStatus,
+    pub completion: EpicSummary,
 }
 
 /// Puts an epic and those of its tickets that are not there yet into the store.
 pub async fn enter(
-    office: &Office,
+    office: &App,
     file: &EpicFile,
-    repository: Option<&Workshop>,
+    repository: Option<&Project>,
     policy: &Policy,
-) -> Result<Vec<Added>, Failure> {
+) -> Result<Vec<AddedTicket>, Failure> {
     let mut new = Vec::new();
     for (id, spec) in &file.tickets {
         if let Some(known) = office.desk.store.ticket(id).await? {
@@ -75,7 +75,7 @@ pub async fn enter(
                 .base_branch
                 .get_or_insert_with(|| shop.project.base_branch.clone());
         }
-        new.push(Wanted {
+        new.push(TicketRequest {
             id: Some(id.clone()),
             spec,
         });
@@ -87,9 +87,9 @@ pub async fn enter(
     Ok(added)
 }
 
-async fn keep(office: &Office, file: &EpicFile) -> Result<(), Failure> {
+async fn keep(office: &App, file: &EpicFile) -> Result<(), Failure> {
     let known = find(office, &file.id).await?;
-    let body = Body {
+    let body = EpicBody {
         no_gate: file.no_gate,
         signed: known.and_then(|epic| body(&epic).signed),
         raw: file.raw.clone(),
@@ -97,7 +97,7 @@ async fn keep(office: &Office, file: &EpicFile) -> Result<(), Failure> {
     put(office, &file.id, &file.title, &body).await
 }
 
-async fn put(office: &Office, id: &str, title: &str, body: &Body) -> Result<(), Failure> {
+async fn put(office: &App, id: &str, title: &str, body: &EpicBody) -> Result<(), Failure> {
     let mut body = serde_json::to_value(body).map_err(Failure::error)?;
     findings::clean_json(&mut body);
     let epic = Epic {
@@ -109,23 +109,23 @@ async fn put(office: &Office, id: &str, title: &str, body: &Body) -> Result<(), 
     Ok(office.desk.store.put_epic(epic).await?)
 }
 
-fn body(epic: &Epic) -> Body {
+fn body(epic: &Epic) -> EpicBody {
     serde_json::from_value(epic.body.clone()).unwrap_or_default()
 }
 
-async fn find(office: &Office, id: &str) -> Result<Option<Epic>, Failure> {
+async fn find(office: &App, id: &str) -> Result<Option<Epic>, Failure> {
     let epics = office.desk.store.epics().await?;
     Ok(epics.into_iter().find(|epic| epic.id == id))
 }
 
-async fn known(office: &Office, id: &str) -> Result<Epic, Failure> {
+async fn known(office: &App, id: &str) -> Result<Epic, Failure> {
     find(office, id).await?.ok_or_else(|| {
         Failure::missing(format!("there is no epic {id:?}"))
             .hint("`countersign epic list` shows those there are")
     })
 }
 
-async fn tickets_of(office: &Office, id: &str) -> Result<Vec<Ticket>, Failure> {
+async fn tickets_of(office: &App, id: &str) -> Result<Vec<Ticket>, Failure> {
     let query = TicketQuery {
         epic: Some(id.to_owned()),
         ..TicketQuery::default()
@@ -142,15 +142,15 @@ async fn tickets_of(office: &Office, id: &str) -> Result<Vec<Ticket>, Failure> {
     Ok(tickets)
 }
 
-pub async fn look(office: &Office, id: &str) -> Result<Looked, Failure> {
+pub async fn look(office: &App, id: &str) -> Result<EpicReport, Failure> {
     let epic = known(office, id).await?;
     let (body, tickets) = (body(&epic), tickets_of(office, id).await?);
     let gate = match (&body.signed, body.no_gate) {
-        (Some(_), _) => Gate::Signed,
-        (None, true) => Gate::None,
-        (None, false) => Gate::Waits,
+        (Some(_), _) => EpicSignoff::Signed,
+        (None, true) => EpicSignoff::None,
+        (None, false) => EpicSignoff::Waits,
     };
-    Ok(Looked {
+    Ok(EpicReport {
         id: epic.id,
         title: epic.title,
         signed: body.signed,
@@ -160,7 +160,7 @@ pub async fn look(office: &Office, id: &str) -> Result<Looked, Failure> {
 }
 
 /// Those of its tickets that have ended.
-pub async fn ended(office: &Office, id: &str) -> Result<Vec<TicketId>, Failure> {
+pub async fn ended(office: &App, id: &str) -> Result<Vec<TicketId>, Failure> {
     let tickets = tickets_of(office, id).await?;
     let ended = tickets
         .into_iter()
@@ -168,7 +168,7 @@ pub async fn ended(office: &Office, id: &str) -> Result<Vec<TicketId>, Failure> 
     Ok(ended.map(|ticket| ticket.id).collect())
 }
 
-pub async fn list(office: &Office) -> Result<Vec<Looked>, Failure> {
+pub async fn list(office: &App) -> Result<Vec<EpicReport>, Failure> {
     let mut all = Vec::new();
     for epic in office.desk.store.epics().await? {
         all.push(look(office, &epic.id).await?);
@@ -177,18 +177,18 @@ pub async fn list(office: &Office) -> Result<Vec<Looked>, Failure> {
 }
 
 /// A person signs the whole. Only what stands at the gate can be signed.
-pub async fn sign(office: &Office, id: &str, why: &str) -> Result<Looked, Failure> {
+pub async fn sign(office: &App, id: &str, why: &str) -> Result<EpicReport, Failure> {
     let epic = known(office, id).await?;
     let before = look(office, id).await?;
-    if before.standing != Standing::AtTheGate {
+    if before.standing != EpicStatus::AtTheGate {
         return Err(Failure::new(
-            crate::failure::Exit::Refused,
+            crate::failure::ExitKind::Refused,
             format!("{id} is not at its gate: not all of its tickets have landed, or it is signed"),
         )
         .hint(format!("see how it stands: countersign epic show {id}")));
     }
     let mut body = body(&epic);
-    body.signed = Some(Signature {
+    body.signed = Some(EpicSignature {
         by: office.person().agent,
         at: (office.desk.clock)(),
         why: why.to_owned(),
@@ -199,19 +199,19 @@ pub async fn sign(office: &Office, id: &str, why: &str) -> Result<Looked, Failur
 
 /// Works on up to `jobs` tickets side by side until nothing goes on without a person.
 pub async fn work(
-    office: &Office,
-    shop: &Arc<Workshop>,
+    office: &App,
+    shop: &Arc<Project>,
     id: &str,
     jobs: usize,
-    stop: Stop,
-) -> Result<Looked, Failure> {
+    stop: StopSignal,
+) -> Result<EpicReport, Failure> {
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
     sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
     let mut running: JoinSet<(TicketId, Result<Ticket, engine::coordinator::Error>)> =
         JoinSet::new();
     let mut at_work: Vec<TicketId> = Vec::new();
-    let (stopper, halt) = Stop::pair();
+    let (stopper, halt) = StopSignal::pair();
     let mut asked = stop;
     let mut stopping = false;
     loop {
@@ -229,7 +229,7 @@ pub async fn work(
             }
         };
         match &looked.standing {
-            Standing::Goes { ready } if !stopping => {
+            EpicStatus::Goes { ready } if !stopping => {
                 let free = ready.iter().filter(|one| !at_work.contains(one));
                 let room = jobs.saturating_sub(at_work.len());
                 for one in free.take(room).cloned().collect::<Vec<_>>() {
@@ -237,12 +237,12 @@ pub async fn work(
                     running.spawn(on_one(shop.clone(), one, halt.clone()));
                 }
             }
-            Standing::Stopped { .. } => stopper.stop(),
-            Standing::Goes { .. }
-            | Standing::Waits { .. }
-            | Standing::AtTheGate
-            | Standing::Complete
-            | Standing::Incomplete { .. } => {}
+            EpicStatus::Stopped { .. } => stopper.stop(),
+            EpicStatus::Goes { .. }
+            | EpicStatus::Waits { .. }
+            | EpicStatus::AtTheGate
+            | EpicStatus::Complete
+            | EpicStatus::Incomplete { .. } => {}
         }
         if running.is_empty() && (stopping || !news_underway) {
             return Ok(looked);
@@ -263,9 +263,9 @@ pub async fn work(
 }
 
 async fn on_one(
-    shop: Arc<Workshop>,
+    shop: Arc<Project>,
     id: TicketId,
-    stop: Stop,
+    stop: StopSignal,
 ) -> (TicketId, Result<Ticket, engine::coordinator::Error>) {
     let ended = super::run::see_through(&shop, &id, stop).await;
     (id, ended)

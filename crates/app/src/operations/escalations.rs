@@ -1,16 +1,16 @@
 //! Tickets that wait for a person, and the person's answer.
 
-use flow::event::{Besides, Choice};
+use flow::event::{Choice, ChoiceOptions};
 use flow::narrate::reason;
-use flow::{Stage, Ticket, TicketId, What};
+use flow::{EventKind, Stage, Ticket, TicketId};
 use serde::{Deserialize, Deserializer, Serialize};
 use store::{Page, Paged};
 
-use super::{Office, tickets};
+use super::{App, tickets};
 use crate::failure::Failure;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct PendingEscalation {
     pub id: TicketId,
     pub title: String,
     pub reason: String,
@@ -25,7 +25,7 @@ fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Err
     Ok(words.iter().filter_map(known).collect())
 }
 
-pub async fn list(office: &Office, page: &Page) -> Result<Paged<Waiting>, Failure> {
+pub async fn list(office: &App, page: &Page) -> Result<Paged<PendingEscalation>, Failure> {
     let rows = tickets::list(office, vec![Stage::Escalated], page).await?;
     let mut items = Vec::with_capacity(rows.items.len());
     for row in rows.items {
@@ -38,7 +38,7 @@ pub async fn list(office: &Office, page: &Page) -> Result<Paged<Waiting>, Failur
     })
 }
 
-pub async fn waiting(office: &Office, stored: &store::Stored) -> Result<Waiting, Failure> {
+pub async fn waiting(office: &App, stored: &store::Stored) -> Result<PendingEscalation, Failure> {
     let policy = office.desk.policy_of(stored).await?;
     let ticket = &stored.ticket;
     let why = ticket
@@ -50,7 +50,7 @@ pub async fn waiting(office: &Office, stored: &store::Stored) -> Result<Waiting,
         .iter()
         .map(Choice::word)
         .collect();
-    Ok(Waiting {
+    Ok(PendingEscalation {
         id: ticket.id.clone(),
         title: ticket.spec.title.clone(),
         reason: why,
@@ -59,7 +59,7 @@ pub async fn waiting(office: &Office, stored: &store::Stored) -> Result<Waiting,
 }
 
 /// The choice that a person names.
-pub fn choice(word: &str, besides: Besides) -> Result<Choice, Failure> {
+pub fn choice(word: &str, besides: ChoiceOptions) -> Result<Choice, Failure> {
     Choice::of(word, besides).ok_or_else(|| {
         Failure::usage(format!("{word:?} is no choice"))
             .hint(format!("choices are {}", Choice::WORDS.join(", ")))
@@ -67,15 +67,10 @@ pub fn choice(word: &str, besides: Besides) -> Result<Choice, Failure> {
 }
 
 /// Settles an escalation in the person's name.
-pub async fn resolve(
-    office: &Office,
-    id: &str,
-    choice: Choice,
-    why: &str,
-) -> Result<Ticket, Failure> {
+pub async fn resolve(office: &App, id: &str, choice: Choice, why: &str) -> Result<Ticket, Failure> {
     let stored = office.ticket(id).await?;
     let policy = office.desk.policy_of(&stored).await?;
-    let what = What::Settled {
+    let what = EventKind::Settled {
         choice,
         why: why.to_owned(),
     };

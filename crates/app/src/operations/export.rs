@@ -5,12 +5,12 @@ use flow::export::{epic_state, findings_document, report, task};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum ExportFormat {
     /// An epic-state.json with all tickets.
     EpicState,
     /// A task file, JSON.
@@ -23,8 +23,8 @@ pub enum Form {
 
 /// The tickets in the form that is asked for: one document, or one for each. Markdown is a string.
 pub async fn export(
-    office: &Office,
-    form: Form,
+    office: &App,
+    form: ExportFormat,
     ids: &[String],
     round: Option<u32>,
 ) -> Result<Vec<Value>, Failure> {
@@ -33,13 +33,13 @@ pub async fn export(
         tickets.push(office.ticket(id).await?.ticket);
     }
     let documents: Result<Vec<Value>, _> = match form {
-        Form::EpicState => Ok(vec![epic_state(&tickets)]),
-        Form::Task => Ok(tickets.iter().map(task).collect()),
-        Form::Findings => tickets
+        ExportFormat::EpicState => Ok(vec![epic_state(&tickets)]),
+        ExportFormat::Task => Ok(tickets.iter().map(task).collect()),
+        ExportFormat::Findings => tickets
             .iter()
             .map(|ticket| findings_document(ticket, round).map(Value::String))
             .collect(),
-        Form::Report => tickets.iter().map(|ticket| report(ticket, round)).collect(),
+        ExportFormat::Report => tickets.iter().map(|ticket| report(ticket, round)).collect(),
     };
     documents.map_err(Failure::usage)
 }

@@ -2,29 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::git::Context;
-use findings::score::{Document as Scored, Pair, Table, TrackingTable, claim_word};
-use findings::write::{self, DiffLines, Entry, Event};
-use findings::{Claim, Finding, Known, LineMap, Link, Review};
+use engine::git::DiffContext;
+use findings::score::{CorpusDocument as Scored, RoundPair, ScoreTable, TrackingTable, claim_word};
+use findings::write::{self, DiffLines, FindingEntry, GithubReviewEvent};
+use findings::{Finding, FindingLink, KnownFinding, LineMap, Review, ReviewClaim};
 use serde_json::{Value, json};
 
 use super::project::open;
 use crate::failure::Failure;
-use crate::settings::{Surroundings, read_bounded};
+use crate::settings::{Environment, read_bounded};
 
 /// More is read by nobody, and no reviewer writes as much.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A review text, read.
 #[derive(Clone, Debug)]
-pub struct Parsed {
+pub struct ParsedReview {
     pub name: String,
     pub text: String,
     pub review: Review,
 }
 
 /// Reads files; `-` is the standard input.
-pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<Parsed>, Failure> {
+pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<ParsedReview>, Failure> {
     let real = directory.canonicalize().unwrap_or_default();
     let roots = [directory.to_string_lossy(), real.to_string_lossy()];
     let roots: Vec<&str> = roots.iter().map(|root| &**root).collect();
@@ -36,7 +36,7 @@ pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<Parsed>, Failure>
                 name => read_bounded(&directory.join(name), "the review", BYTES_MAX)?,
             };
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Parsed {
+            Ok(ParsedReview {
                 name: name.clone(),
                 review: findings::read_in(&roots, &text),
                 text,
@@ -46,7 +46,7 @@ pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<Parsed>, Failure>
 }
 
 /// What was read, as programs want it: the claim as `verdict`, severities as words, the raw text.
-pub fn as_json(parsed: &Parsed) -> Value {
+pub fn as_json(parsed: &ParsedReview) -> Value {
     let review = &parsed.review;
     let mut value = serde_json::to_value(review).unwrap_or_default();
     let findings: Vec<Value> = review.findings.iter().map(finding_json).collect();
@@ -82,7 +82,7 @@ fn finding_json(finding: &Finding) -> Value {
 
 /// The forms that a review can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ConvertFormat {
     /// Our own JSON.
     Json,
     /// Findings document, Markdown.
@@ -117,7 +117,7 @@ pub enum Form {
 
 /// What a form needs that the reviews do not say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct ConvertOptions<'a> {
     /// The pull request's diff, for comments on its lines.
     pub diff: Option<&'a str>,
     /// The full id of the commit that was reviewed.
@@ -126,37 +126,42 @@ pub struct Wanted<'a> {
 
 /// All that the reviews ask for in one form: findings, blocking issues and bare refusals, so that
 /// a refusal is never an empty report.
-pub fn convert(parsed: &[Parsed], form: Form, wanted: Wanted<'_>, now: &str) -> String {
+pub fn convert(
+    parsed: &[ParsedReview],
+    form: ConvertFormat,
+    wanted: ConvertOptions<'_>,
+    now: &str,
+) -> String {
     let reviews: Vec<&Review> = parsed.iter().map(|one| &one.review).collect();
     let found: Vec<Finding> = reviews
         .iter()
         .flat_map(|review| write::reported(review))
         .collect();
-    let entries: Vec<Entry<'_>> = found.iter().map(Entry::from).collect();
+    let entries: Vec<FindingEntry<'_>> = found.iter().map(FindingEntry::from).collect();
     let verdict = write::verdict(&reviews);
     let pretty = |value: Value| format!("{value:#}\n");
     match form {
-        Form::Json => pretty(json!(parsed.iter().map(as_json).collect::<Vec<_>>())),
-        Form::Document => write::document(&head(parsed, verdict, now), &entries),
-        Form::Checklist => write::checklist(&entries),
-        Form::Qa => pretty(write::qa_findings(&entries)),
-        Form::Report => pretty(report(parsed, &found, verdict, now)),
-        Form::Rework => write::rework_context(&write::feedback(&entries)),
-        Form::Sarif => pretty(write::sarif(
+        ConvertFormat::Json => pretty(json!(parsed.iter().map(as_json).collect::<Vec<_>>())),
+        ConvertFormat::Document => write::document(&head(parsed, verdict, now), &entries),
+        ConvertFormat::Checklist => write::checklist(&entries),
+        ConvertFormat::Qa => pretty(write::qa_findings(&entries)),
+        ConvertFormat::Report => pretty(report(parsed, &found, verdict, now)),
+        ConvertFormat::Rework => write::rework_context(&write::feedback(&entries)),
+        ConvertFormat::Sarif => pretty(write::sarif(
             "countersign",
             env!("CARGO_PKG_VERSION"),
             &entries,
         )),
-        Form::Rdjson => pretty(write::rdjson("countersign", &entries)),
-        Form::Rdjsonl => write::rdjsonl(&entries),
-        Form::Gitlab => pretty(write::gitlab(&entries)),
-        Form::Checkstyle => write::checkstyle(&entries),
-        Form::Junit => write::junit("countersign", &entries),
-        Form::GithubAnnotations => write::workflow_commands(&entries),
-        Form::GithubReview => {
+        ConvertFormat::Rdjson => pretty(write::rdjson("countersign", &entries)),
+        ConvertFormat::Rdjsonl => write::rdjsonl(&entries),
+        ConvertFormat::Gitlab => pretty(write::gitlab(&entries)),
+        ConvertFormat::Checkstyle => write::checkstyle(&entries),
+        ConvertFormat::Junit => write::junit("countersign", &entries),
+        ConvertFormat::GithubAnnotations => write::workflow_commands(&entries),
+        ConvertFormat::GithubReview => {
             let lines = wanted.diff.map(DiffLines::parse).unwrap_or_default();
             pretty(write::github_review(
-                Event::from(verdict),
+                GithubReviewEvent::from(verdict),
                 wanted.commit,
                 headline(verdict),
                 "countersign",
@@ -164,13 +169,13 @@ pub fn convert(parsed: &[Parsed], form: Form, wanted: Wanted<'_>, now: &str) -> 
                 &lines,
             ))
         }
-        Form::Summary => write::summary("countersign", headline(verdict), 1, &entries),
+        ConvertFormat::Summary => write::summary("countersign", headline(verdict), 1, &entries),
     }
 }
 
 /// The full id of a commit: given as one, or looked up in the repository.
 pub async fn commit_id(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     repository: &Path,
     name: &str,
 ) -> Result<String, Failure> {
@@ -182,16 +187,20 @@ pub async fn commit_id(
     Ok(found.to_string())
 }
 
-fn headline(claim: Claim) -> &'static str {
+fn headline(claim: ReviewClaim) -> &'static str {
     match claim {
-        Claim::Approved => "Approved",
-        Claim::ChangesRequested => "Changes requested",
-        Claim::Unknown => "No verdict stated",
+        ReviewClaim::Approved => "Approved",
+        ReviewClaim::ChangesRequested => "Changes requested",
+        ReviewClaim::Unknown => "No verdict stated",
     }
 }
 
-fn head<'a>(parsed: &'a [Parsed], claim: Claim, now: &'a str) -> write::Document<'a> {
-    write::Document {
+fn head<'a>(
+    parsed: &'a [ParsedReview],
+    claim: ReviewClaim,
+    now: &'a str,
+) -> write::DocumentHeader<'a> {
+    write::DocumentHeader {
         story: parsed.first().map_or("", |one| one.name.as_str()),
         round: 1,
         reviewer: "unknown",
@@ -201,7 +210,7 @@ fn head<'a>(parsed: &'a [Parsed], claim: Claim, now: &'a str) -> write::Document
     }
 }
 
-fn report(parsed: &[Parsed], reported: &[Finding], verdict: Claim, now: &str) -> Value {
+fn report(parsed: &[ParsedReview], reported: &[Finding], verdict: ReviewClaim, now: &str) -> Value {
     // Blocking issues have a list of their own in this form.
     let blocking_titles: Vec<&str> = parsed
         .iter()
@@ -221,7 +230,7 @@ fn report(parsed: &[Parsed], reported: &[Finding], verdict: Claim, now: &str) ->
         .flat_map(|one| one.review.blocking_issues.clone())
         .collect();
     let policy = flow::Policy::default();
-    let low = |(name, score): &(String, findings::Score)| {
+    let low = |(name, score): &(String, findings::DimensionScore)| {
         let weight = policy
             .dimensions
             .get(name)
@@ -235,11 +244,11 @@ fn report(parsed: &[Parsed], reported: &[Finding], verdict: Claim, now: &str) ->
         .iter()
         .filter_map(|one| one.review.overall_score)
         .min();
-    write::review_report(&write::Report {
+    write::review_report(&write::ReviewReport {
         ticket_id: parsed.first().map_or("", |one| one.name.as_str()),
         reviewed_at: now,
         reviewer: "unknown",
-        approved: verdict == Claim::Approved,
+        approved: verdict == ReviewClaim::Approved,
         overall_score: overall,
         revision_count: 0,
         scores: &scores,
@@ -253,18 +262,18 @@ fn report(parsed: &[Parsed], reported: &[Finding], verdict: Claim, now: &str) ->
 
 /// Which finding of the new review is which of the old one.
 #[derive(Clone, Debug)]
-pub struct Tracked {
-    pub old: Parsed,
-    pub new: Parsed,
-    pub links: Vec<Link>,
+pub struct TrackedReviews {
+    pub old: ParsedReview,
+    pub new: ParsedReview,
+    pub links: Vec<FindingLink>,
 }
 
 /// Where two commits are named, lines are followed through the diff between them.
 pub async fn track(
     directory: &Path,
     names: (&str, &str),
-    commits: Option<(&Surroundings, PathBuf, &str, &str)>,
-) -> Result<Tracked, Failure> {
+    commits: Option<(&Environment, PathBuf, &str, &str)>,
+) -> Result<TrackedReviews, Failure> {
     let mut both = parse(directory, &[names.0.to_owned(), names.1.to_owned()])?.into_iter();
     let (Some(old), Some(new)) = (both.next(), both.next()) else {
         return Err(Failure::usage("two reviews are needed"));
@@ -276,7 +285,7 @@ pub async fn track(
             let from = git.resolve(from).await.map_err(Failure::usage)?;
             let to = git.resolve(to).await.map_err(Failure::usage)?;
             LineMap::parse(
-                &git.diff(&from, &to, Context::None)
+                &git.diff(&from, &to, DiffContext::None)
                     .await
                     .map_err(Failure::error)?
                     .text,
@@ -286,20 +295,20 @@ pub async fn track(
     let ids: Vec<String> = (1..=old.review.findings.len())
         .map(|n| format!("F{n}"))
         .collect();
-    let known: Vec<Known<'_>> = ids
+    let known: Vec<KnownFinding<'_>> = ids
         .iter()
         .zip(&old.review.findings)
-        .map(|(id, finding)| Known { id, finding })
+        .map(|(id, finding)| KnownFinding { id, finding })
         .collect();
     let links = findings::track_review(&known, &new.review, &lines);
-    Ok(Tracked { old, new, links })
+    Ok(TrackedReviews { old, new, links })
 }
 
 /// How the reader does on a corpus of annotated reviews.
-pub fn score(dir: &Path, generated: bool) -> Result<(Table, TrackingTable), Failure> {
+pub fn score(dir: &Path, generated: bool) -> Result<(ScoreTable, TrackingTable), Failure> {
     let documents = corpus(dir)?;
     let tracking = std::fs::read_to_string(dir.join("TRACKING.json")).unwrap_or_default();
-    let pairs = Pair::list(&serde_json::from_str(&tracking).unwrap_or_default());
+    let pairs = RoundPair::list(&serde_json::from_str(&tracking).unwrap_or_default());
     let table = findings::score::score(&documents, generated);
     Ok((table, findings::score::tracking(&pairs, &documents)))
 }

@@ -11,7 +11,7 @@ use flow::{Event, Policy, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
 
-use super::{Office, overview};
+use super::{App, overview};
 use crate::failure::Failure;
 
 /// How many events are read at a time.
@@ -19,7 +19,7 @@ const CHUNK: u32 = 500;
 
 /// One line of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Line {
+pub struct LogLine {
     pub cursor: Cursor,
     pub at: Time,
     pub ticket: Option<TicketId>,
@@ -48,14 +48,18 @@ const FOLLOWED_MAX: usize = 256;
 /// A ticket's story, or everybody's, since a place in the log; where nothing has happened since, what
 /// happens before `wait` is over.
 pub async fn read_on(
-    office: &Office,
+    office: &App,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
     wait: Duration,
-) -> Result<Told, Failure> {
+) -> Result<LogPage, Failure> {
     let seen = overview::newest(office).await?;
-    let read = async || Follower::default().read(office, ticket, after, most).await;
+    let read = async || {
+        LogFollower::default()
+            .read(office, ticket, after, most)
+            .await
+    };
     let told = read().await?;
     if told.end.is_some() || wait.is_zero() {
         return Ok(told);
@@ -66,35 +70,35 @@ pub async fn read_on(
 
 /// The newest part of the story.
 pub async fn latest(
-    office: &Office,
+    office: &App,
     ticket: Option<&TicketId>,
     most: u32,
-) -> Result<Vec<Line>, Failure> {
+) -> Result<Vec<LogLine>, Failure> {
     let events = office.desk.store.newest_events(ticket, most).await?;
-    Ok(Follower::default().tell(office, &events).await?.lines)
+    Ok(LogFollower::default().tell(office, &events).await?.lines)
 }
 
 /// Reads on in the log, and remembers the tickets it has told of.
 #[derive(Debug, Default)]
-pub struct Follower {
-    tellers: BTreeMap<TicketId, Teller>,
+pub struct LogFollower {
+    tellers: BTreeMap<TicketId, TicketReplay>,
 }
 
 /// A part of the log, and where it ends; nowhere where there was nothing.
 #[derive(Debug)]
-pub struct Told {
-    pub lines: Vec<Line>,
+pub struct LogPage {
+    pub lines: Vec<LogLine>,
     pub end: Option<Cursor>,
 }
 
-impl Follower {
+impl LogFollower {
     pub async fn read(
         &mut self,
-        office: &Office,
+        office: &App,
         ticket: Option<&TicketId>,
         after: Cursor,
         most: u32,
-    ) -> Result<Told, Failure> {
+    ) -> Result<LogPage, Failure> {
         let query = EventQuery {
             ticket: ticket.cloned(),
             after,
@@ -105,7 +109,7 @@ impl Follower {
         self.tell(office, &events).await
     }
 
-    async fn tell(&mut self, office: &Office, events: &[StoredEvent]) -> Result<Told, Failure> {
+    async fn tell(&mut self, office: &App, events: &[StoredEvent]) -> Result<LogPage, Failure> {
         let mut lines = Vec::new();
         for event in events {
             if self.tellers.len() >= FOLLOWED_MAX {
@@ -114,13 +118,13 @@ impl Follower {
             lines.extend(tell(office, &mut self.tellers, event).await?);
         }
         let end = events.last().map(|event| event.cursor);
-        Ok(Told { lines, end })
+        Ok(LogPage { lines, end })
     }
 }
 
 /// What has happened after a place in the log, as soon as there is anything; nothing after `most`.
 pub async fn after(
-    office: &Office,
+    office: &App,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: Duration,
@@ -142,13 +146,13 @@ pub async fn after(
 
 /// Follows one ticket through its events, so that each can be told with what it came to.
 #[derive(Debug, Default)]
-struct Teller {
+struct TicketReplay {
     ticket: Option<Ticket>,
 }
 
-impl Teller {
+impl TicketReplay {
     /// Replays up to, not including, the version.
-    async fn before(office: &Office, id: &TicketId, version: u64) -> Result<Self, Failure> {
+    async fn before(office: &App, id: &TicketId, version: u64) -> Result<Self, Failure> {
         let reached =
             |next: &StoredEvent, _: Option<&Ticket>| next.version.is_some_and(|at| at >= version);
         Self::replay(office, id, reached).await
@@ -156,7 +160,7 @@ impl Teller {
 
     /// Replays until the next event, or what the ticket is before it, says that it is enough.
     async fn replay(
-        office: &Office,
+        office: &App,
         id: &TicketId,
         enough: impl Fn(&StoredEvent, Option<&Ticket>) -> bool,
     ) -> Result<Self, Failure> {
@@ -199,18 +203,14 @@ impl Teller {
 }
 
 /// The ticket as it was when this round had its verdict; nothing where it had none.
-pub async fn at_round(
-    office: &Office,
-    id: &TicketId,
-    round: u32,
-) -> Result<Option<Ticket>, Failure> {
+pub async fn at_round(office: &App, id: &TicketId, round: u32) -> Result<Option<Ticket>, Failure> {
     let decided = |ticket: &Ticket| ticket.rounds.iter().any(|one| one.number == round);
     let enough = |_: &StoredEvent, ticket: Option<&Ticket>| ticket.is_some_and(decided);
-    let teller = Teller::replay(office, id, enough).await?;
+    let teller = TicketReplay::replay(office, id, enough).await?;
     Ok(teller.ticket.filter(decided))
 }
 
-async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure> {
+async fn policy(office: &App, stored: &StoredEvent) -> Result<Policy, Failure> {
     let Some(id) = &stored.policy else {
         return Ok(Policy::default());
     };
@@ -218,11 +218,11 @@ async fn policy(office: &Office, stored: &StoredEvent) -> Result<Policy, Failure
 }
 
 async fn tell(
-    office: &Office,
-    tellers: &mut BTreeMap<TicketId, Teller>,
+    office: &App,
+    tellers: &mut BTreeMap<TicketId, TicketReplay>,
     stored: &StoredEvent,
-) -> Result<Vec<Line>, Failure> {
-    let line = |activity: &str, text: String| Line {
+) -> Result<Vec<LogLine>, Failure> {
+    let line = |activity: &str, text: String| LogLine {
         cursor: stored.cursor,
         at: stored.at,
         ticket: stored.ticket.clone(),
@@ -253,7 +253,7 @@ async fn tell(
         return Ok(Vec::new());
     };
     if !tellers.contains_key(id) {
-        let teller = Teller::before(office, id, stored.version.unwrap_or_default()).await?;
+        let teller = TicketReplay::before(office, id, stored.version.unwrap_or_default()).await?;
         tellers.insert(id.clone(), teller);
     }
     let policy = policy(office, stored).await?;
@@ -262,7 +262,7 @@ async fn tell(
     let with = |activity: &str| context::of(activity, teller.ticket.as_ref()?, &policy);
     Ok(story
         .into_iter()
-        .map(|sentence| Line {
+        .map(|sentence| LogLine {
             mood: sentence.mood,
             context: with(sentence.activity),
             ..line(sentence.activity, sentence.text)
@@ -272,7 +272,7 @@ async fn tell(
 
 /// What holding the log against the stored tickets came to.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Audit {
+pub struct LogAudit {
     pub tickets: u64,
     pub events: u64,
     /// Tickets whose replay differs from what is stored, and how.
@@ -280,8 +280,8 @@ pub struct Audit {
 }
 
 /// Replays every ticket's events and compares the end with what is stored.
-pub async fn audit(office: &Office) -> Result<Audit, Failure> {
-    let mut audit = Audit::default();
+pub async fn audit(office: &App) -> Result<LogAudit, Failure> {
+    let mut audit = LogAudit::default();
     let mut page = Page {
         after: None,
         most: CHUNK,
@@ -303,7 +303,7 @@ pub async fn audit(office: &Office) -> Result<Audit, Failure> {
     }
 }
 
-async fn compare(office: &Office, id: &TicketId, audit: &mut Audit) -> Result<(), Failure> {
+async fn compare(office: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), Failure> {
     let stored = office.desk.ticket(id).await?;
     let mut log: Vec<(Event, Policy)> = Vec::new();
     let mut after = Cursor::default();

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::project;
-use crate::failure::{Exit, Failure};
-use crate::settings::{Surroundings, hooks_are_elsewhere};
+use crate::failure::{ExitKind, Failure};
+use crate::settings::{Environment, hooks_are_elsewhere};
 
 const NAME: &str = "pre-push";
 /// By this line a hook of ours is known.
@@ -14,7 +14,7 @@ const OURS: &str =
 
 /// What was done, and what the person should know.
 #[derive(Clone, Debug)]
-pub struct Installed {
+pub struct InstalledHook {
     pub path: PathBuf,
     /// One of ours was there before.
     pub renewed: bool,
@@ -23,10 +23,10 @@ pub struct Installed {
 
 /// Writes the hook; `words` are what `review` is given beside the range.
 pub async fn install(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
     words: &[String],
-) -> Result<Installed, Failure> {
+) -> Result<InstalledHook, Failure> {
     let path = place(surroundings, directory, words).await?;
     let renewed = match std::fs::read_to_string(&path) {
         Ok(text) if text.contains(OURS) => true,
@@ -47,7 +47,7 @@ pub async fn install(
         .as_deref()
         .is_some_and(hooks_are_elsewhere);
     let remark = "your own git configuration names core.hooksPath: git may look for hooks there and not here";
-    Ok(Installed {
+    Ok(InstalledHook {
         path,
         renewed,
         remarks: elsewhere.then(|| remark.to_owned()).into_iter().collect(),
@@ -56,7 +56,7 @@ pub async fn install(
 
 /// Takes ours away; false where there is none.
 pub async fn uninstall(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
     let path = place(surroundings, directory, &[]).await?;
@@ -65,7 +65,7 @@ pub async fn uninstall(
             .map(|()| Some(path.clone()))
             .map_err(|error| Failure::error(format!("{}: {error}", path.display()))),
         Ok(_) => Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("{} is not ours and is left as it is", path.display()),
         )),
         Err(_) => Ok(None),
@@ -74,14 +74,14 @@ pub async fn uninstall(
 
 /// Where git looks for it, unless the project keeps its hooks among its files.
 async fn place(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
     words: &[String],
 ) -> Result<PathBuf, Failure> {
     let git = project::open(surroundings, directory).await?;
     if let Some(elsewhere) = git.hooks_path().await.map_err(Failure::error)? {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("this repository keeps its hooks in {elsewhere} (core.hooksPath)"),
         )
         .hint(add_by_hand(&format!("{elsewhere}/{NAME}"), words)));
@@ -91,7 +91,7 @@ async fn place(
 
 fn somebodys(path: &Path, words: &[String]) -> Failure {
     Failure::new(
-        Exit::Refused,
+        ExitKind::Refused,
         format!(
             "{} is there already, is not ours, and is left as it is",
             path.display()

@@ -3,11 +3,11 @@
 
 use engine::git::Repository;
 use flow::Time;
-use flow::insight::Rule;
+use flow::insight::ProposedRule;
 use serde::Serialize;
 use store::{Noted, ProjectRule, RuleUpdate};
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
 
 /// More would drown the brief.
@@ -16,7 +16,7 @@ const RULES_MAX: u32 = 50;
 const ANSWERED_MAX: u32 = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HouseRule {
+pub struct AcceptedRule {
     pub id: i64,
     pub text: String,
     pub by: String,
@@ -25,13 +25,13 @@ pub struct HouseRule {
 
 /// What becomes of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RuleDecision {
     Accepted,
     /// It is not proposed again.
     Rejected,
 }
 
-impl Answer {
+impl RuleDecision {
     pub fn word(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -46,17 +46,17 @@ fn name_of(git: &Repository) -> String {
 }
 
 /// The rules in force for a repository, beside those of its configuration.
-pub async fn accepted(office: &Office, git: &Repository) -> Result<Vec<HouseRule>, Failure> {
+pub async fn accepted(office: &App, git: &Repository) -> Result<Vec<AcceptedRule>, Failure> {
     let rules = answered(office, &name_of(git)).await?.into_iter();
     Ok(rules.filter(|rule| rule.accepted).map(shown).collect())
 }
 
-async fn answered(office: &Office, repository: &str) -> Result<Vec<ProjectRule>, Failure> {
+async fn answered(office: &App, repository: &str) -> Result<Vec<ProjectRule>, Failure> {
     Ok(office.desk.store.rules(repository, ANSWERED_MAX).await?)
 }
 
-fn shown(rule: ProjectRule) -> HouseRule {
-    HouseRule {
+fn shown(rule: ProjectRule) -> AcceptedRule {
+    AcceptedRule {
         id: rule.id,
         text: findings::one_line(&rule.text),
         by: rule.by,
@@ -66,37 +66,38 @@ fn shown(rule: ProjectRule) -> HouseRule {
 
 /// Those of the proposals that nobody has answered for this repository.
 pub async fn unanswered(
-    office: &Office,
+    office: &App,
     git: &Repository,
-    proposed: Vec<Rule>,
-) -> Result<Vec<Rule>, Failure> {
+    proposed: Vec<ProposedRule>,
+) -> Result<Vec<ProposedRule>, Failure> {
     let answered = answered(office, &name_of(git)).await?.into_iter();
-    let answered: Vec<HouseRule> = answered.map(shown).collect();
-    let is_new = |rule: &Rule| answered.iter().all(|known| known.text != rule.text);
+    let answered: Vec<AcceptedRule> = answered.map(shown).collect();
+    let is_new = |rule: &ProposedRule| answered.iter().all(|known| known.text != rule.text);
     Ok(proposed.into_iter().filter(is_new).collect())
 }
 
 /// Answers the proposal of this number, counted from 1, in the person's name.
 pub async fn answer(
-    office: &Office,
+    office: &App,
     git: &Repository,
-    proposed: Vec<Rule>,
+    proposed: Vec<ProposedRule>,
     number: usize,
-    answer: Answer,
-) -> Result<Rule, Failure> {
+    answer: RuleDecision,
+) -> Result<ProposedRule, Failure> {
     let open = unanswered(office, git, proposed).await?;
     let wanted = number.checked_sub(1).and_then(|at| open.get(at)).cloned();
     let wanted = wanted.ok_or_else(|| {
         Failure::usage(format!("there is no proposal {number}"))
             .hint("`countersign insights` lists them with their numbers")
     })?;
-    if answer == Answer::Accepted && accepted(office, git).await?.len() >= RULES_MAX as usize {
+    if answer == RuleDecision::Accepted && accepted(office, git).await?.len() >= RULES_MAX as usize
+    {
         let many = format!("{RULES_MAX} rules are accepted here; more would drown the brief");
         return Err(Failure::usage(many).hint("withdraw one: countersign insights withdraw ID"));
     }
     let update = RuleUpdate::Answer {
         repository: name_of(git),
-        accepted: answer == Answer::Accepted,
+        accepted: answer == RuleDecision::Accepted,
         text: wanted.text.clone(),
         by: office.surroundings.person.clone(),
         at: (office.desk.clock)(),
@@ -107,7 +108,7 @@ pub async fn answer(
 }
 
 /// Takes an accepted rule back, in the person's name.
-pub async fn withdraw(office: &Office, git: &Repository, id: i64) -> Result<HouseRule, Failure> {
+pub async fn withdraw(office: &App, git: &Repository, id: i64) -> Result<AcceptedRule, Failure> {
     let known = accepted(office, git).await?;
     let rule = known.into_iter().find(|rule| rule.id == id);
     let rule = rule.ok_or_else(|| {
@@ -122,7 +123,7 @@ pub async fn withdraw(office: &Office, git: &Repository, id: i64) -> Result<Hous
 }
 
 /// Who did what stands in the log as well.
-async fn note(office: &Office, name: &str, text: &str) -> Result<(), Failure> {
+async fn note(office: &App, name: &str, text: &str) -> Result<(), Failure> {
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: None,

@@ -2,15 +2,15 @@
 //! what is kept is its hash.
 
 use engine::log::LogErr;
-use engine::secret::Fresh;
-use flow::standing::Standing;
+use engine::secret::NewSecret;
+use flow::standing::Access;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Noted, Token, TokenQuery};
 
-use super::Office;
-use crate::failure::{Exit, Failure};
+use super::App;
+use crate::failure::{ExitKind, Failure};
 
 /// No list of tokens is longer.
 const TOKENS_MAX: u32 = 1000;
@@ -24,7 +24,7 @@ fn all_tokens() -> TokenQuery {
 
 /// What a token is wanted for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TokenRequest {
     pub agent: String,
     /// Whom the agent stands for; itself, where nobody is named.
     pub principal: Option<String>,
@@ -36,14 +36,14 @@ pub struct Wanted {
 
 /// A new token, with the secret that nobody will see again.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Minted {
+pub struct NewToken {
     pub secret: String,
     pub token: Token,
 }
 
 /// Somebody whose token is good.
 #[derive(Clone, Debug)]
-pub struct Speaker {
+pub struct Identity {
     pub actor: Actor,
     /// The id of its token.
     pub token: String,
@@ -52,12 +52,12 @@ pub struct Speaker {
     /// The only ticket that it may speak of.
     pub ticket: Option<TicketId>,
     /// Whether it came by itself, or we have started it.
-    pub standing: Standing,
+    pub standing: Access,
 }
 
 /// Why nobody is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stranger {
+pub enum AuthError {
     #[error("no token was given; send it as `Authorization: Bearer …`")]
     Silent,
     #[error("this token is not known here")]
@@ -70,7 +70,7 @@ pub enum Stranger {
     Over,
 }
 
-pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> {
+pub async fn create(office: &App, wanted: TokenRequest) -> Result<NewToken, Failure> {
     let agent = findings::one_line(wanted.agent.trim());
     if agent.is_empty() {
         return Err(Failure::usage("a token needs the name of its agent"));
@@ -81,7 +81,7 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     };
     must_be_distinct(office, &principal).await?;
     let now = (office.desk.clock)();
-    let Fresh { secret, hash, id } = engine::secret::fresh()
+    let NewSecret { secret, hash, id } = engine::secret::fresh()
         .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
     let token = Token {
         id,
@@ -99,12 +99,12 @@ pub async fn create(office: &Office, wanted: Wanted) -> Result<Minted, Failure> 
     };
     office.desk.store.put_token(token.clone()).await?;
     note(office, "token_created", &token).await?;
-    Ok(Minted { secret, token })
+    Ok(NewToken { secret, token })
 }
 
 /// Refuses a name that a person would take for another's. Independence is judged by the name, so
 /// `Bea` must not review what `bea` built.
-async fn must_be_distinct(office: &Office, principal: &str) -> Result<(), Failure> {
+async fn must_be_distinct(office: &App, principal: &str) -> Result<(), Failure> {
     let mut letters = principal.chars().filter(|c| c.is_alphabetic());
     let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
     if mixed {
@@ -141,16 +141,16 @@ fn is_latin(c: char) -> bool {
     c.is_ascii() || ('\u{c0}'..='\u{24f}').contains(&c) || ('\u{1e00}'..='\u{1eff}').contains(&c)
 }
 
-pub async fn list(office: &Office) -> Result<Vec<Token>, Failure> {
+pub async fn list(office: &App) -> Result<Vec<Token>, Failure> {
     Ok(office.desk.store.tokens(&all_tokens()).await?)
 }
 
-pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {
+pub async fn revoke(office: &App, id: &str) -> Result<Token, Failure> {
     let token = find(office, id).await?;
     let now = (office.desk.clock)();
     if !office.desk.store.revoke(&token.id, now).await? {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("the token {id} was revoked before"),
         ));
     }
@@ -159,15 +159,15 @@ pub async fn revoke(office: &Office, id: &str) -> Result<Token, Failure> {
 }
 
 /// A new secret for the same agent, role and scope; the old one ends.
-pub async fn rotate(office: &Office, id: &str) -> Result<Minted, Failure> {
+pub async fn rotate(office: &App, id: &str) -> Result<NewToken, Failure> {
     if find(office, id).await?.lease.is_some() {
         let why = format!("the token {id} was made for one run of an agent and ends with it");
-        return Err(Failure::new(Exit::Refused, why));
+        return Err(Failure::new(ExitKind::Refused, why));
     }
     let old = revoke(office, id).await?;
     let now = (office.desk.clock)();
     let left = old.expires_at.map(|end| end.0.saturating_sub(now.0));
-    let wanted = Wanted {
+    let wanted = TokenRequest {
         agent: old.agent,
         principal: Some(old.principal),
         role: role(&old.role)?,
@@ -178,7 +178,7 @@ pub async fn rotate(office: &Office, id: &str) -> Result<Minted, Failure> {
     create(office, wanted).await
 }
 
-async fn find(office: &Office, id: &str) -> Result<Token, Failure> {
+async fn find(office: &App, id: &str) -> Result<Token, Failure> {
     let mut known = list(office).await?;
     known.retain(|token| token.id == id);
     known.pop().ok_or_else(|| {
@@ -197,10 +197,7 @@ pub fn role(word: &str) -> Result<Role, Failure> {
 }
 
 /// Whoever holds the secret, or why nobody is recognised by it.
-pub async fn recognise(
-    office: &Office,
-    secret: &str,
-) -> Result<Result<Speaker, Stranger>, Failure> {
+pub async fn recognise(office: &App, secret: &str) -> Result<Result<Identity, AuthError>, Failure> {
     let now = (office.desk.clock)();
     let found = office
         .desk
@@ -208,7 +205,7 @@ pub async fn recognise(
         .token(&engine::secret::hash(secret))
         .await?;
     match found
-        .ok_or(Stranger::Unknown)
+        .ok_or(AuthError::Unknown)
         .and_then(|token| speaker(token, now))
     {
         Ok(speaker) => still_stands(office, speaker).await,
@@ -218,32 +215,32 @@ pub async fn recognise(
 
 /// Whom we have started for a run is heard while that goes on.
 async fn still_stands(
-    office: &Office,
-    speaker: Speaker,
-) -> Result<Result<Speaker, Stranger>, Failure> {
+    office: &App,
+    speaker: Identity,
+) -> Result<Result<Identity, AuthError>, Failure> {
     let id = match (speaker.standing, &speaker.ticket) {
-        (Standing::Guest, _) => return Ok(Ok(speaker)),
-        (Standing::Hired(_), Some(id)) => id,
-        (Standing::Hired(_), None) => return Ok(Err(Stranger::Over)),
+        (Access::Guest, _) => return Ok(Ok(speaker)),
+        (Access::Hired(_), Some(id)) => id,
+        (Access::Hired(_), None) => return Ok(Err(AuthError::Over)),
     };
     let stored = office.desk.store.ticket(id).await?;
     let lasts = stored.is_some_and(|stored| speaker.standing.lasts(&stored.ticket));
     Ok(if lasts {
         Ok(speaker)
     } else {
-        Err(Stranger::Over)
+        Err(AuthError::Over)
     })
 }
 
-fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
+fn speaker(token: Token, now: Time) -> Result<Identity, AuthError> {
     if token.revoked_at.is_some() {
-        return Err(Stranger::Revoked);
+        return Err(AuthError::Revoked);
     }
     if token.expires_at.is_some_and(|end| end <= now) {
-        return Err(Stranger::Expired);
+        return Err(AuthError::Expired);
     }
-    let role = role(&token.role).map_err(|_| Stranger::Unknown)?;
-    Ok(Speaker {
+    let role = role(&token.role).map_err(|_| AuthError::Unknown)?;
+    Ok(Identity {
         actor: Actor {
             agent: token.agent,
             principal: token.principal,
@@ -254,13 +251,13 @@ fn speaker(token: Token, now: Time) -> Result<Speaker, Stranger> {
         token: token.id,
         session: None,
         ticket: token.ticket,
-        standing: token.lease.map_or(Standing::Guest, Standing::Hired),
+        standing: token.lease.map_or(Access::Guest, Access::Hired),
     })
 }
 
 /// Notes a refusal in the log, with who tried what; of a flood of them a part. The refusal stands,
 /// whether or not it could be written down.
-pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Value) {
+pub async fn note_refusal(office: &App, speaker: Option<&Identity>, body: Value) {
     let name = speaker.map_or("", |speaker| &speaker.actor.agent);
     if !office.desk.refusals.admit(name) {
         return;
@@ -278,7 +275,7 @@ pub async fn note_refusal(office: &Office, speaker: Option<&Speaker>, body: Valu
     noted.log_err("record a refusal");
 }
 
-async fn note(office: &Office, name: &str, token: &Token) -> Result<(), Failure> {
+async fn note(office: &App, name: &str, token: &Token) -> Result<(), Failure> {
     let noted = Noted {
         at: (office.desk.clock)(),
         ticket: token.ticket.clone(),

@@ -7,30 +7,33 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::agents::{self, Here};
+use super::agents::{self, DetectedCli};
 use super::{config, project};
-use crate::failure::{Exit, Failure};
-use crate::settings::Surroundings;
-use crate::settings::detect::{Detected, detect};
+use crate::failure::{ExitKind, Failure};
+use crate::settings::Environment;
+use crate::settings::detect::{DetectedProject, detect};
 use crate::settings::file::NAME;
 use crate::settings::trouble;
 
 /// What was found, and the text that follows from it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Proposal {
+pub struct ConfigProposal {
     /// Where it would be written.
     pub file: PathBuf,
     pub base: String,
     #[serde(flatten)]
-    pub detected: Detected,
-    pub agents: Vec<Here>,
+    pub detected: DetectedProject,
+    pub agents: Vec<DetectedCli>,
     pub builder: Option<&'static str>,
     pub reviewer: Option<&'static str>,
     pub text: String,
 }
 
 /// Looks at the project; refuses where there is a configuration already.
-pub async fn propose(surroundings: &Surroundings, directory: &Path) -> Result<Proposal, Failure> {
+pub async fn propose(
+    surroundings: &Environment,
+    directory: &Path,
+) -> Result<ConfigProposal, Failure> {
     let git = project::open(surroundings, directory).await?;
     let Some(root) = git.work_tree() else {
         return Err(
@@ -53,7 +56,7 @@ pub async fn propose(surroundings: &Surroundings, directory: &Path) -> Result<Pr
     let base = git.default_base().await.map_err(Failure::usage)?;
     let agents = agents::here(surroundings, directory);
     let (builder, reviewer) = pair(&agents);
-    let mut proposal = Proposal {
+    let mut proposal = ConfigProposal {
         file,
         base,
         detected: detect(root),
@@ -69,19 +72,19 @@ pub async fn propose(surroundings: &Surroundings, directory: &Path) -> Result<Pr
 
 fn there_already(name: &str) -> Failure {
     Failure::new(
-        Exit::Refused,
+        ExitKind::Refused,
         format!("{name} is there already and is left as it is"),
     )
     .hint("look at it with `countersign config show` and `countersign config check`")
 }
 
 /// The first one builds; the next of another family judges, else the same program started afresh.
-fn pair(agents: &[Here]) -> (Option<&'static str>, Option<&'static str>) {
+fn pair(agents: &[DetectedCli]) -> (Option<&'static str>, Option<&'static str>) {
     let builder = agents.first();
     let other = agents
         .iter()
         .find(|agent| Some(agent.name) != builder.map(|first| first.name));
-    let name = |agent: &Here| agent.name;
+    let name = |agent: &DetectedCli| agent.name;
     (builder.map(name), other.or(builder).map(name))
 }
 
@@ -95,7 +98,7 @@ fn sound(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes it, unless somebody else was faster.
-pub fn write(proposal: &Proposal) -> Result<(), Failure> {
+pub fn write(proposal: &ConfigProposal) -> Result<(), Failure> {
     let file = &proposal.file;
     let made = std::fs::OpenOptions::new()
         .write(true)

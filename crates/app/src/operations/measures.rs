@@ -2,15 +2,15 @@
 
 mod running;
 
-pub use running::Running;
+pub use running::MetricSums;
 
 use std::collections::BTreeMap;
 
 use flow::Queue;
-use flow::quality::{Quality, ROUNDS_MS, Spread, Verdicts, WAITS_MS};
+use flow::quality::{DurationHistogram, QualityMetrics, ROUNDS_MS, VerdictCounts, WAITS_MS};
 use store::{JobQuery, JobState, Page, Store};
 
-use super::{Office, silence, tickets};
+use super::{App, silence, tickets};
 use crate::failure::Failure;
 
 /// More lapsed leases are shown as so many.
@@ -31,7 +31,7 @@ async fn lapsed(store: &dyn Store) -> Result<usize, store::Error> {
 
 /// One number, and what it counts.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct Metric {
     pub name: &'static str,
     pub means: &'static str,
     /// Of a histogram: `_bucket`, `_sum` or `_count`.
@@ -40,7 +40,7 @@ pub struct Measure {
     pub value: f64,
 }
 
-impl Measure {
+impl Metric {
     fn one(name: &'static str, means: &'static str, value: u64) -> Self {
         Self {
             name,
@@ -63,9 +63,9 @@ impl Measure {
 }
 
 /// All of them; those of one name stand together.
-pub async fn gather(office: &Office, running: &Running) -> Result<Vec<Measure>, Failure> {
-    let one = Measure::one;
-    let mut found: Vec<Measure> = tickets::tally(office)
+pub async fn gather(office: &App, running: &MetricSums) -> Result<Vec<Metric>, Failure> {
+    let one = Metric::one;
+    let mut found: Vec<Metric> = tickets::tally(office)
         .await?
         .into_iter()
         .map(|(stage, count)| {
@@ -103,8 +103,8 @@ pub async fn gather(office: &Office, running: &Running) -> Result<Vec<Measure>, 
 }
 
 /// What tickets have cost.
-fn cost(quality: &Quality) -> Vec<Measure> {
-    let one = Measure::one;
+fn cost(quality: &QualityMetrics) -> Vec<Metric> {
+    let one = Metric::one;
     vec![
         one(
             "countersign_usd_micros_per_ticket",
@@ -120,8 +120,8 @@ fn cost(quality: &Quality) -> Vec<Measure> {
 }
 
 /// How well the loop works.
-fn told(quality: &Quality) -> Vec<Measure> {
-    let one = Measure::one;
+fn told(quality: &QualityMetrics) -> Vec<Metric> {
+    let one = Metric::one;
     let mut found = Vec::new();
     for (rounds, count) in &quality.rounds_to_approval {
         let means = "Tickets by the round in which they were approved.";
@@ -141,7 +141,7 @@ fn told(quality: &Quality) -> Vec<Measure> {
             &quality.reviewed,
         ),
     ] {
-        for (who, Verdicts { approved, rejected }) in all {
+        for (who, VerdictCounts { approved, rejected }) in all {
             for (word, count) in [("approved", *approved), ("rejected", *rejected)] {
                 let measure = one(name, means, count).of(label, who);
                 found.push(measure.of("verdict", word));
@@ -154,24 +154,24 @@ fn told(quality: &Quality) -> Vec<Measure> {
         found.push(measure.of("severity", severity).of("fate", fate));
     }
     let means = "Seconds from a review's beginning to its verdict.";
-    let pattern = Measure::one("countersign_round_seconds", means, 0);
+    let pattern = Metric::one("countersign_round_seconds", means, 0);
     found.extend(spread(&pattern, &quality.rounds, ROUNDS_MS));
     found
 }
 
 /// How long jobs waited, by queue.
-fn waits(waits: &BTreeMap<String, Spread>) -> Vec<Measure> {
+fn waits(waits: &BTreeMap<String, DurationHistogram>) -> Vec<Metric> {
     let means = "Seconds from when a job was ready to when somebody was at work on it, since this server was first asked.";
-    let of = |(queue, took): (&String, &Spread)| {
-        let pattern = Measure::one("countersign_claim_seconds", means, 0).of("queue", queue);
+    let of = |(queue, took): (&String, &DurationHistogram)| {
+        let pattern = Metric::one("countersign_claim_seconds", means, 0).of("queue", queue);
         spread(&pattern, took, WAITS_MS)
     };
     waits.iter().flat_map(of).collect()
 }
 
 /// A histogram: the pattern has its name and its labels.
-fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
-    let one = |part: &'static str, value: u64| Measure {
+fn spread(pattern: &Metric, took: &DurationHistogram, ends_ms: &[u64]) -> Vec<Metric> {
+    let one = |part: &'static str, value: u64| Metric {
         part,
         value: number(value),
         ..pattern.clone()
@@ -180,7 +180,7 @@ fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
         .iter()
         .map(|end| (number(*end) / 1000.0).to_string());
     let counts = took.within.iter().copied().chain(std::iter::repeat(0));
-    let mut found: Vec<Measure> = ends
+    let mut found: Vec<Metric> = ends
         .zip(counts)
         .chain([("+Inf".to_owned(), took.count)])
         .map(|(end, count)| one("_bucket", count).of("le", end))
@@ -190,7 +190,7 @@ fn spread(pattern: &Measure, took: &Spread, ends_ms: &[u64]) -> Vec<Measure> {
     found
 }
 
-async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
+async fn queues(office: &App) -> Result<Vec<Metric>, Failure> {
     let depths = office.desk.store.count_jobs().await?;
     let mut found = Vec::new();
     for (state, name, means) in [
@@ -217,7 +217,7 @@ async fn queues(office: &Office) -> Result<Vec<Measure>, Failure> {
         counts.extend(of_state.map(|(queue, _, count)| (queue.name(), *count)));
         let counts = counts.into_iter();
         found.extend(
-            counts.map(|(queue, value)| Measure::one(name, means, value).of("queue", queue)),
+            counts.map(|(queue, value)| Metric::one(name, means, value).of("queue", queue)),
         );
     }
     Ok(found)

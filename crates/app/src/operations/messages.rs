@@ -4,18 +4,18 @@
 use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
 use flow::attempt::Attempt;
-use flow::standing::Deed;
+use flow::standing::Action;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{ClaimStatement, Message, NewMessage, StatementKind};
 
-use super::Office;
-use super::assignments::claims::{self, Named};
-use super::assignments::verdict::{self, Outcome, Word};
-use super::assignments::{self, Submitted};
-use super::identity::Speaker;
-use crate::failure::{Exit, Failure};
+use super::App;
+use super::assignments::claims::{self, ClaimRef};
+use super::assignments::verdict::{self, ReviewOutcome, VerdictInput};
+use super::assignments::{self, BuilderSubmission};
+use super::identity::Identity;
+use crate::failure::{ExitKind, Failure};
 
 /// No answer carries more.
 const INBOX_MAX: u32 = 50;
@@ -23,7 +23,7 @@ const CONTENT_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MessageKind {
     Question,
     Answer,
     Info,
@@ -33,7 +33,7 @@ pub enum Kind {
     NeedsReview,
 }
 
-impl Kind {
+impl MessageKind {
     fn word(self) -> &'static str {
         match self {
             Self::Question => "question",
@@ -53,7 +53,7 @@ impl Kind {
 
 /// A message as an agent reads it.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
-pub struct Letter {
+pub struct InboxMessage {
     pub from: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -65,17 +65,17 @@ pub struct Letter {
 /// Sends a message; a builder's `needs_review` is its submission, and no letter. A verdict waits
 /// with its claim until the judge is complete. Says what came of it.
 pub async fn send(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     to: &str,
-    (kind, content): (Kind, &str),
-    named: &Named,
+    (kind, content): (MessageKind, &str),
+    named: &ClaimRef,
     once: Option<Once>,
-) -> Result<Option<Completed>, Failure> {
-    let submits = kind == Kind::NeedsReview && speaker.actor.role == flow::Role::Builder;
+) -> Result<Option<CompletionOutcome>, Failure> {
+    let submits = kind == MessageKind::NeedsReview && speaker.actor.role == flow::Role::Builder;
     if submits || kind.is_verdict() {
-        let may = speaker.standing.may(Deed::Report);
-        may.map_err(|barred| Failure::new(Exit::Refused, barred))?;
+        let may = speaker.standing.may(Action::Report);
+        may.map_err(|barred| Failure::new(ExitKind::Refused, barred))?;
     }
     if submits {
         return complete(office, speaker, named, content, once)
@@ -87,15 +87,15 @@ pub async fn send(
 }
 
 async fn deliver(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     to: &str,
-    (kind, content): (Kind, &str),
-    named: &Named,
+    (kind, content): (MessageKind, &str),
+    named: &ClaimRef,
 ) -> Result<i64, Failure> {
     if content.len() > CONTENT_MAX {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("a message has at most {CONTENT_MAX} bytes"),
         ));
     }
@@ -107,14 +107,14 @@ async fn deliver(
     if kind.is_verdict() {
         let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
             Failure::new(
-                Exit::Refused,
+                ExitKind::Refused,
                 "only who has a review in hand can give a verdict",
             )
             .hint("get_my_assignment gives you one")
         })?;
         claims::say(office, speaker, named).await?;
         let verdict = match kind {
-            Kind::Approved => StatementKind::Approved,
+            MessageKind::Approved => StatementKind::Approved,
             _ => StatementKind::ChangesRequested,
         };
         say(office, speaker, errand, (verdict, content)).await?;
@@ -124,8 +124,8 @@ async fn deliver(
 
 /// Holds what is said under a claim until the claim is reported.
 async fn say(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     errand: &SessionClaim,
     (kind, text): (StatementKind, &str),
 ) -> Result<(), Failure> {
@@ -141,10 +141,10 @@ async fn say(
 }
 
 async fn put(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     to: &str,
-    kind: Kind,
+    kind: MessageKind,
     content: &str,
     held: Option<&SessionClaim>,
 ) -> Result<i64, Failure> {
@@ -160,7 +160,7 @@ async fn put(
 }
 
 /// What has come for the agent, each once.
-pub async fn read(office: &Office, speaker: &Speaker) -> Result<Vec<Letter>, Failure> {
+pub async fn read(office: &App, speaker: &Identity) -> Result<Vec<InboxMessage>, Failure> {
     let mut letters = Vec::new();
     for name in names(speaker) {
         letters.extend(empty(office, &name).await?.into_iter().map(letter));
@@ -169,7 +169,7 @@ pub async fn read(office: &Office, speaker: &Speaker) -> Result<Vec<Letter>, Fai
 }
 
 /// An agent is written to by its own name, or by what it does (003's developer, reviewer).
-fn names(speaker: &Speaker) -> Vec<String> {
+fn names(speaker: &Identity) -> Vec<String> {
     let mut names = vec![speaker.actor.agent.clone()];
     match speaker.actor.role {
         flow::Role::Builder => names.push("developer".to_owned()),
@@ -179,7 +179,7 @@ fn names(speaker: &Speaker) -> Vec<String> {
     names
 }
 
-async fn empty(office: &Office, name: &str) -> Result<Vec<Message>, Failure> {
+async fn empty(office: &App, name: &str) -> Result<Vec<Message>, Failure> {
     let store = &office.desk.store;
     let mut ours = Vec::new();
     for message in store.messages(name, INBOX_MAX).await? {
@@ -193,7 +193,7 @@ async fn empty(office: &Office, name: &str) -> Result<Vec<Message>, Failure> {
     Ok(ours)
 }
 
-fn letter(message: Message) -> Letter {
+fn letter(message: Message) -> InboxMessage {
     let NewMessage {
         at,
         from,
@@ -202,7 +202,7 @@ fn letter(message: Message) -> Letter {
         content,
         ..
     } = message.message;
-    Letter {
+    InboxMessage {
         from,
         kind,
         content,
@@ -217,9 +217,9 @@ fn judges(errand: &SessionClaim) -> bool {
 
 /// A builder disputes a finding; the dispute goes with what it submits.
 pub async fn dispute(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     (finding, reason): (&str, &str),
 ) -> Result<(), Failure> {
     if disputed_before(office, speaker, named, (finding, reason)).await? {
@@ -229,13 +229,13 @@ pub async fn dispute(
     let ledger = &errand.stored.ticket.ledger;
     if !ledger.entries.iter().any(|entry| entry.id == finding) {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("there is no finding {finding} on this ticket"),
         )
         .hint("the brief names them: F1, F2, …"));
     }
     if reason.trim().is_empty() {
-        return Err(Failure::new(Exit::Refused, "a dispute needs a reason"));
+        return Err(Failure::new(ExitKind::Refused, "a dispute needs a reason"));
     }
     let kind = StatementKind::Dispute {
         finding: finding.to_owned(),
@@ -246,9 +246,9 @@ pub async fn dispute(
 /// Whether the same dispute came before under the attempt that is named; another reason for the same
 /// finding under it is refused.
 async fn disputed_before(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     (finding, reason): (&str, &str),
 ) -> Result<bool, Failure> {
     let Some(attempt) = named.parsed()? else {
@@ -280,12 +280,12 @@ async fn disputed_before(
 
 /// What became of what the agent has completed.
 #[derive(Debug)]
-pub enum Completed {
+pub enum CompletionOutcome {
     Submitted(Box<Ticket>),
-    Judged(Outcome),
+    Judged(ReviewOutcome),
 }
 
-impl Completed {
+impl CompletionOutcome {
     /// As the agent is told it.
     pub fn message(self) -> String {
         match self {
@@ -301,15 +301,15 @@ pub fn submitted(ticket: &Ticket) -> String {
 
 /// 003's end of a turn: a builder's branch is put forward, a judge's messages become its verdict.
 pub async fn complete(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     summary: &str,
     once: Option<Once>,
-) -> Result<Completed, Failure> {
+) -> Result<CompletionOutcome, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
     // From here on it is about this claim, also where the caller named none.
-    let named = &Named::of(&errand.attempt());
+    let named = &ClaimRef::of(&errand.attempt());
     if judges(&errand) {
         let word = gathered(office, &errand, summary).await?;
         let once = once.map(|once| Once {
@@ -317,34 +317,40 @@ pub async fn complete(
             ..once
         });
         let outcome = verdict::pass(office, speaker, named, word, once).await?;
-        return Ok(Completed::Judged(outcome));
+        return Ok(CompletionOutcome::Judged(outcome));
     }
     let once = once.map(|once| Once {
         answer: |ticket| json!({"message": submitted(ticket)}),
         ..once
     });
-    let said = Submitted {
+    let said = BuilderSubmission {
         summary: summary.to_owned(),
-        ..Submitted::default()
+        ..BuilderSubmission::default()
     };
     let ticket = assignments::submit(office, speaker, named, said, once).await?;
-    Ok(Completed::Submitted(Box::new(ticket)))
+    Ok(CompletionOutcome::Submitted(Box::new(ticket)))
 }
 
 /// Joins the statements of this claim and the summary to one verdict: a refusal in any of them counts.
-async fn gathered(office: &Office, errand: &SessionClaim, summary: &str) -> Result<Word, Failure> {
+async fn gathered(
+    office: &App,
+    errand: &SessionClaim,
+    summary: &str,
+) -> Result<VerdictInput, Failure> {
     let (store, ticket) = (&office.desk.store, &errand.stored.ticket.id);
     let mut said = store.statements(ticket, errand.lease, INBOX_MAX).await?;
     said.retain(|one| !matches!(one.kind, StatementKind::Dispute { .. }));
     if said.is_empty() {
-        return Err(Failure::new(Exit::Refused, "you have given no verdict yet")
-            .hint("send_message with type approved or changes_requested first"));
+        return Err(
+            Failure::new(ExitKind::Refused, "you have given no verdict yet")
+                .hint("send_message with type approved or changes_requested first"),
+        );
     }
     let texts = said.iter().map(|one| one.text.as_str());
     let texts: Vec<&str> = texts.chain([summary]).collect();
-    Ok(Word {
+    Ok(VerdictInput {
         approved: Some(said.iter().all(|one| one.kind == StatementKind::Approved)),
         feedback: texts.join("\n\n").trim().to_owned(),
-        ..Word::default()
+        ..VerdictInput::default()
     })
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use flow::{Stage, TicketId, Time, Usage};
 use serde::Serialize;
-use store::{Cursor, Job, JobQuery, JobState, Page, Paged, Pause, TicketRow, Work};
+use store::{Cursor, Job, JobQuery, JobState, JobWork, Page, Paged, Pause, TicketRow};
 
-use super::{Office, tickets};
+use super::{App, tickets};
 use crate::failure::Failure;
 
 /// How many jobs of each kind are looked at.
@@ -19,7 +19,7 @@ const AGENTS_MAX: usize = 20;
 /// How tickets are grouped for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Group {
+pub enum TicketGroup {
     #[default]
     All,
     /// A person is asked.
@@ -30,7 +30,7 @@ pub enum Group {
     Ended,
 }
 
-impl Group {
+impl TicketGroup {
     pub const ALL: [Self; 5] = [
         Self::All,
         Self::ForYou,
@@ -76,7 +76,7 @@ pub struct Overview {
     /// The last thing that is in it.
     pub cursor: Cursor,
     pub tally: Vec<(Stage, u64)>,
-    pub leases: Vec<Lease>,
+    pub leases: Vec<ActiveLease>,
     /// Jobs that wait for a worker, by queue.
     pub ready: BTreeMap<String, u64>,
     /// There are more jobs than were looked at.
@@ -88,7 +88,7 @@ pub struct Overview {
 
 /// A job in somebody's hands.
 #[derive(Clone, Debug, Serialize)]
-pub struct Lease {
+pub struct ActiveLease {
     pub kind: String,
     pub ticket: Option<TicketId>,
     /// The agent, where it is known; else the worker.
@@ -98,13 +98,13 @@ pub struct Lease {
 }
 
 impl Overview {
-    pub fn count(&self, group: Group) -> u64 {
+    pub fn count(&self, group: TicketGroup) -> u64 {
         let stages = self.tally.iter().filter(|(stage, _)| group.has(*stage));
         stages.map(|(_, count)| count).sum()
     }
 }
 
-pub async fn look(office: &Office) -> Result<Overview, Failure> {
+pub async fn look(office: &App) -> Result<Overview, Failure> {
     let store = &office.desk.store;
     // Read first: what happens while the rest is read is looked at again.
     let cursor = newest(office).await?;
@@ -125,7 +125,7 @@ pub async fn look(office: &Office) -> Result<Overview, Failure> {
     })
 }
 
-async fn jobs(office: &Office, state: JobState) -> Result<(Vec<Job>, bool), Failure> {
+async fn jobs(office: &App, state: JobState) -> Result<(Vec<Job>, bool), Failure> {
     let query = JobQuery {
         state: Some(state),
         ..JobQuery::default()
@@ -139,7 +139,7 @@ async fn jobs(office: &Office, state: JobState) -> Result<(Vec<Job>, bool), Fail
 }
 
 /// The queue knows workers; whom they work for stands in the ticket.
-async fn leases(office: &Office, jobs: Vec<Job>) -> Result<Vec<Lease>, Failure> {
+async fn leases(office: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failure> {
     let mut leases = Vec::with_capacity(jobs.len());
     for (at, job) in jobs.into_iter().enumerate() {
         let known = if at < AGENTS_MAX {
@@ -147,10 +147,10 @@ async fn leases(office: &Office, jobs: Vec<Job>) -> Result<Vec<Lease>, Failure> 
         } else {
             None
         };
-        leases.push(Lease {
+        leases.push(ActiveLease {
             kind: match job.work {
-                Work::Task(task) => task.word().to_owned(),
-                Work::Free { kind, .. } => kind,
+                JobWork::Task(task) => task.word().to_owned(),
+                JobWork::Free { kind, .. } => kind,
             },
             ticket: job.ticket,
             holder: known.or(job.holder).unwrap_or_default(),
@@ -161,7 +161,7 @@ async fn leases(office: &Office, jobs: Vec<Job>) -> Result<Vec<Lease>, Failure> 
     Ok(leases)
 }
 
-async fn agent(office: &Office, job: &Job) -> Result<Option<String>, Failure> {
+async fn agent(office: &App, job: &Job) -> Result<Option<String>, Failure> {
     let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
         return Ok(None);
     };
@@ -174,8 +174,8 @@ async fn agent(office: &Office, job: &Job) -> Result<Option<String>, Failure> {
 
 /// One page of a group's tickets, newest first.
 pub async fn page(
-    office: &Office,
-    group: Group,
+    office: &App,
+    group: TicketGroup,
     after: Option<i64>,
     most: u32,
 ) -> Result<Paged<TicketRow>, Failure> {
@@ -183,12 +183,12 @@ pub async fn page(
 }
 
 /// The place in the log up to which everything has happened.
-pub async fn newest(office: &Office) -> Result<Cursor, Failure> {
+pub async fn newest(office: &App) -> Result<Cursor, Failure> {
     let newest = office.desk.store.newest_events(None, 1).await?;
     Ok(newest.last().map(|event| event.cursor).unwrap_or_default())
 }
 
 /// Returns when something has been decided after this place, or after `most`.
-pub async fn changed(office: &Office, after: Cursor, most: Duration) {
+pub async fn changed(office: &App, after: Cursor, most: Duration) {
     office.desk.store.wait_for_events(after, most).await;
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use store::{Agent, Pause, Scope};
+use store::{Agent, Pause, PauseScope};
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
 
 /// Gives nothing more until then, or until somebody ends it.
 pub async fn pause(
-    office: &Office,
-    scope: Scope,
+    office: &App,
+    scope: PauseScope,
     why: &str,
     for_secs: Option<u64>,
 ) -> Result<Pause, Failure> {
@@ -27,19 +27,19 @@ pub async fn pause(
 }
 
 /// False where there was no such pause.
-pub async fn resume(office: &Office, scope: &Scope) -> Result<bool, Failure> {
+pub async fn resume(office: &App, scope: &PauseScope) -> Result<bool, Failure> {
     Ok(office.desk.store.resume(scope).await?)
 }
 
 /// Keeps these agents paused, and of those that this speaker paused no others; what somebody else
 /// paused is theirs to end. Each agent for whom that changed something, and whether it is paused now.
 pub async fn keep(
-    office: &Office,
+    office: &App,
     agents: &BTreeSet<String>,
     why: &str,
 ) -> Result<Vec<(String, bool)>, Failure> {
     let in_force = office.desk.store.pauses().await?;
-    let wanted: Vec<Scope> = agents.iter().flat_map(|agent| scopes(agent)).collect();
+    let wanted: Vec<PauseScope> = agents.iter().flat_map(|agent| scopes(agent)).collect();
     let mut changed = Vec::new();
     for scope in &wanted {
         if in_force.iter().all(|pause| pause.scope != *scope) {
@@ -57,21 +57,21 @@ pub async fn keep(
 }
 
 /// The agent itself, and the queue that its replicas share.
-fn scopes(agent: &str) -> Vec<Scope> {
-    let mut scopes = vec![Scope::Agent(agent.to_owned())];
-    scopes.extend(super::tasks::queue_name(agent).map(Scope::Queue));
+fn scopes(agent: &str) -> Vec<PauseScope> {
+    let mut scopes = vec![PauseScope::Agent(agent.to_owned())];
+    scopes.extend(super::tasks::queue_name(agent).map(PauseScope::Queue));
     scopes
 }
 
-fn agent_of(scope: &Scope) -> Option<String> {
+fn agent_of(scope: &PauseScope) -> Option<String> {
     match scope {
-        Scope::Agent(name) => Some(name.clone()),
-        Scope::Queue(_) | Scope::Provider(_) => None,
+        PauseScope::Agent(name) => Some(name.clone()),
+        PauseScope::Queue(_) | PauseScope::Provider(_) => None,
     }
 }
 
 /// How many jobs of a provider all workers together may hold at once; it is noted who said so.
-pub async fn limit(office: &Office, provider: &str, most: Option<u32>) -> Result<(), Failure> {
+pub async fn limit(office: &App, provider: &str, most: Option<u32>) -> Result<(), Failure> {
     if provider.trim().is_empty() || provider != findings::one_line(provider) {
         return Err(Failure::usage(format!("{provider:?} is no provider"))
             .hint("name it as `countersign agent list` does: claude, codex, gemini, …"));
@@ -81,11 +81,11 @@ pub async fn limit(office: &Office, provider: &str, most: Option<u32>) -> Result
     office.note("provider_limited", body).await
 }
 
-pub async fn limits(office: &Office) -> Result<Vec<(String, u32)>, Failure> {
+pub async fn limits(office: &App) -> Result<Vec<(String, u32)>, Failure> {
     Ok(office.desk.store.restrictions().await?.provider_limits)
 }
 
 /// Agents and workers that have given a sign of life.
-pub async fn seen(office: &Office) -> Result<Vec<Agent>, Failure> {
+pub async fn seen(office: &App) -> Result<Vec<Agent>, Failure> {
     Ok(office.desk.store.agents().await?)
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use flow::policy::{Land, ReviewMode};
 use serde::Serialize;
 
-use super::project::{Asked, open, settled};
+use super::project::{ProjectOptions, open, settled};
 use crate::failure::Failure;
-use crate::settings::Surroundings;
-use crate::settings::file::{self, Project as Written};
+use crate::settings::Environment;
+use crate::settings::file::{self, ProjectSettings as Written};
 
 /// A seat, and who has it: an agent or a linter's command.
 #[derive(Clone, Debug, Serialize)]
@@ -21,7 +21,7 @@ pub struct ReviewSeat {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Plan {
+pub struct RunPlan {
     pub base: String,
     pub builder: Option<String>,
     pub reviewers: Vec<ReviewSeat>,
@@ -33,14 +33,14 @@ pub struct Plan {
 }
 
 pub async fn plan(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     directory: &Path,
-    asked: &Asked,
-) -> Result<Plan, Failure> {
+    asked: &ProjectOptions,
+) -> Result<RunPlan, Failure> {
     let git = open(surroundings, directory).await?;
     let (base, written, remarks) = settled(surroundings, &git, asked).await?;
     file::sound("with these flags", &written.policy)?;
-    Ok(Plan {
+    Ok(RunPlan {
         base,
         reviewers: reviewers(&written),
         verifier: written

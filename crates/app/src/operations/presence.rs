@@ -11,8 +11,8 @@ use serde_json::json;
 use store::Agent;
 use tokio::time::Instant;
 
-use super::Office;
-use super::identity::Speaker;
+use super::App;
+use super::identity::Identity;
 
 /// Of one agent no more than one sign is noted in this time.
 pub const EVERY: Duration = Duration::from_secs(10);
@@ -20,13 +20,13 @@ pub const EVERY: Duration = Duration::from_secs(10);
 const KNOWN_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub struct Presence {
+pub struct AgentPresence {
     noted: Mutex<BTreeMap<String, Instant>>,
 }
 
-impl Presence {
+impl AgentPresence {
     /// Notes that the agent is there; whoever called does not wait for it.
-    pub fn sign(&self, office: &Office, speaker: &Speaker) {
+    pub fn sign(&self, office: &App, speaker: &Identity) {
         if !self.is_due(speaker) {
             return;
         }
@@ -43,7 +43,7 @@ impl Presence {
         });
     }
 
-    fn is_due(&self, speaker: &Speaker) -> bool {
+    fn is_due(&self, speaker: &Identity) -> bool {
         if !matches!(
             speaker.actor.role,
             Role::Builder | Role::Reviewer | Role::Verifier

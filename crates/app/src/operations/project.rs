@@ -4,31 +4,31 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::carrier::Carrier;
+use engine::carrier::RepoSync;
 use engine::check::Check;
 use engine::coordinator::{Coordinator, ProgressListener};
-use engine::git::{ABROAD, Remote, Repository, Tool};
-use engine::process::{Host, Launcher, find_program};
-use engine::sandbox::Ward;
-use engine::supplies::{Cache, Setup};
-use engine::workshop::{Crew, Project, Workshop};
+use engine::git::{ABROAD, GitProgram, Remote, Repository};
+use engine::process::{Launcher, ProcessHost, find_program};
+use engine::sandbox::SandboxProfile;
+use engine::supplies::{CacheDir, ProjectSetup};
+use engine::workshop::{Project, ProjectAgents, ProjectConfig};
 use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket, Time};
 
 use super::house_rules;
-use super::{Office, briefs, config, confinement, crew, service};
+use super::{App, briefs, config, confinement, crew, service};
 use crate::failure::Failure;
-use crate::settings::Surroundings;
-use crate::settings::file::{self, Project as Written};
+use crate::settings::Environment;
+use crate::settings::file::{self, ProjectSettings as Written};
 use crate::settings::layers;
 use crate::settings::passed_on;
-use crate::settings::ticket_file::Wanted;
+use crate::settings::ticket_file::TicketRequest;
 
 /// What the command line says; it goes before every file.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ProjectOptions {
     pub base: Option<String>,
     pub builder: Option<String>,
     /// One for all seats, or one for each in turn.
@@ -41,7 +41,7 @@ pub struct Asked {
     pub roles: Option<Vec<Role>>,
 }
 
-impl Asked {
+impl ProjectOptions {
     /// Nobody of ours builds or judges.
     pub fn of_the_house() -> Self {
         Self {
@@ -53,8 +53,8 @@ impl Asked {
 
 /// A workshop, and what the person should know about how it was furnished.
 #[derive(Debug)]
-pub struct Furnished {
-    pub shop: Arc<Workshop>,
+pub struct LoadedProject {
+    pub shop: Arc<Project>,
     pub remarks: Vec<String>,
 }
 
@@ -64,11 +64,11 @@ pub struct ProjectLoader {
     pub coordinator: Arc<dyn Coordinator>,
     pub clock: fn() -> Time,
     pub witness: Option<Arc<dyn ProgressListener>>,
-    pub surroundings: Surroundings,
+    pub surroundings: Environment,
 }
 
 impl ProjectLoader {
-    pub fn of(office: &Office) -> Self {
+    pub fn of(office: &App) -> Self {
         Self {
             coordinator: Arc::new(office.desk.clone()),
             clock: office.desk.clock,
@@ -79,10 +79,10 @@ impl ProjectLoader {
 }
 
 pub async fn furnish(
-    office: &Office,
+    office: &App,
     directory: &Path,
-    asked: &Asked,
-) -> Result<Furnished, Failure> {
+    asked: &ProjectOptions,
+) -> Result<LoadedProject, Failure> {
     let git = open(&office.surroundings, directory).await?;
     let accepted = house_rules::accepted(office, &git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
@@ -94,9 +94,9 @@ pub async fn furnish(
 pub async fn furnish_for(
     loader: &ProjectLoader,
     directory: &Path,
-    asked: &Asked,
-    (carrier, accepted): (Option<Carrier>, Vec<String>),
-) -> Result<Furnished, Failure> {
+    asked: &ProjectOptions,
+    (carrier, accepted): (Option<RepoSync>, Vec<String>),
+) -> Result<LoadedProject, Failure> {
     let surroundings = &loader.surroundings;
     let git = open(surroundings, directory).await?;
     let (base_branch, mut written, mut remarks) = settled(surroundings, &git, asked).await?;
@@ -125,9 +125,9 @@ pub async fn furnish_for(
     let crew = found.await?;
     let project = project(&git, base_branch, written, accepted).await?;
     let (shop, without) = workshop(loader, git, project, (crew, ward?));
-    let shop = Workshop { carrier, ..shop };
+    let shop = Project { carrier, ..shop };
     remarks.extend(without);
-    Ok(Furnished {
+    Ok(LoadedProject {
         shop: Arc::new(shop),
         remarks,
     })
@@ -137,17 +137,17 @@ pub async fn furnish_for(
 pub fn workshop(
     loader: &ProjectLoader,
     git: Repository,
-    project: Project,
-    (crew, ward): (Crew, Option<Ward>),
-) -> (Workshop, Option<String>) {
+    project: ProjectConfig,
+    (crew, ward): (ProjectAgents, Option<SandboxProfile>),
+) -> (Project, Option<String>) {
     let surroundings = &loader.surroundings;
-    let host = Host {
+    let host = ProcessHost {
         data_dir: surroundings.data_dir.clone(),
         launcher: Some(Launcher::hold(&surroundings.program)),
         adopts: true,
     };
     let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
-    let shop = Workshop {
+    let shop = Project {
         coordinator: Arc::clone(&loader.coordinator),
         clock: loader.clock,
         witness: loader.witness.clone(),
@@ -164,16 +164,19 @@ pub fn workshop(
 }
 
 /// The rules of the repository that a ticket belongs to, for work that others do.
-pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, Project), Failure> {
+pub async fn of_ticket(
+    office: &App,
+    ticket: &Ticket,
+) -> Result<(Repository, ProjectConfig), Failure> {
     let context = &ticket.spec.context;
     let place = context.repository.as_deref().ok_or_else(|| {
         Failure::usage(format!("{} belongs to no repository", ticket.id))
             .hint("give it one with `repository` in its context")
     })?;
     let git = open(&office.surroundings, Path::new(place)).await?;
-    let asked = Asked {
+    let asked = ProjectOptions {
         base: context.base_branch.clone(),
-        ..Asked::default()
+        ..ProjectOptions::default()
     };
     let (base_branch, written, _) = settings(&office.surroundings, &git, &asked).await?;
     let project = of_office(office, &git, base_branch, written).await?;
@@ -181,11 +184,11 @@ pub async fn of_ticket(office: &Office, ticket: &Ticket) -> Result<(Repository, 
 }
 
 /// Puts a new ticket into the repository that is named, and says by which policy it will be decided.
-pub async fn settle(office: &Office, place: &str, spec: &mut Spec) -> Result<Policy, Failure> {
+pub async fn settle(office: &App, place: &str, spec: &mut Spec) -> Result<Policy, Failure> {
     let git = open(&office.surroundings, Path::new(place)).await?;
-    let asked = Asked {
+    let asked = ProjectOptions {
         base: spec.context.base_branch.clone(),
-        ..Asked::default()
+        ..ProjectOptions::default()
     };
     let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
@@ -207,9 +210,9 @@ pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String
 
 /// Puts new tickets into the repository that they are written in; where there is none, into none.
 pub async fn settle_here(
-    office: &Office,
+    office: &App,
     directory: &Path,
-    wanted: &mut [Wanted],
+    wanted: &mut [TicketRequest],
 ) -> Result<Policy, Failure> {
     let mut policy = Policy::default();
     if open(&office.surroundings, directory).await.is_err() {
@@ -223,11 +226,11 @@ pub async fn settle_here(
 
 /// The project with the rules that people have accepted on this machine.
 pub async fn of_office(
-    office: &Office,
+    office: &App,
     git: &Repository,
     base_branch: String,
     written: Written,
-) -> Result<Project, Failure> {
+) -> Result<ProjectConfig, Failure> {
     let accepted = house_rules::accepted(office, git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
     project(git, base_branch, written, accepted).await
@@ -238,13 +241,13 @@ async fn project(
     base_branch: String,
     written: Written,
     accepted: Vec<String>,
-) -> Result<Project, Failure> {
+) -> Result<ProjectConfig, Failure> {
     let commands = written.checks.iter().map(|check| match check.coverage_min {
         Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
         None => check.command.clone(),
     });
     let (instruction_files, role_texts) = briefs::load(git, &base_branch, &written.briefs).await?;
-    Ok(Project {
+    Ok(ProjectConfig {
         base_branch,
         house: ProjectRules {
             rules: rules(written.rules, accepted),
@@ -268,7 +271,7 @@ fn rules(mut rules: Vec<String>, accepted: Vec<String>) -> Vec<String> {
     rules
 }
 
-pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repository, Failure> {
+pub async fn open(surroundings: &Environment, directory: &Path) -> Result<Repository, Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     if !directory.is_dir() {
         return Err(Failure::usage(format!(
@@ -284,10 +287,10 @@ pub async fn open(surroundings: &Surroundings, directory: &Path) -> Result<Repos
     Ok(git)
 }
 
-pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, Failure> {
+pub fn git_tool(surroundings: &Environment, directory: &Path) -> Result<GitProgram, Failure> {
     let program = find_program(OsStr::new("git"), &surroundings.path, directory)
         .map_err(|error| Failure::error(error).hint("install git 2.40 or newer"))?;
-    Ok(Tool {
+    Ok(GitProgram {
         program,
         launcher: None,
         abroad: passed_on(ABROAD.into_iter()),
@@ -296,9 +299,9 @@ pub fn git_tool(surroundings: &Surroundings, directory: &Path) -> Result<Tool, F
 
 /// The base branch, and what holds there with the flags on top.
 pub async fn settled(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     git: &Repository,
-    asked: &Asked,
+    asked: &ProjectOptions,
 ) -> Result<(String, Written, Vec<String>), Failure> {
     let (base, written, remarks) = settings(surroundings, git, asked).await?;
     Ok((base, over(written, asked), remarks))
@@ -306,9 +309,9 @@ pub async fn settled(
 
 /// The base branch, what the files come to, and what the person should know about that.
 pub async fn settings(
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     git: &Repository,
-    asked: &Asked,
+    asked: &ProjectOptions,
 ) -> Result<(String, Written, Vec<String>), Failure> {
     let found = config::find(surroundings, git, asked.base.as_deref()).await?;
     let layered = layers::combine(&found.sources)?;
@@ -321,7 +324,7 @@ pub async fn settings(
 }
 
 /// Flags go before files.
-fn over(written: Written, asked: &Asked) -> Written {
+fn over(written: Written, asked: &ProjectOptions) -> Written {
     let mut written = written;
     if !asked.checks.is_empty() {
         written.checks = asked
@@ -346,7 +349,7 @@ fn over(written: Written, asked: &Asked) -> Written {
 }
 
 /// `name=command`, or a command that names itself.
-pub fn flag_check(at: usize, words: &str) -> file::Check {
+pub fn flag_check(at: usize, words: &str) -> file::CheckSettings {
     let simple = |name: &str| {
         !name.is_empty()
             && name
@@ -357,7 +360,7 @@ pub fn flag_check(at: usize, words: &str) -> file::Check {
         Some((name, command)) if simple(name) => (name.to_owned(), command.to_owned()),
         Some(_) | None => (format!("check-{}", at + 1), words.to_owned()),
     };
-    file::Check {
+    file::CheckSettings {
         name,
         command,
         timeout_secs: file::CHECK_SECS_DEFAULT,
@@ -366,7 +369,7 @@ pub fn flag_check(at: usize, words: &str) -> file::Check {
     }
 }
 
-fn check(written: file::Check) -> Check {
+fn check(written: file::CheckSettings) -> Check {
     Check {
         name: written.name,
         command: written.command,
@@ -376,17 +379,17 @@ fn check(written: file::Check) -> Check {
     }
 }
 
-fn setup(written: file::Setup) -> Result<Setup, Failure> {
-    let caches: Result<Vec<Cache>, String> = written
+fn setup(written: file::SetupSettings) -> Result<ProjectSetup, Failure> {
+    let caches: Result<Vec<CacheDir>, String> = written
         .caches
         .iter()
-        .map(|name| Cache::parse(name))
+        .map(|name| CacheDir::parse(name))
         .collect();
-    let setup = Setup {
+    let setup = ProjectSetup {
         command: written.command.map(check),
         caches: caches.map_err(|why| Failure::usage(format!("[setup] caches: {why}")))?,
     };
-    let of_home = |cache: &Cache| matches!(cache, Cache::Home(_));
+    let of_home = |cache: &CacheDir| matches!(cache, CacheDir::Home(_));
     if setup.command.is_none() && setup.caches.iter().any(of_home) {
         return Err(
             Failure::usage("[setup] caches: nobody fills a cache in a run's home")

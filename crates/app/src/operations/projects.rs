@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use engine::carrier::{Carrier, Way, follow};
+use engine::carrier::{RepoSync, SyncMethod, follow};
 use engine::coordinator::{Offer, WorkItem};
-use engine::git::{Identity, Remote, Tool, remove_tree};
+use engine::git::{CommitIdentity, GitProgram, Remote, remove_tree};
 use engine::worker::Projects;
-use engine::workshop::{Files, Workshop};
+use engine::workshop::{Project, TicketFiles};
 use flow::Ticket;
-use flow::ticket::Context;
+use flow::ticket::TicketContext;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use super::project::{Asked, ProjectLoader, furnish_for, git_tool};
+use super::project::{ProjectLoader, ProjectOptions, furnish_for, git_tool};
 use crate::failure::Failure;
 
 /// For so long a base branch's rules are taken as read.
@@ -49,17 +49,17 @@ pub struct LoadedProjects {
     /// The name on leases of the worker that it loads for.
     name: String,
     loader: ProjectLoader,
-    asked: Asked,
+    asked: ProjectOptions,
     reach: Reach,
     /// Hears why a ticket cannot be worked on here.
     complaints: Option<Sender<String>>,
-    shops: Mutex<BTreeMap<Key, (Instant, Arc<Workshop>)>>,
+    shops: Mutex<BTreeMap<Key, (Instant, Arc<Project>)>>,
     told: Mutex<BTreeMap<Key, String>>,
     followed: Mutex<BTreeMap<PathBuf, Instant>>,
 }
 
 impl LoadedProjects {
-    pub fn new(name: &str, loader: ProjectLoader, asked: Asked) -> Self {
+    pub fn new(name: &str, loader: ProjectLoader, asked: ProjectOptions) -> Self {
         Self {
             name: name.to_owned(),
             loader,
@@ -80,7 +80,7 @@ impl LoadedProjects {
     }
 
     /// The workshop of the ticket's repository, with all in it that its next job rests on.
-    async fn ready_for(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
+    async fn ready_for(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
         let shop = self.furnished(key, offer).await?;
         if let Some(carrier) = &shop.carrier {
             let coordinator = &*shop.coordinator;
@@ -89,7 +89,7 @@ impl LoadedProjects {
         Ok(shop)
     }
 
-    async fn furnished(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
+    async fn furnished(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
         let mut shops = self.shops.lock().await;
         if let Some((since, shop)) = shops.get(key)
             && since.elapsed() < FRESH
@@ -104,8 +104,8 @@ impl LoadedProjects {
         Ok(shop)
     }
 
-    async fn furnish(&self, key: &Key, offer: &Offer) -> Result<Arc<Workshop>, Failure> {
-        let asked = Asked {
+    async fn furnish(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
+        let asked = ProjectOptions {
             base: key.1.clone(),
             ..self.asked.clone()
         };
@@ -119,15 +119,15 @@ impl LoadedProjects {
     async fn place(
         &self,
         (repository, base): &Key,
-        context: &Context,
-    ) -> Result<(PathBuf, Option<Carrier>), Failure> {
+        context: &TicketContext,
+    ) -> Result<(PathBuf, Option<RepoSync>), Failure> {
         let named = self.reach.remotes.get(repository).cloned();
         let told = context.remote.as_deref().map(Remote::parse).transpose();
         let told = told.map_err(Failure::usage)?;
         let here = Path::new(repository);
-        let carrier = |remote: Option<Remote>, is_copy: bool| Carrier {
+        let carrier = |remote: Option<Remote>, is_copy: bool| RepoSync {
             lands: is_copy && self.reach.lands && remote.is_some(),
-            way: remote.map_or(Way::Parcels, Way::Remote),
+            way: remote.map_or(SyncMethod::Parcels, SyncMethod::Remote),
             repository: repository.clone(),
             is_copy,
         };
@@ -153,9 +153,9 @@ impl LoadedProjects {
     }
 
     /// A repository of its own for a task that belongs to none: an empty directory with a history.
-    async fn own(&self, task: &Ticket) -> Result<Arc<Workshop>, Failure> {
+    async fn own(&self, task: &Ticket) -> Result<Arc<Project>, Failure> {
         let surroundings = &self.loader.surroundings;
-        let place = Files::of(&surroundings.data_dir, &task.id).repository();
+        let place = TicketFiles::of(&surroundings.data_dir, &task.id).repository();
         if !place.is_dir() {
             self.make(&place).await?;
         }
@@ -171,7 +171,10 @@ impl LoadedProjects {
         remove_tree(&aside).map_err(Failure::error)?;
         engine::private::make_dir(&aside).map_err(Failure::error)?;
         let tool = git_tool(&self.loader.surroundings, &aside)?;
-        let (identity, message) = (Identity::countersign(), "An empty directory for a task");
+        let (identity, message) = (
+            CommitIdentity::countersign(),
+            "An empty directory for a task",
+        );
         let made = tool.create(&aside, OWN_BASE, &identity, message).await;
         made.map_err(Failure::error)?;
         match std::fs::rename(&aside, place) {
@@ -181,7 +184,12 @@ impl LoadedProjects {
     }
 
     /// Through the database: somebody packs the whole of it each time that we ask.
-    async fn follow(&self, tool: &Tool, of: (&str, &str), copy: &Path) -> Result<(), Failure> {
+    async fn follow(
+        &self,
+        tool: &GitProgram,
+        of: (&str, &str),
+        copy: &Path,
+    ) -> Result<(), Failure> {
         let mut followed = self.followed.lock().await;
         let recent = |since: &Instant| since.elapsed() < PACKED_FRESH;
         if !followed.get(copy).is_some_and(recent) {
@@ -208,7 +216,7 @@ impl LoadedProjects {
 
 #[async_trait]
 impl Projects for LoadedProjects {
-    async fn load(&self, offer: &Offer) -> Option<Arc<Workshop>> {
+    async fn load(&self, offer: &Offer) -> Option<Arc<Project>> {
         let (id, context) = (&offer.ticket.id, &offer.ticket.spec.context);
         let (key, loaded) = match (&context.repository, &offer.of) {
             (Some(repository), _) => {

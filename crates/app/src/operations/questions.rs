@@ -11,7 +11,7 @@ use flow::{Stage, Ticket, TicketId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, Office, Page};
+use super::{App, Cursor, Page};
 use crate::failure::Failure;
 
 /// A page has at most so many items.
@@ -43,7 +43,7 @@ pub trait Question: Serialize + DeserializeOwned + Send + Sync + 'static {
         None
     }
 
-    fn answer(self, office: &Office) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+    fn answer(self, office: &App) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
 }
 
 /// The fields that are part of a path.
@@ -60,7 +60,7 @@ pub struct Items<T> {
 
 /// How a ticket stands after a change: the answer to every change of one.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Standing {
+pub struct TicketSummary {
     pub id: TicketId,
     pub stage: Stage,
     pub version: u64,
@@ -69,7 +69,7 @@ pub struct Standing {
     pub needs_person: bool,
 }
 
-impl Standing {
+impl TicketSummary {
     pub fn of(ticket: &Ticket) -> Self {
         Self {
             id: ticket.id.clone(),

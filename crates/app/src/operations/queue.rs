@@ -1,14 +1,14 @@
 //! The jobs, for those who want to see them.
 
 use flow::TicketId;
-use store::{Job, JobQuery, JobState, Page, Paged, Work};
+use store::{Job, JobQuery, JobState, JobWork, Page, Paged};
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
 
 /// Jobs, newest first; `state` in the words that a job's state has.
 pub async fn jobs(
-    office: &Office,
+    office: &App,
     queue: Option<&str>,
     state: Option<&str>,
     ticket: Option<TicketId>,
@@ -26,8 +26,8 @@ pub async fn jobs(
 /// One job in a line: its number, its queue, how it stands, and what it is about.
 pub fn row(job: &Job) -> Vec<String> {
     let text = |name: &str| match &job.work {
-        Work::Free { body, .. } => body.get(name)?.as_str().map(findings::one_line),
-        Work::Task(_) => None,
+        JobWork::Free { body, .. } => body.get(name)?.as_str().map(findings::one_line),
+        JobWork::Task(_) => None,
     };
     let ticket = job.ticket.as_ref().map(ToString::to_string);
     vec![

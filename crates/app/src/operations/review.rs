@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::git::{Oid, Repository};
-use engine::perform::opinion::{self, Asked, Looked, Opinion, SECRETS};
-use engine::process::Stop;
-use engine::workshop::Workshop;
+use engine::perform::opinion::{self, AdhocJobDone, AdhocRequest, AdhocReview, SECRETS};
+use engine::process::StopSignal;
+use engine::workshop::Project;
 use findings::Severity;
-use flow::opinion::Outcome;
+use flow::opinion::AdhocOutcome;
 use flow::policy::SeatSpec;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket, TicketId};
 use serde_json::json;
-use store::{Noted, Scope};
+use store::{Noted, PauseScope};
 
-use super::{Office, confinement, crew, project};
-use crate::failure::{Exit, Failure};
-use crate::settings::file::Project as Written;
-pub use target::{Change, Target};
+use super::{App, confinement, crew, project};
+use crate::failure::{ExitKind, Failure};
+use crate::settings::file::ProjectSettings as Written;
+pub use target::{ReviewTarget, ReviewedChange};
 
 /// How many commits' own words a reviewer is shown.
 const SUBJECTS_MAX: u32 = 20;
 
 /// What the person asks for.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub target: Target,
+pub struct ReviewOptions {
+    pub target: ReviewTarget,
     pub base: Option<String>,
     pub reviewers: Vec<String>,
     /// `[NAME=]COMMAND` each.
@@ -44,18 +44,18 @@ pub struct Wish {
 
 /// A change that was looked at, or that has nothing to look at.
 #[derive(Debug)]
-pub struct Reviewed {
-    pub change: Change,
-    pub judged: Option<Judged>,
+pub struct ReviewResult {
+    pub change: ReviewedChange,
+    pub judged: Option<JudgedChange>,
     pub remarks: Vec<String>,
 }
 
 #[derive(Debug)]
-pub struct Judged {
+pub struct JudgedChange {
     pub id: TicketId,
-    pub outcome: Outcome,
+    pub outcome: AdhocOutcome,
     pub ticket: Ticket,
-    pub looks: Vec<Looked>,
+    pub looks: Vec<AdhocJobDone>,
     pub policy: Policy,
     /// Where transcripts and the answer are.
     pub dir: PathBuf,
@@ -63,32 +63,32 @@ pub struct Judged {
 
 /// What is told while it goes on.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum ReviewProgress<'a> {
     Begins { seats: Vec<&'a str> },
-    Looked(&'a Looked),
+    Looked(&'a AdhocJobDone),
 }
 
 pub async fn review(
-    office: &Office,
+    office: &App,
     directory: &Path,
-    wish: &Wish,
-    stop: Stop,
-    tell: impl Fn(Progress<'_>),
-) -> Result<Reviewed, Failure> {
+    wish: &ReviewOptions,
+    stop: StopSignal,
+    tell: impl Fn(ReviewProgress<'_>),
+) -> Result<ReviewResult, Failure> {
     let git = project::open(&office.surroundings, directory).await?;
-    let flags = project::Asked {
+    let flags = project::ProjectOptions {
         base: wish.base.clone(),
-        ..project::Asked::default()
+        ..project::ProjectOptions::default()
     };
     let (base_branch, written, remarks) =
         project::settings(&office.surroundings, &git, &flags).await?;
     let change = target::find(office, &git, directory, wish, &base_branch).await?;
     let diff = git
-        .diff(&change.base, &change.head, engine::git::Context::Usual)
+        .diff(&change.base, &change.head, engine::git::DiffContext::Usual)
         .await
         .map_err(Failure::error)?;
     if diff.text.is_empty() {
-        return Ok(Reviewed {
+        return Ok(ReviewResult {
             change,
             judged: None,
             remarks,
@@ -96,12 +96,12 @@ pub async fn review(
     }
     let (shop, without) = furnish(office, git, directory, wish, base_branch, written).await?;
     let seats = shop.project.policy.reviewers.iter();
-    tell(Progress::Begins {
+    tell(ReviewProgress::Begins {
         seats: seats.map(|seat| seat.name.as_str()).collect(),
     });
     affordable(office, &shop).await?;
     let id = name(&change, office)?;
-    let asked = Asked {
+    let asked = AdhocRequest {
         spec: spec(&shop.git, &change, wish).await?,
         id: id.clone(),
         name: change.name.clone(),
@@ -109,8 +109,8 @@ pub async fn review(
         head: change.head.clone(),
         checks: wish.checks,
     };
-    let hear = |looked: &Looked| {
-        tell(Progress::Looked(looked));
+    let hear = |looked: &AdhocJobDone| {
+        tell(ReviewProgress::Looked(looked));
     };
     let opinion = opinion::ask(&shop, &asked, stop, hear).await;
     opinion::tidy_up(&shop, &id);
@@ -118,16 +118,16 @@ pub async fn review(
     let judged = judged(&shop, id, opinion);
     keep(&change, &judged)?;
     note(office, &change, &judged).await?;
-    Ok(Reviewed {
+    Ok(ReviewResult {
         change,
         judged: Some(judged),
         remarks: remarks.into_iter().chain(without).collect(),
     })
 }
 
-fn judged(shop: &Workshop, id: TicketId, opinion: Opinion) -> Judged {
+fn judged(shop: &Project, id: TicketId, opinion: AdhocReview) -> JudgedChange {
     let jobs = shop.files(&id).jobs();
-    Judged {
+    JudgedChange {
         outcome: flow::opinion::outcome(&opinion.ticket),
         ticket: opinion.ticket,
         looks: opinion.looks,
@@ -139,9 +139,9 @@ fn judged(shop: &Workshop, id: TicketId, opinion: Opinion) -> Judged {
 
 fn failed(error: opinion::Error, id: &TicketId) -> Failure {
     match error {
-        opinion::Error::Stopped => Failure::new(Exit::Interrupted, error),
+        opinion::Error::Stopped => Failure::new(ExitKind::Interrupted, error),
         // Without the reviewer's answer nobody can tell, as where the answer is not understood.
-        opinion::Error::Failed(_) => Failure::new(Exit::Escalated, error)
+        opinion::Error::Failed(_) => Failure::new(ExitKind::Escalated, error)
             .hint(format!("what was said: countersign log --transcript {id}")),
         opinion::Error::Refused(_) => {
             Failure::error(error).hint(format!("what was said: countersign log --transcript {id}"))
@@ -151,13 +151,13 @@ fn failed(error: opinion::Error, id: &TicketId) -> Failure {
 
 /// The workshop with one look as its policy.
 async fn furnish(
-    office: &Office,
+    office: &App,
     git: Repository,
     directory: &Path,
-    wish: &Wish,
+    wish: &ReviewOptions,
     base_branch: String,
     written: Written,
-) -> Result<(Arc<Workshop>, Option<String>), Failure> {
+) -> Result<(Arc<Project>, Option<String>), Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     let seats = seats(wish, &written)?;
     let mut written = written;
@@ -172,7 +172,7 @@ async fn furnish(
 }
 
 /// Who sits where; a seat without an agent is a linter's.
-fn seats(wish: &Wish, written: &Written) -> Result<Vec<SeatSpec>, Failure> {
+fn seats(wish: &ReviewOptions, written: &Written) -> Result<Vec<SeatSpec>, Failure> {
     let of_project = written.policy.reviewers.iter();
     let (linters, agents): (Vec<&SeatSpec>, Vec<&SeatSpec>) =
         of_project.partition(|seat| seat.is_linter());
@@ -192,7 +192,7 @@ fn seats(wish: &Wish, written: &Written) -> Result<Vec<SeatSpec>, Failure> {
 }
 
 fn agent_seats(
-    wish: &Wish,
+    wish: &ReviewOptions,
     written: &Written,
     of_project: &[&SeatSpec],
     no_linters: bool,
@@ -250,12 +250,12 @@ fn distinct(seats: &[SeatSpec]) -> Result<(), Failure> {
 }
 
 /// The day's money is not used up, and no provider is out of quota.
-async fn affordable(office: &Office, shop: &Workshop) -> Result<(), Failure> {
+async fn affordable(office: &App, shop: &Project) -> Result<(), Failure> {
     let store = &office.desk.store;
     let spent = store.spent_since((office.desk.clock)().day()).await?;
     if let Some(limit) = shop.project.policy.budget.day.reached_by(spent) {
         return Err(Failure::new(
-            Exit::Escalated,
+            ExitKind::Escalated,
             format!("the day's budget is used up ({limit})"),
         )
         .hint("raise [policy.budget.day], or look with linters alone: --linters-only"));
@@ -264,16 +264,16 @@ async fn affordable(office: &Office, shop: &Workshop) -> Result<(), Failure> {
     let seats = shop.project.policy.reviewers.iter();
     let agents = seats.filter_map(|seat| seat.agent.as_deref());
     for member in agents.filter_map(|agent| shop.crew.who(Role::Reviewer, Some(agent))) {
-        let provider = Scope::Provider(member.adapter.name().to_owned());
+        let provider = PauseScope::Provider(member.adapter.name().to_owned());
         if let Some(pause) = pauses.iter().find(|pause| pause.scope == provider) {
-            return Err(Failure::new(Exit::Waiting, &pause.why).hint("try another --reviewer"));
+            return Err(Failure::new(ExitKind::Waiting, &pause.why).hint("try another --reviewer"));
         }
     }
     Ok(())
 }
 
 /// A name that no other review has.
-fn name(change: &Change, office: &Office) -> Result<TicketId, Failure> {
+fn name(change: &ReviewedChange, office: &App) -> Result<TicketId, Failure> {
     let now = (office.desk.clock)();
     let seed = format!(
         "{} {} {} {}",
@@ -290,7 +290,11 @@ fn name(change: &Change, office: &Office) -> Result<TicketId, Failure> {
 }
 
 /// What the reviewer is told of the change's purpose: the person's words, and its author's as such.
-async fn spec(git: &Repository, change: &Change, wish: &Wish) -> Result<Spec, Failure> {
+async fn spec(
+    git: &Repository,
+    change: &ReviewedChange,
+    wish: &ReviewOptions,
+) -> Result<Spec, Failure> {
     let mut description = match &wish.about {
         Some(about) => about.clone(),
         None => "No ticket says what is wanted: judge the change by what it does.".to_owned(),
@@ -310,7 +314,7 @@ async fn spec(git: &Repository, change: &Change, wish: &Wish) -> Result<Spec, Fa
 async fn subjects(git: &Repository, base: &Oid, head: &Oid) -> Result<Vec<String>, Failure> {
     let log = git.log(base, head, SUBJECTS_MAX).await;
     let commits = log.map_err(Failure::error)?;
-    let ours = engine::git::Identity::countersign().email;
+    let ours = engine::git::CommitIdentity::countersign().email;
     Ok(commits
         .iter()
         .filter(|commit| commit.committer.email != ours)
@@ -320,7 +324,7 @@ async fn subjects(git: &Repository, base: &Oid, head: &Oid) -> Result<Vec<String
 }
 
 /// The whole of it, for whoever asks later.
-fn keep(change: &Change, judged: &Judged) -> Result<(), Failure> {
+fn keep(change: &ReviewedChange, judged: &JudgedChange) -> Result<(), Failure> {
     let record = json!({
         "change": {"name": change.name, "base": change.base, "head": change.head},
         "ticket": judged.ticket,
@@ -332,15 +336,15 @@ fn keep(change: &Change, judged: &Judged) -> Result<(), Failure> {
 }
 
 /// In the log and beside the transcripts: who asked, what was looked at, what it came to.
-async fn note(office: &Office, change: &Change, judged: &Judged) -> Result<(), Failure> {
+async fn note(office: &App, change: &ReviewedChange, judged: &JudgedChange) -> Result<(), Failure> {
     let spent = judged.ticket.spent.ticket;
     let open = judged.ticket.ledger.open_must_fix(&judged.policy).len();
     let word = match &judged.outcome {
-        Outcome::Approved => "clean".to_owned(),
-        Outcome::ChangesRequested => format!("{open} to be fixed"),
-        Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
-        Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
-        Outcome::Undecided(why) => findings::one_line(why),
+        AdhocOutcome::Approved => "clean".to_owned(),
+        AdhocOutcome::ChangesRequested => format!("{open} to be fixed"),
+        AdhocOutcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        AdhocOutcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
+        AdhocOutcome::Undecided(why) => findings::one_line(why),
     };
     let why = format!("{}: {} reviewed, {word}", judged.id, change.name);
     let body = json!({

@@ -14,16 +14,16 @@ use std::time::Duration;
 use engine::coordinator::wire::{Call, CallError, RunNote, WAIT_MAX, WORDS_MAX};
 use engine::coordinator::{self, Coordinator, JobRequest, Offer};
 use engine::log::LogErr;
-use flow::standing::Standing;
+use flow::standing::Access;
 use flow::{Refused, Role, TicketId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use store::{Agent, Noted, Pause, Scope};
+use store::{Agent, Noted, Pause, PauseScope};
 
-use super::Office;
-use super::identity::Speaker;
-use crate::failure::{Exit, Failure};
+use super::App;
+use super::identity::Identity;
+use crate::failure::{ExitKind, Failure};
 
 /// A worker's text that is kept is cut there.
 const TEXT_MAX: usize = 2000;
@@ -41,8 +41,8 @@ const NOTES: [&str; 2] = ["network_refused", "tools_unconnected"];
 
 /// A worker elsewhere that calls.
 struct Caller<'a> {
-    office: &'a Office,
-    speaker: &'a Speaker,
+    office: &'a App,
+    speaker: &'a Identity,
     admits: Admits<'a>,
 }
 
@@ -97,7 +97,7 @@ impl Declined {
         };
         Self {
             barred: true,
-            failure: Failure::new(Exit::Refused, why),
+            failure: Failure::new(ExitKind::Refused, why),
             error: json!(error),
         }
     }
@@ -147,13 +147,13 @@ fn stale(serial: u32, given: u64, current: u64) -> CallError {
 }
 
 /// Whether this speaker may be a worker at all; asked before anything of the call is read.
-pub fn may_work(speaker: &Speaker) -> Result<(), String> {
+pub fn may_work(speaker: &Identity) -> Result<(), String> {
     let role = speaker.actor.role;
     if !matches!(role, Role::Service | Role::Admin) {
         let word = role.word();
         return Err(format!("the role {word} is no worker; it takes service"));
     }
-    if speaker.ticket.is_some() || speaker.standing != Standing::Guest {
+    if speaker.ticket.is_some() || speaker.standing != Access::Guest {
         return Err("a worker's token is for all tickets, and this one is for one".to_owned());
     }
     Ok(())
@@ -161,8 +161,8 @@ pub fn may_work(speaker: &Speaker) -> Result<(), String> {
 
 /// Answers one call.
 pub async fn answer(
-    office: &Office,
-    (speaker, admits): (&Speaker, Admits<'_>),
+    office: &App,
+    (speaker, admits): (&Identity, Admits<'_>),
     body: &[u8],
 ) -> Result<Value, Declined> {
     let caller = Caller {
@@ -246,7 +246,7 @@ impl Caller<'_> {
 
     /// Out of quota is so for everybody who uses a provider; other pauses are a person's.
     async fn pause_provider(&self, pause: Pause) -> Result<(), No> {
-        let (Scope::Provider(name), Some(until)) = (&pause.scope, pause.until) else {
+        let (PauseScope::Provider(name), Some(until)) = (&pause.scope, pause.until) else {
             return Err(No::barred("a worker pauses providers, for a time"));
         };
         if !is_plain(name) {
@@ -352,13 +352,13 @@ fn clean_all(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use flow::What;
+    use flow::EventKind;
 
     use super::*;
 
     #[test]
     fn what_a_report_says_is_cleaned_and_otherwise_as_it_was() {
-        let said = |why: &str| What::HelpRequested {
+        let said = |why: &str| EventKind::HelpRequested {
             why: why.to_owned(),
             lease: None,
         };

@@ -4,21 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::git::Repository;
-use engine::process::{Stop, adopt_orphans, sweep};
-use engine::supplies::Setup;
+use engine::process::{StopSignal, adopt_orphans, sweep};
+use engine::supplies::ProjectSetup;
 use engine::worker::{self, Shutdown, WorkerConfig};
-use engine::workshop::{Project, Workshop};
+use engine::workshop::{Project, ProjectConfig};
 use flow::brief::ProjectRules;
 use flow::{Ticket, TicketId};
 
 use super::project::open;
-use super::{Office, ticket_id};
+use super::{App, ticket_id};
 use crate::failure::Failure;
-use crate::settings::ticket_file::{Wanted, id_for};
+use crate::settings::ticket_file::{TicketRequest, id_for};
 
 /// What was found under the words of the command line.
 #[derive(Debug)]
-pub struct Begun {
+pub struct StartedRun {
     pub id: TicketId,
     /// It was there before, and goes on.
     pub resumed: bool,
@@ -26,16 +26,16 @@ pub struct Begun {
 
 /// The ticket that the words mean: a known one, or a new one.
 pub async fn begin(
-    office: &Office,
-    shop: &Workshop,
+    office: &App,
+    shop: &Project,
     words: &str,
-    wanted: impl FnOnce() -> Result<Wanted, Failure>,
-) -> Result<Begun, Failure> {
+    wanted: impl FnOnce() -> Result<TicketRequest, Failure>,
+) -> Result<StartedRun, Failure> {
     if let Ok(id) = ticket_id(words)
         && let Some(stored) = office.desk.store.ticket(&id).await?
     {
         must_be_here(&shop.git, &stored.ticket)?;
-        return Ok(Begun { id, resumed: true });
+        return Ok(StartedRun { id, resumed: true });
     }
     let wanted = wanted()?;
     let named = wanted.id.is_some();
@@ -50,7 +50,7 @@ pub async fn begin(
         let over = stored.ticket.stage.is_terminal();
         if !over || named {
             must_be_here(&shop.git, &stored.ticket)?;
-            return Ok(Begun { id, resumed: true });
+            return Ok(StartedRun { id, resumed: true });
         }
         // The same sentence again, after it was done, is a new wish.
         id = ticket_id(&format!("{}-{copy}", id_for(&wanted.spec.title)))?;
@@ -66,11 +66,11 @@ pub async fn begin(
         .open(&id, spec, policy, (office.person(), None))
         .await
     {
-        Ok(_) => Ok(Begun { id, resumed: false }),
+        Ok(_) => Ok(StartedRun { id, resumed: false }),
         // Somebody began the same in this instant: it is theirs and ours.
         Err(engine::coordinator::Error::Store(store::Error::Exists(_))) => {
             must_be_here(&shop.git, &office.desk.ticket(&id).await?.ticket)?;
-            Ok(Begun { id, resumed: true })
+            Ok(StartedRun { id, resumed: true })
         }
         Err(error) => Err(error.into()),
     }
@@ -90,7 +90,7 @@ fn must_be_here(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
 }
 
 /// Puts the ticket's branch forward in the person's name.
-pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Ticket, Failure> {
+pub async fn resubmit(office: &App, directory: &Path, id: &str) -> Result<Ticket, Failure> {
     let stored = office.ticket(id).await?;
     let git = open(&office.surroundings, directory).await?;
     must_be_here(&git, &stored.ticket)?;
@@ -99,12 +99,12 @@ pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Tic
         None => git.default_base().await.map_err(Failure::usage)?,
     };
     let policy = office.desk.policy_of(&stored).await?;
-    let project = Project {
+    let project = ProjectConfig {
         base_branch,
         policy,
         house: ProjectRules::default(),
         checks: Vec::new(),
-        setup: Setup::default(),
+        setup: ProjectSetup::default(),
     };
     let id = &stored.ticket.id;
     Ok(engine::perform::resubmit(&office.desk, &git, &project, id, office.person()).await?)
@@ -112,7 +112,7 @@ pub async fn resubmit(office: &Office, directory: &Path, id: &str) -> Result<Tic
 
 /// Works until the ticket rests or we are stopped. What an earlier Countersign left running is
 /// ended first.
-pub async fn work(shop: &Arc<Workshop>, id: &TicketId, stop: Stop) -> Result<Ticket, Failure> {
+pub async fn work(shop: &Arc<Project>, id: &TicketId, stop: StopSignal) -> Result<Ticket, Failure> {
     adopt_orphans()
         .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
     sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
@@ -121,9 +121,9 @@ pub async fn work(shop: &Arc<Workshop>, id: &TicketId, stop: Stop) -> Result<Tic
 
 /// The worker of one ticket, until that rests.
 pub async fn see_through(
-    shop: &Arc<Workshop>,
+    shop: &Arc<Project>,
     id: &TicketId,
-    stop: Stop,
+    stop: StopSignal,
 ) -> Result<Ticket, engine::coordinator::Error> {
     let config = WorkerConfig::for_ticket(id, shop);
     let coordinator = Arc::clone(&shop.coordinator);

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use engine::coordinator::QUIET_POLL;
 use engine::log::{LogErr, removed};
-use engine::process::{Identity, Stop};
+use engine::process::{ProcessIdentity, StopSignal};
 use engine::worker::Shutdown;
-use engine::workshop::Callable;
+use engine::workshop::AgentServerSource;
 use flow::Role;
 use serde::{Deserialize, Serialize};
 
-use super::Office;
-use super::identity::{self, Minted, Wanted};
+use super::App;
+use super::identity::{self, NewToken, TokenRequest};
 use super::project::git_tool;
 use super::{overview, silence, workers};
 use crate::failure::Failure;
-use crate::settings::Surroundings;
-use crate::settings::server::{Place, Trust};
+use crate::settings::Environment;
+use crate::settings::server::{ServerAddress, ServerTrust};
 
 /// How often leases are looked after, and news is brought that nobody else has.
 pub const ROUND: Duration = Duration::from_secs(5);
@@ -30,11 +30,11 @@ const FILE: &str = "server.json";
 
 /// Where the server of this data directory is, for the person whose directory it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Sign {
+pub struct ServerFile {
     pub url: String,
     pub token: String,
     #[serde(flatten)]
-    pub process: Identity,
+    pub process: ProcessIdentity,
     /// The SHA-256 of its certificate, where it has one.
     #[serde(default)]
     pub certificate: Option<String>,
@@ -42,13 +42,13 @@ pub struct Sign {
 
 /// A sign that is taken down when the server ends.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PublishedServer {
     path: PathBuf,
     token: String,
-    sign: Sign,
+    sign: ServerFile,
 }
 
-impl Posted {
+impl PublishedServer {
     /// The server shows another certificate from now on.
     pub fn renew(&mut self, certificate: String) -> Result<(), Failure> {
         self.sign.certificate = Some(certificate);
@@ -58,7 +58,7 @@ impl Posted {
 
 /// Where a listener may be without more ado, and what it needs elsewhere.
 pub async fn must_be_safe(
-    office: &Office,
+    office: &App,
     address: SocketAddr,
     encrypted: bool,
 ) -> Result<(), Failure> {
@@ -85,11 +85,11 @@ pub async fn must_be_safe(
 
 /// Leaves the address and a token of its own for the person's command line, readable by nobody else.
 pub async fn post(
-    office: &Office,
+    office: &App,
     address: SocketAddr,
     certificate: Option<String>,
-) -> Result<Posted, Failure> {
-    let wanted = Wanted {
+) -> Result<PublishedServer, Failure> {
+    let wanted = TokenRequest {
         agent: office.surroundings.person.clone(),
         principal: None,
         role: Role::Admin,
@@ -99,16 +99,16 @@ pub async fn post(
     };
     let path = office.surroundings.data_dir.join(FILE);
     forget_the_dead(office, &path).await?;
-    let Minted { secret, token } = identity::create(office, wanted).await?;
-    let sign = Sign {
+    let NewToken { secret, token } = identity::create(office, wanted).await?;
+    let sign = ServerFile {
         url: url(address, certificate.is_some()),
         token: secret,
-        process: Identity::ourselves()
+        process: ProcessIdentity::ourselves()
             .ok_or_else(|| Failure::error("our own process cannot be found in /proc"))?,
         certificate,
     };
     put_up(&path, &sign)?;
-    Ok(Posted {
+    Ok(PublishedServer {
         path,
         token: token.id,
         sign,
@@ -128,49 +128,51 @@ pub fn url(mut address: SocketAddr, encrypted: bool) -> String {
 }
 
 /// The server that runs on this data directory, if one does.
-pub fn running(surroundings: &Surroundings) -> Option<Place> {
+pub fn running(surroundings: &Environment) -> Option<ServerAddress> {
     let sign = read(&surroundings.data_dir.join(FILE))?;
     let trust = match sign.certificate {
-        Some(fingerprint) => Trust::Only(fingerprint),
-        None => Trust::Authorities(None),
+        Some(fingerprint) => ServerTrust::Only(fingerprint),
+        None => ServerTrust::Authorities(None),
     };
     let url = sign.url;
-    sign.process.is_alive().then_some(Place { url, trust })
+    sign.process
+        .is_alive()
+        .then_some(ServerAddress { url, trust })
 }
 
 /// Whom agents that we start can call: the server that we work for, or the one that runs here.
-pub fn callable(surroundings: &Surroundings) -> Callable {
+pub fn callable(surroundings: &Environment) -> AgentServerSource {
     let found = &surroundings.server;
     match (&found.place, &found.token) {
-        (Some(place), Some(token)) => Callable::Named(engine::workshop::Server {
+        (Some(place), Some(token)) => AgentServerSource::Named(engine::workshop::AgentServer {
             url: place.url.clone(),
             token_hash: engine::secret::hash(token.trim()),
         }),
-        (Some(_), None) | (None, _) => Callable::Running(of_runs),
+        (Some(_), None) | (None, _) => AgentServerSource::Running(of_runs),
     }
 }
 
 /// The same for agents that we start, who are told its address and trust whom their own programs do.
-fn of_runs(data_dir: &Path) -> Option<engine::workshop::Server> {
+fn of_runs(data_dir: &Path) -> Option<engine::workshop::AgentServer> {
     let sign = read(&data_dir.join(FILE)).filter(|sign| sign.process.is_alive())?;
-    Some(engine::workshop::Server {
+    Some(engine::workshop::AgentServer {
         token_hash: engine::secret::hash(&sign.token),
         url: sign.url,
     })
 }
 
-fn read(path: &Path) -> Option<Sign> {
+fn read(path: &Path) -> Option<ServerFile> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-fn put_up(path: &Path, sign: &Sign) -> Result<(), Failure> {
+fn put_up(path: &Path, sign: &ServerFile) -> Result<(), Failure> {
     let text = serde_json::to_vec(sign).map_err(Failure::error)?;
     write_privately(path, &text)
         .map_err(|error| Failure::error(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// A server that was killed has left its sign; the token on it ends here.
-async fn forget_the_dead(office: &Office, path: &Path) -> Result<(), Failure> {
+async fn forget_the_dead(office: &App, path: &Path) -> Result<(), Failure> {
     let Some(sign) = read(path).filter(|sign| !sign.process.is_alive()) else {
         return Ok(());
     };
@@ -198,7 +200,7 @@ fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
 }
 
 /// Takes the sign down; its token ends with it.
-pub async fn take_down(office: &Office, posted: Posted) {
+pub async fn take_down(office: &App, posted: PublishedServer) {
     let revoked = identity::revoke(office, &posted.token).await;
     revoked.log_err("revoke the token of this server");
     // Another server may have put up its own meanwhile.
@@ -208,13 +210,13 @@ pub async fn take_down(office: &Office, posted: Posted) {
 }
 
 /// Does the house's own work, checks and merges, for tickets that agents work on by themselves.
-pub async fn keep_house(office: &Office, stop: Stop) {
+pub async fn keep_house(office: &App, stop: StopSignal) {
     workers::keep_house(office, AT_ONCE, Shutdown::now(stop)).await;
 }
 
 /// Looks after leases and news until it is told to stop. Any number of nodes may do it. When the store
 /// comes back after it was away, or we do, whoever is still at work has a round's time to say so first.
-pub async fn look_after(office: &Office, mut stop: Stop) {
+pub async fn look_after(office: &App, mut stop: StopSignal) {
     let mut was_away = true;
     loop {
         let now = office.desk.store.now().await;
@@ -239,7 +241,7 @@ pub async fn look_after(office: &Office, mut stop: Stop) {
 }
 
 /// While nothing is open there is nothing to look after, until something happens.
-async fn next_round(office: &Office) {
+async fn next_round(office: &App) {
     let quiet = office.desk.store.has_open(None).await == Ok(false);
     match overview::newest(office).await {
         Ok(newest) if quiet => {
@@ -250,7 +252,7 @@ async fn next_round(office: &Office) {
 }
 
 /// Asks for one parcel, and packs it at once where its repository is here.
-pub async fn answer_want(office: &Office, key: &str) -> Result<(), Failure> {
+pub async fn answer_want(office: &App, key: &str) -> Result<(), Failure> {
     let surroundings = &office.surroundings;
     let tool = git_tool(surroundings, &surroundings.data_dir)?;
     engine::carrier::answer_want(&office.desk, &tool, &surroundings.data_dir, key).await?;
@@ -258,7 +260,7 @@ pub async fn answer_want(office: &Office, key: &str) -> Result<(), Failure> {
 }
 
 /// Whoever has a repository packs what workers elsewhere want of it.
-async fn answer_wants(office: &Office) -> Result<(), Failure> {
+async fn answer_wants(office: &App) -> Result<(), Failure> {
     let surroundings = &office.surroundings;
     let tool = git_tool(surroundings, &surroundings.data_dir)?;
     engine::carrier::answer_wants(&office.desk, &tool, &surroundings.data_dir).await?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Agent, Job, JobQuery, JobState, Noted, Page, Token};
 
-use super::Office;
+use super::App;
 use super::identity;
 use super::presence::EVERY;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub struct Silent {
 }
 
 /// Those that are on record as silent.
-pub async fn silent(office: &Office) -> Result<Vec<Silent>, Failure> {
+pub async fn silent(office: &App) -> Result<Vec<Silent>, Failure> {
     let all = office.desk.store.agents().await?;
     Ok(all.iter().filter_map(recorded).collect())
 }
@@ -42,7 +42,7 @@ fn recorded(agent: &Agent) -> Option<Silent> {
 }
 
 /// Puts those on record, and into the log, that have become silent.
-pub async fn watch(office: &Office) -> Result<(), Failure> {
+pub async fn watch(office: &App) -> Result<(), Failure> {
     let now = (office.desk.clock)();
     let mut tokens = identity::list(office).await?;
     tokens.retain(|token| works(token, now));
@@ -83,14 +83,14 @@ fn queues(role: Role) -> &'static [Queue] {
 }
 
 /// A job that has waited for longer than an agent may be silent.
-struct Overdue {
+struct OverdueJob {
     job: Job,
     /// Whom the ticket wants for it.
     agent: Option<String>,
     patience_ms: i64,
 }
 
-impl Overdue {
+impl OverdueJob {
     fn is_for(&self, token: &Token, since: Time, now: Time) -> bool {
         let role = identity::role(&token.role).ok();
         let theirs = role.is_some_and(|role| queues(role).contains(&self.job.queue));
@@ -116,7 +116,7 @@ impl Overdue {
 }
 
 /// The oldest jobs that wait for agents, where they wait too long.
-async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
+async fn overdue(office: &App, now: Time) -> Result<Vec<OverdueJob>, Failure> {
     let mut jobs = Vec::new();
     for queue in [Queue::Build, Queue::Review, Queue::Verify] {
         let query = JobQuery {
@@ -143,7 +143,7 @@ async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
         if now.0 - waits_since.0 > patience_ms {
             let mut of_ticket = stored.ticket.jobs.into_iter();
             let own = of_ticket.find(|one| Some(one.serial) == job.serial);
-            found.push(Overdue {
+            found.push(OverdueJob {
                 agent: own.and_then(|one| one.agent),
                 job,
                 patience_ms,
@@ -153,7 +153,7 @@ async fn overdue(office: &Office, now: Time) -> Result<Vec<Overdue>, Failure> {
     Ok(found)
 }
 
-async fn record(office: &Office, token: &Token, since: Time, why: &str) -> Result<(), Failure> {
+async fn record(office: &App, token: &Token, since: Time, why: &str) -> Result<(), Failure> {
     let store = &office.desk.store;
     let agent = Agent {
         name: token.agent.clone(),

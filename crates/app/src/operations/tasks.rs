@@ -12,14 +12,14 @@ use flow::attempt::{Attempt, HeldClaim};
 use flow::{Queue, Refused, Role, Task, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Ended, FreeJob, Job, JobId, JobState, Outcome, Work};
+use store::{FinishedTask, FreeJob, Job, JobId, JobState, JobWork, TaskOutcome};
 
-use super::Office;
+use super::App;
 use super::assignments;
-use super::assignments::claims::{self, Named};
-use super::assignments::verdict::{self, Word};
-use super::identity::Speaker;
-use crate::failure::{Exit, Failure};
+use super::assignments::claims::{self, ClaimRef};
+use super::assignments::verdict::{self, VerdictInput};
+use super::identity::Identity;
+use crate::failure::{ExitKind, Failure};
 
 /// 001's own limit on a queue.
 pub const QUEUE_MAX: u64 = 100;
@@ -45,7 +45,7 @@ const REQUEST: &str = "request";
 /// 001's arguments.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Wanted {
+pub struct TaskRequest {
     /// The queue that it goes to.
     pub agent_id: String,
     /// implementation, review, fix, …
@@ -62,14 +62,18 @@ pub struct Wanted {
 
 /// What became of it.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
-pub struct Queued {
+pub struct QueuedTask {
     pub task_id: String,
     pub queue: String,
     pub message: String,
 }
 
 /// Queues a task. A judge's task to fix what it judges is its verdict.
-pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result<Queued, Failure> {
+pub async fn queue(
+    office: &App,
+    speaker: &Identity,
+    wanted: TaskRequest,
+) -> Result<QueuedTask, Failure> {
     let fixes = wanted.task_type == "fix";
     if fixes && let Some(queued) = fixed_before(office, speaker, &wanted).await? {
         return Ok(queued);
@@ -89,7 +93,7 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
             Some(errand) => Some(errand.claim()),
             None => self::held(office, speaker).await?.as_ref().map(claim),
         };
-        let named = Named::attempt(wanted.attempt.clone());
+        let named = ClaimRef::attempt(wanted.attempt.clone());
         claims::admit(office, speaker, &named, claim.as_ref()).await?;
     }
     let queue = queue_name(&wanted.agent_id)?;
@@ -100,7 +104,7 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
     if let Err(error) = put(office, &queue, priority, body, &id).await {
         must_be_the_same(office, &id, error).await?;
     }
-    Ok(Queued {
+    Ok(QueuedTask {
         message: format!("queued for {queue}"),
         task_id: id,
         queue,
@@ -109,20 +113,20 @@ pub async fn queue(office: &Office, speaker: &Speaker, wanted: Wanted) -> Result
 
 /// A judge's task to fix what it judges: its verdict on the claim that it holds.
 async fn fix(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     ticket: &TicketId,
-    wanted: Wanted,
-) -> Result<Queued, Failure> {
+    wanted: TaskRequest,
+) -> Result<QueuedTask, Failure> {
     let once = once(speaker, &wanted);
-    let named = Named::attempt(wanted.attempt.clone()).with_verdict(&wanted);
-    let word = Word {
+    let named = ClaimRef::attempt(wanted.attempt.clone()).with_verdict(&wanted);
+    let word = VerdictInput {
         approved: Some(false),
         feedback: wanted.description,
-        ..Word::default()
+        ..VerdictInput::default()
     };
     let outcome = verdict::pass(office, speaker, &named, word, once).await?;
-    Ok(Queued {
+    Ok(QueuedTask {
         task_id: ticket.to_string(),
         queue: wanted.agent_id,
         message: outcome.message,
@@ -131,24 +135,24 @@ async fn fix(
 
 /// The first answer to the same request for a fix under the attempt that it names.
 async fn fixed_before(
-    office: &Office,
-    speaker: &Speaker,
-    wanted: &Wanted,
-) -> Result<Option<Queued>, Failure> {
-    let named = Named::attempt(wanted.attempt.clone());
+    office: &App,
+    speaker: &Identity,
+    wanted: &TaskRequest,
+) -> Result<Option<QueuedTask>, Failure> {
+    let named = ClaimRef::attempt(wanted.attempt.clone());
     let (Some(Attempt::Job { ticket, .. }), Some(once)) = (named.parsed()?, once(speaker, wanted))
     else {
         return Ok(None);
     };
     let first = assignments::recall(office, &once.key, &once.payload_hash).await?;
-    Ok(first.map(|answer| Queued {
+    Ok(first.map(|answer| QueuedTask {
         task_id: ticket.to_string(),
         queue: wanted.agent_id.clone(),
         message: answer["message"].as_str().unwrap_or_default().to_owned(),
     }))
 }
 
-fn once(speaker: &Speaker, wanted: &Wanted) -> Option<Once> {
+fn once(speaker: &Identity, wanted: &TaskRequest) -> Option<Once> {
     let payload = serde_json::to_vec(wanted).unwrap_or_default();
     Some(Once {
         key: format!(
@@ -162,11 +166,7 @@ fn once(speaker: &Speaker, wanted: &Wanted) -> Option<Once> {
 }
 
 /// A call that came before under the same key, and asked for the same.
-async fn must_be_the_same(
-    office: &Office,
-    id: &str,
-    error: store::Error,
-) -> Result<(), store::Error> {
+async fn must_be_the_same(office: &App, id: &str, error: store::Error) -> Result<(), store::Error> {
     let (Some(once), store::Error::KeyReused { .. }) = (&office.call.once, &error) else {
         return Err(error);
     };
@@ -180,7 +180,7 @@ async fn must_be_the_same(
 
 /// Puts a task of 001's form into a queue; one that is there already is not put twice.
 pub async fn put(
-    office: &Office,
+    office: &App,
     queue: &str,
     priority: i32,
     mut body: Value,
@@ -221,7 +221,7 @@ pub fn queue_name(agent: &str) -> Result<String, Failure> {
     let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(sound);
     if !fits || Queue::from(agent).is_of_loop() {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("{agent:?} cannot name a queue"),
         )
         .hint("use an agent's name: letters, digits, '-', '_' and '.', none of the loop's own queues"));
@@ -229,7 +229,7 @@ pub fn queue_name(agent: &str) -> Result<String, Failure> {
     Ok(agent.to_owned())
 }
 
-fn task_id(office: &Office, wanted: &Wanted) -> Result<String, Failure> {
+fn task_id(office: &App, wanted: &TaskRequest) -> Result<String, Failure> {
     let kind = findings::one_line(&wanted.task_type);
     if let Some(once) = &office.call.once {
         let call = engine::hash::short(once.key.as_bytes());
@@ -242,10 +242,10 @@ fn task_id(office: &Office, wanted: &Wanted) -> Result<String, Failure> {
 }
 
 fn task(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     id: &str,
-    wanted: Wanted,
+    wanted: TaskRequest,
     parent: Option<Value>,
 ) -> Value {
     let mut context = wanted.context;
@@ -283,7 +283,7 @@ fn task(
 }
 
 /// The task in the agent's hands, else the next of its queue.
-pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>, Failure> {
+pub async fn current(office: &App, speaker: &Identity) -> Result<Option<Value>, Failure> {
     let queues = queues(speaker);
     if !office.desk.store.has_open(Some(&queues)).await? {
         return Ok(None);
@@ -305,17 +305,17 @@ pub async fn current(office: &Office, speaker: &Speaker) -> Result<Option<Value>
 /// The claim on a task that a report is compared with.
 fn claim(job: &Job) -> HeldClaim {
     let id = match &job.work {
-        Work::Free { body, .. } => body["id"].as_str().unwrap_or_default(),
-        Work::Task(_) => "",
+        JobWork::Free { body, .. } => body["id"].as_str().unwrap_or_default(),
+        JobWork::Task(_) => "",
     };
     HeldClaim::of_task(job.id.0, job.fence, id)
 }
 
 /// Ends the task in the agent's hands.
 pub async fn finish(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
     summary: &str,
 ) -> Result<Option<String>, Failure> {
     let attempt = named.parsed()?;
@@ -334,10 +334,10 @@ pub async fn finish(
             Ok(None) | Err(_) => Err(failure),
         };
     }
-    let ended = Ended {
+    let ended = FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: Outcome::Done {
+        outcome: TaskOutcome::Done {
             result: json!({"summary": findings::clean(summary), "by": speaker.actor.agent}),
         },
     };
@@ -353,8 +353,8 @@ pub async fn finish(
 /// The task that this attempt has ended before with the same words. Nothing where no attempt at a task
 /// is named.
 async fn finished_before(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     attempt: Option<Attempt>,
     summary: &str,
 ) -> Result<Option<String>, Failure> {
@@ -381,9 +381,9 @@ async fn finished_before(
 
 /// Prolongs the lease on the task in hand; says until when, and under which attempt.
 pub async fn beat(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
 ) -> Result<Option<(String, String)>, Failure> {
     let Some(job) = held(office, speaker).await? else {
         return Ok(None);
@@ -394,22 +394,22 @@ pub async fn beat(
     Ok(Some((until.iso(), claim.attempt.to_string())))
 }
 
-async fn held(office: &Office, speaker: &Speaker) -> Result<Option<Job>, Failure> {
+async fn held(office: &App, speaker: &Identity) -> Result<Option<Job>, Failure> {
     let (holder, queues) = (speaker.agent_session().holder(), queues(speaker));
     let held = office.desk.store.held_jobs(&holder, &queues).await?;
     Ok(held.into_iter().next())
 }
 
-fn body(work: Work) -> Value {
+fn body(work: JobWork) -> Value {
     match work {
-        Work::Free { body, .. } => body,
-        Work::Task(_) => Value::Null,
+        JobWork::Free { body, .. } => body,
+        JobWork::Task(_) => Value::Null,
     }
 }
 
 /// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
 /// no other work.
-pub fn queues(speaker: &Speaker) -> Vec<Queue> {
+pub fn queues(speaker: &Identity) -> Vec<Queue> {
     if speaker.ticket.is_some() {
         return Vec::new();
     }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::usage::Caps;
-use flow::{Policy, Stage, Ticket, TicketId, What};
+use flow::{EventKind, Policy, Stage, Ticket, TicketId};
 use serde::{Deserialize, Serialize};
 use store::{Page, Paged, Pause, TicketQuery, TicketRow};
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
-use crate::settings::ticket_file::{Wanted, id_for};
+use crate::settings::ticket_file::{TicketRequest, id_for};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Added {
+pub struct AddedTicket {
     pub id: TicketId,
     pub stage: Stage,
     pub title: String,
@@ -20,11 +20,11 @@ pub struct Added {
 
 /// Adds several tickets at once; they may depend on each other, but not in a ring.
 pub async fn add(
-    office: &Office,
-    wanted: Vec<Wanted>,
+    office: &App,
+    wanted: Vec<TicketRequest>,
     policy: &Policy,
-) -> Result<Vec<Added>, Failure> {
-    let mut by_id: BTreeMap<TicketId, Wanted> = BTreeMap::new();
+) -> Result<Vec<AddedTicket>, Failure> {
+    let mut by_id: BTreeMap<TicketId, TicketRequest> = BTreeMap::new();
     for one in wanted {
         let id = one.id.clone().unwrap_or_else(|| id_for(&one.spec.title));
         if by_id.insert(id.clone(), one).is_some() {
@@ -53,7 +53,7 @@ pub async fn add(
                 (office.person(), office.call.once.clone()),
             )
             .await?;
-        added.push(Added {
+        added.push(AddedTicket {
             id,
             stage: ticket.stage,
             title: ticket.spec.title,
@@ -64,7 +64,7 @@ pub async fn add(
 
 /// Looked at before the first is written, so that a bad list leaves nothing half done.
 async fn refuse_known_or_missing(
-    office: &Office,
+    office: &App,
     graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
 ) -> Result<(), Failure> {
     for (id, needs) in graph {
@@ -84,7 +84,7 @@ async fn refuse_known_or_missing(
 }
 
 pub async fn list(
-    office: &Office,
+    office: &App,
     stages: Vec<Stage>,
     page: &Page,
 ) -> Result<Paged<TicketRow>, Failure> {
@@ -95,10 +95,10 @@ pub async fn list(
     Ok(office.desk.store.tickets(&query, page).await?)
 }
 
-pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Ticket, Failure> {
+pub async fn cancel(office: &App, id: &str, why: &str) -> Result<Ticket, Failure> {
     let stored = office.ticket(id).await?;
     let policy = office.desk.policy_of(&stored).await?;
-    let what = What::Cancelled {
+    let what = EventKind::Cancelled {
         why: why.to_owned(),
     };
     let report = office.report(what);
@@ -111,10 +111,10 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Ticket, Fail
 }
 
 /// Lets one finding stand, in the person's name and for their reason.
-pub async fn waive(office: &Office, id: &str, finding: &str, why: &str) -> Result<Ticket, Failure> {
+pub async fn waive(office: &App, id: &str, finding: &str, why: &str) -> Result<Ticket, Failure> {
     let stored = office.ticket(id).await?;
     let policy = office.desk.policy_of(&stored).await?;
-    let report = office.report(What::Waived {
+    let report = office.report(EventKind::Waived {
         finding: finding.to_owned(),
         why: why.to_owned(),
     });
@@ -125,12 +125,12 @@ pub async fn waive(office: &Office, id: &str, finding: &str, why: &str) -> Resul
 }
 
 /// Agents, queues and providers that have nothing given to them for now.
-pub async fn pauses(office: &Office) -> Result<Vec<Pause>, Failure> {
+pub async fn pauses(office: &App) -> Result<Vec<Pause>, Failure> {
     Ok(office.desk.store.pauses().await?)
 }
 
 /// How many tickets stand where.
-pub async fn tally(office: &Office) -> Result<Vec<(Stage, u64)>, Failure> {
+pub async fn tally(office: &App) -> Result<Vec<(Stage, u64)>, Failure> {
     Ok(office.desk.store.count_tickets().await?)
 }
 
@@ -144,7 +144,7 @@ pub enum BudgetScope {
 
 /// Raises one scope's limits for a ticket, in the person's name; what is not named is not limited.
 pub async fn raise(
-    office: &Office,
+    office: &App,
     id: &str,
     scope: BudgetScope,
     caps: Caps,
@@ -158,7 +158,7 @@ pub async fn raise(
         BudgetScope::Ticket => budget.ticket = caps,
         BudgetScope::Day => budget.day = caps,
     }
-    let what = What::BudgetRaised {
+    let what = EventKind::BudgetRaised {
         budget,
         why: why.to_owned(),
     };

@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use engine::agent::{AgentEvent, known};
-use engine::runs::{self, Ended, Found};
-use engine::workshop::Files;
+use engine::runs::{self, RecordedRun, RunEnd};
+use engine::workshop::TicketFiles;
 use flow::usage::Caps;
 use flow::{TicketId, Time};
 use serde::Serialize;
 
-use super::Office;
+use super::App;
 use crate::failure::Failure;
 
 /// How much of one transcript is read.
@@ -19,7 +19,7 @@ const READ_MAX: u64 = 16 << 20;
 
 /// Which transcripts are wanted.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct TranscriptQuery {
     pub round: Option<u32>,
     /// build, review, verify or check
     pub role: Option<String>,
@@ -39,20 +39,20 @@ pub struct Transcript {
     pub path: PathBuf,
     /// The transcript is longer than what is shown.
     pub cut: bool,
-    pub lines: Vec<Line>,
+    pub lines: Vec<TranscriptLine>,
     /// None for a check, and for a run that goes on or whose end nobody saw.
-    pub ended: Option<Ended>,
+    pub ended: Option<RunEnd>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
-    pub kind: Kind,
+pub struct TranscriptLine {
+    pub kind: TranscriptLineKind,
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TranscriptLineKind {
     Said,
     Tool,
     Denied,
@@ -63,18 +63,18 @@ pub enum Kind {
 
 /// The ticket's transcripts, in the order of the work; the newest ticket's, where none is named.
 pub async fn of(
-    office: &Office,
+    office: &App,
     ticket: Option<&TicketId>,
-    wanted: &Wanted,
+    wanted: &TranscriptQuery,
 ) -> Result<Vec<Transcript>, Failure> {
     let data = &office.surroundings.data_dir;
     let id = match ticket {
         // A review without a ticket has its files and is in no store.
-        Some(id) if Files::of(data, id).jobs().is_dir() => id.clone(),
+        Some(id) if TicketFiles::of(data, id).jobs().is_dir() => id.clone(),
         Some(id) => office.desk.ticket(id).await?.ticket.id,
         None => newest(data).ok_or_else(|| Failure::usage("no agent has run yet"))?,
     };
-    let mut found: Vec<Transcript> = runs::of_ticket(&Files::of(data, &id))
+    let mut found: Vec<Transcript> = runs::of_ticket(&TicketFiles::of(data, &id))
         .into_iter()
         .filter(|found| wants(wanted, &found.run.role, found.run.round))
         .map(|found| of_run(found, wanted.raw))
@@ -93,7 +93,7 @@ pub async fn of(
     Ok(found)
 }
 
-fn wants(wanted: &Wanted, role: &str, round: u32) -> bool {
+fn wants(wanted: &TranscriptQuery, role: &str, round: u32) -> bool {
     wanted.round.is_none_or(|only| only == round)
         && wanted.role.as_deref().is_none_or(|only| only == role)
 }
@@ -120,7 +120,7 @@ fn newest(data: &Path) -> Option<TicketId> {
         .map(|(_, id)| id)
 }
 
-fn of_run(found: Found, raw: bool) -> Transcript {
+fn of_run(found: RecordedRun, raw: bool) -> Transcript {
     let (text, cut) = read(&found.transcript);
     let lines = if raw {
         as_it_is(&text)
@@ -167,22 +167,22 @@ fn read(path: &Path) -> (String, bool) {
     (String::from_utf8_lossy(&bytes).into_owned(), cut)
 }
 
-fn as_it_is(text: &str) -> Vec<Line> {
-    let other = |text: &str| Line {
-        kind: Kind::Other,
+fn as_it_is(text: &str) -> Vec<TranscriptLine> {
+    let other = |text: &str| TranscriptLine {
+        kind: TranscriptLineKind::Other,
         text: text.to_owned(),
     };
     text.lines().map(other).collect()
 }
 
 /// Pieces of one saying are put together, and an answer that repeats it is left out.
-fn told(format: &str, text: &str) -> Vec<Line> {
+fn told(format: &str, text: &str) -> Vec<TranscriptLine> {
     let read = known::reader(format);
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<TranscriptLine> = Vec::new();
     let mut piecewise = false;
     for line in text.lines() {
         let Some(events) = read(line) else {
-            push(&mut lines, Kind::Other, line);
+            push(&mut lines, TranscriptLineKind::Other, line);
             piecewise = false;
             continue;
         };
@@ -201,30 +201,35 @@ fn told(format: &str, text: &str) -> Vec<Line> {
     lines
 }
 
-fn push(lines: &mut Vec<Line>, kind: Kind, text: &str) {
+fn push(lines: &mut Vec<TranscriptLine>, kind: TranscriptLineKind, text: &str) {
     let text = findings::clean(text);
     let repeats = lines
         .last()
         .is_some_and(|last| last.text.trim() == text.trim());
     if !text.trim().is_empty() && !repeats {
-        lines.push(Line { kind, text });
+        lines.push(TranscriptLine { kind, text });
     }
 }
 
-fn meaning(event: AgentEvent) -> Option<(Kind, String)> {
+fn meaning(event: AgentEvent) -> Option<(TranscriptLineKind, String)> {
     match event {
         AgentEvent::Said { text } | AgentEvent::Wrote { text } | AgentEvent::Answered { text } => {
-            Some((Kind::Said, text))
+            Some((TranscriptLineKind::Said, text))
         }
-        AgentEvent::Used { tool, detail } => Some((Kind::Tool, format!("{tool}: {detail}"))),
-        AgentEvent::Denied { tool } => Some((Kind::Denied, tool)),
+        AgentEvent::Used { tool, detail } => {
+            Some((TranscriptLineKind::Tool, format!("{tool}: {detail}")))
+        }
+        AgentEvent::Denied { tool } => Some((TranscriptLineKind::Denied, tool)),
         AgentEvent::Barred { message }
         | AgentEvent::OverBudget { message }
-        | AgentEvent::Failed { message } => Some((Kind::Error, message)),
-        AgentEvent::OutOfQuota { .. } => Some((Kind::Error, "out of quota".to_owned())),
-        AgentEvent::Unconnected { why } => {
-            Some((Kind::Error, format!("without Countersign's tools: {why}")))
+        | AgentEvent::Failed { message } => Some((TranscriptLineKind::Error, message)),
+        AgentEvent::OutOfQuota { .. } => {
+            Some((TranscriptLineKind::Error, "out of quota".to_owned()))
         }
+        AgentEvent::Unconnected { why } => Some((
+            TranscriptLineKind::Error,
+            format!("without Countersign's tools: {why}"),
+        )),
         AgentEvent::Started { .. }
         | AgentEvent::Spent { .. }
         | AgentEvent::Turned { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::coordinator::{Error, system_queues};
 use engine::log::LogErr;
-use engine::process::{Stop, adopt_orphans, sweep};
+use engine::process::{StopSignal, adopt_orphans, sweep};
 use engine::worker::name::replica_name;
 use engine::worker::permits::ProviderPermits;
 use engine::worker::{self, Shutdown, WorkerConfig};
@@ -18,11 +18,11 @@ use store::Agent;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::project::{Asked, ProjectLoader};
+use super::project::{ProjectLoader, ProjectOptions};
 use super::projects::LoadedProjects;
 pub use super::projects::Reach;
 use super::tasks::{queue_name, queues_of};
-use super::{Office, service};
+use super::{App, service};
 use crate::failure::Failure;
 
 /// More hands than this are another worker's.
@@ -30,27 +30,27 @@ pub const REPLICAS_MAX: u16 = 64;
 
 /// The work that a worker is started for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WorkerOptions {
     pub name: String,
     pub replicas: u16,
-    pub queues: Queues,
+    pub queues: WorkerQueues,
     pub labels: BTreeSet<String>,
     /// How many jobs of a provider run at once.
     pub shares: Vec<(String, usize)>,
     pub reach: Reach,
-    pub asked: Asked,
+    pub asked: ProjectOptions,
 }
 
 /// The queues that a worker serves.
 #[derive(Clone, Debug, Default)]
-pub struct Queues {
+pub struct WorkerQueues {
     /// Queues of the loop: build, check, review, verify, merge.
     pub of_loop: Vec<Queue>,
     /// Queues of tasks, by the name of the agent that they are for.
     pub of_tasks: Vec<Queue>,
 }
 
-impl Queues {
+impl WorkerQueues {
     /// All that these words name; the whole loop where there are no words.
     pub fn named(words: &[String]) -> Result<Self, Failure> {
         let known = Queue::OF_LOOP.into_iter();
@@ -98,11 +98,11 @@ impl Queues {
 pub struct Workplace {
     pub loader: ProjectLoader,
     /// The store of this machine, whose leases and news are looked after beside the work.
-    pub office: Option<Office>,
+    pub office: Option<App>,
 }
 
 impl Workplace {
-    pub fn of(office: Office) -> Self {
+    pub fn of(office: App) -> Self {
         Self {
             loader: ProjectLoader::of(&office),
             office: Some(office),
@@ -113,7 +113,7 @@ impl Workplace {
 /// Works until it is told to drain, and is over when nothing runs any more.
 pub async fn work(
     place: &Workplace,
-    wanted: Wanted,
+    wanted: WorkerOptions,
     shutdown: Shutdown,
     complaints: Sender<String>,
 ) -> Result<(), Failure> {
@@ -132,7 +132,7 @@ pub async fn work(
             permits: permits.clone(),
             ..WorkerConfig::replica(&name, wanted.queues.of_loop.clone())
         };
-        let asked = Asked {
+        let asked = ProjectOptions {
             roles: Some(roles(&config)),
             // Nothing of a task lands.
             land: config.queues.is_empty().then_some(Land::Branch),
@@ -174,7 +174,7 @@ fn roles(config: &WorkerConfig) -> Vec<Role> {
 
 /// Ends when it is told to stop, or when the server does not let us in any more. One that is away may
 /// come back.
-pub async fn stay_known(loader: &ProjectLoader, mut stop: Stop) -> Result<(), Failure> {
+pub async fn stay_known(loader: &ProjectLoader, mut stop: StopSignal) -> Result<(), Failure> {
     loop {
         if let Err(error @ Error::Denied { .. }) = loader.coordinator.now().await {
             return Err(error.into());
@@ -203,9 +203,9 @@ async fn show_life(loader: &ProjectLoader, config: &WorkerConfig) {
 }
 
 /// The server's own workers: checks and merges, and no agent that is paid.
-pub async fn keep_house(office: &Office, workers: u16, shutdown: Shutdown) {
+pub async fn keep_house(office: &App, workers: u16, shutdown: Shutdown) {
     let loader = ProjectLoader::of(office);
-    let asked = Asked::of_the_house();
+    let asked = ProjectOptions::of_the_house();
     let projects = LoadedProjects::new(&replica_name("house"), loader.clone(), asked);
     let projects = Arc::new(projects);
     let mut working = JoinSet::new();

@@ -7,11 +7,11 @@ use hyper::{Method as Verb, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Server;
-use crate::failure::{Exit, Failure};
+use super::RemoteServer;
+use crate::failure::{ExitKind, Failure};
 use crate::operations::questions::{Method, Question};
 
-impl Server {
+impl RemoteServer {
     pub async fn ask<Q: Question>(&self, question: &Q) -> Result<Q::Answer, Failure> {
         let (path, body) = written(question)?;
         let verb = match Q::METHOD {
@@ -36,15 +36,15 @@ impl Server {
     }
 
     fn refused(&self, status: StatusCode, body: &Bytes) -> Failure {
-        let Ok(problem) = serde_json::from_slice::<Problem>(body) else {
+        let Ok(problem) = serde_json::from_slice::<ApiProblem>(body) else {
             let url = &self.place.url;
             return Failure::error(format!("{url} answered {status}, and does not say why"))
                 .hint("see that it is Countersign that listens there");
         };
         let exit = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Exit::Refused,
-            StatusCode::TOO_MANY_REQUESTS => Exit::Store,
-            _ => Exit::of(problem.exit).unwrap_or(Exit::Error),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ExitKind::Refused,
+            StatusCode::TOO_MANY_REQUESTS => ExitKind::Store,
+            _ => ExitKind::of(problem.exit).unwrap_or(ExitKind::Error),
         };
         Failure {
             hints: problem.hints,
@@ -54,7 +54,7 @@ impl Server {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ApiProblem {
     detail: String,
     #[serde(default)]
     hints: Vec<String>,
@@ -116,12 +116,12 @@ fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::questions::decisions::Waive;
-    use crate::operations::questions::tickets::List;
+    use crate::operations::questions::decisions::WaiveFinding;
+    use crate::operations::questions::tickets::ListTickets;
 
     #[test]
     fn a_question_is_written_as_its_path_and_the_rest() {
-        let list = List {
+        let list = ListTickets {
             stage: Some("done,failed".to_owned()),
             after: None,
             limit: Some(7),
@@ -129,7 +129,7 @@ mod tests {
         let (path, body) = written(&list).unwrap();
         assert_eq!(path, "/api/v1/tickets?stage=done%2Cfailed&limit=7");
         assert!(body.is_empty());
-        let waive = Waive {
+        let waive = WaiveFinding {
             ticket: "a b/c".to_owned(),
             finding: "F1".to_owned(),
             why: "ours".to_owned(),

@@ -17,23 +17,23 @@ use tokio_rustls::rustls::{
 
 use crate::failure::Failure;
 use crate::settings::read_bounded;
-use crate::settings::server::Trust;
+use crate::settings::server::ServerTrust;
 
-pub fn config(trust: &Trust) -> Result<ClientConfig, Failure> {
+pub fn config(trust: &ServerTrust) -> Result<ClientConfig, Failure> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(Failure::error)?;
     let config = match trust {
-        Trust::Only(fingerprint) => {
-            let verifier = Only {
+        ServerTrust::Only(fingerprint) => {
+            let verifier = PinnedCertificate {
                 fingerprint: fingerprint.clone(),
                 provider,
             };
             let config = config.dangerous();
             config.with_custom_certificate_verifier(Arc::new(verifier))
         }
-        Trust::Authorities(more) => {
+        ServerTrust::Authorities(more) => {
             let mut roots = RootCertStore::empty();
             // A machine that trusts nobody is no error: the file may say whom.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -49,12 +49,12 @@ pub fn config(trust: &Trust) -> Result<ClientConfig, Failure> {
 /// One certificate and no other, whatever name it is for and whoever signed it: its owner told us
 /// which it is. That the server has its key is proven as ever.
 #[derive(Debug)]
-struct Only {
+struct PinnedCertificate {
     fingerprint: String,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Only {
+impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

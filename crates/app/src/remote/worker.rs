@@ -9,15 +9,15 @@ use engine::coordinator::wire::PATH;
 use engine::coordinator::{Coordinator, Error, HttpCoordinator, Transport, TransportError};
 use hyper::Method;
 
-use super::{Server, Unreached};
+use super::{RemoteServer, ServerUnreachable};
 use crate::failure::Failure;
 use crate::operations::project::ProjectLoader;
 use crate::operations::workers::Workplace;
 use crate::operations::{data_dir, service};
-use crate::settings::Surroundings;
+use crate::settings::Environment;
 
 #[async_trait]
-impl Transport for Server {
+impl Transport for RemoteServer {
     fn url(&self) -> &str {
         &self.place.url
     }
@@ -31,11 +31,11 @@ impl Transport for Server {
         let answered = async {
             let response = self.send(Method::POST, PATH, &headers, body).await?;
             let status = response.status().as_u16();
-            Ok::<_, Unreached>((status, self.whole(response).await?.to_vec()))
+            Ok::<_, ServerUnreachable>((status, self.whole(response).await?.to_vec()))
         };
         match tokio::time::timeout(within, answered).await {
             Ok(answered) => {
-                answered.map_err(|Unreached { why, unsent }| TransportError { why, unsent })
+                answered.map_err(|ServerUnreachable { why, unsent }| TransportError { why, unsent })
             }
             Err(_) => Err(TransportError {
                 why: format!("the server at {} does not answer", self.place.url),
@@ -46,7 +46,10 @@ impl Transport for Server {
 }
 
 /// For a worker with this server's token; one that is not let in hears so at once.
-pub async fn workplace(server: Server, surroundings: Surroundings) -> Result<Workplace, Failure> {
+pub async fn workplace(
+    server: RemoteServer,
+    surroundings: Environment,
+) -> Result<Workplace, Failure> {
     must_be_the_only_store(&surroundings)?;
     must_be_our_own(&surroundings)?;
     data_dir::prepare(&surroundings.data_dir)?;
@@ -66,13 +69,15 @@ pub async fn workplace(server: Server, surroundings: Surroundings) -> Result<Wor
 
 fn not_let_in(error: Error) -> Failure {
     match error {
-        Error::Store(store::Error::Unreachable(why)) => Unreached { why, unsent: true }.into(),
+        Error::Store(store::Error::Unreachable(why)) => {
+            ServerUnreachable { why, unsent: true }.into()
+        }
         other => other.into(),
     }
 }
 
 /// The server keeps what we send it where its own files are; they must not be ours.
-fn must_be_our_own(surroundings: &Surroundings) -> Result<(), Failure> {
+fn must_be_our_own(surroundings: &Environment) -> Result<(), Failure> {
     if service::running(surroundings).is_none() {
         return Ok(());
     }
@@ -85,7 +90,7 @@ fn must_be_our_own(surroundings: &Surroundings) -> Result<(), Failure> {
 }
 
 /// A named database counts, unless a server is named for this call.
-fn must_be_the_only_store(surroundings: &Surroundings) -> Result<(), Failure> {
+fn must_be_the_only_store(surroundings: &Environment) -> Result<(), Failure> {
     let by_flag = surroundings.origins.database == "flag";
     if surroundings.database.is_none() || (surroundings.server.by_flag && !by_flag) {
         return Ok(());

@@ -9,7 +9,7 @@ use serde::Serialize;
 const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Detected {
+pub struct DetectedProject {
     /// The language and the file that says so.
     pub languages: Vec<(String, String)>,
     /// Name and command of each check.
@@ -20,18 +20,18 @@ pub struct Detected {
 }
 
 /// Looks at the top of the project.
-pub fn detect(root: &Path) -> Detected {
-    let mut found = Detected::default();
-    let top = Top(root);
+pub fn detect(root: &Path) -> DetectedProject {
+    let mut found = DetectedProject::default();
+    let top = ProjectRoot(root);
     for look in [rust, node, python, go, others, recipes] {
         look(&top, &mut found);
     }
     found
 }
 
-struct Top<'a>(&'a Path);
+struct ProjectRoot<'a>(&'a Path);
 
-impl Top<'_> {
+impl ProjectRoot<'_> {
     fn has(&self, name: &str) -> bool {
         self.0.join(name).exists()
     }
@@ -51,7 +51,7 @@ impl Top<'_> {
     }
 }
 
-impl Detected {
+impl DetectedProject {
     fn language(&mut self, name: &str, file: &str) {
         self.languages.push((name.to_owned(), file.to_owned()));
     }
@@ -71,7 +71,7 @@ impl Detected {
     }
 }
 
-fn rust(top: &Top<'_>, found: &mut Detected) {
+fn rust(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     if !top.has("Cargo.toml") {
         return;
     }
@@ -82,7 +82,7 @@ fn rust(top: &Top<'_>, found: &mut Detected) {
     found.caches.push("target".to_owned());
 }
 
-fn node(top: &Top<'_>, found: &mut Detected) {
+fn node(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     if !top.has("package.json") {
         return;
     }
@@ -118,7 +118,7 @@ fn node(top: &Top<'_>, found: &mut Detected) {
     }
 }
 
-fn python(top: &Top<'_>, found: &mut Detected) {
+fn python(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     let manifests = [
         "pyproject.toml",
         "setup.py",
@@ -161,7 +161,7 @@ fn python(top: &Top<'_>, found: &mut Detected) {
     }
 }
 
-fn go(top: &Top<'_>, found: &mut Detected) {
+fn go(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     if !top.has("go.mod") {
         return;
     }
@@ -194,7 +194,7 @@ const OTHERS: &[(&str, &[&str], &str)] = &[
     ("Scala", &["build.sbt"], "sbt test"),
 ];
 
-fn others(top: &Top<'_>, found: &mut Detected) {
+fn others(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     for (language, files, test) in OTHERS {
         if let Some(file) = top.first(files) {
             found.language(language, &file);
@@ -204,7 +204,7 @@ fn others(top: &Top<'_>, found: &mut Detected) {
 }
 
 /// What a Makefile or a justfile offers, where the language did not say.
-fn recipes(top: &Top<'_>, found: &mut Detected) {
+fn recipes(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     for (file, runner) in [
         ("Makefile", "make"),
         ("justfile", "just"),
@@ -228,7 +228,7 @@ fn recipes(top: &Top<'_>, found: &mut Detected) {
 mod tests {
     use super::*;
 
-    fn of(files: &[(&str, &str)]) -> Detected {
+    fn of(files: &[(&str, &str)]) -> DetectedProject {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(root.path().join(name), text).unwrap();
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn nothing_is_made_up_for_what_is_not_known() {
-        assert_eq!(of(&[("notes.txt", "")]), Detected::default());
+        assert_eq!(of(&[("notes.txt", "")]), DetectedProject::default());
     }
 
     #[test]

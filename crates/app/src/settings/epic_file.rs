@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use flow::TicketId;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec};
+use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext};
 use serde_json::{Map, Value};
 
-use super::ticket_file::{self, Wanted, id_for};
+use super::ticket_file::{self, TicketRequest, id_for};
 use crate::failure::Failure;
 
 /// A longer file is no epic.
@@ -60,7 +60,7 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
         let (id, spec) = task(name, &fields)?;
         return Ok(single(id, spec, Value::Object(fields)));
     }
-    let Wanted { id, spec } = ticket_file::read(name, bytes)?;
+    let TicketRequest { id, spec } = ticket_file::read(name, bytes)?;
     let (id, spec) = story(id, spec);
     Ok(single(id, spec, Value::Null))
 }
@@ -241,9 +241,9 @@ fn task(name: &str, fields: &Map<String, Value>) -> Result<(TicketId, Spec), Fai
 }
 
 /// 001's context; what we do not know of it is kept.
-fn context(given: Option<&Value>) -> Context {
+fn context(given: Option<&Value>) -> TicketContext {
     let Some(Value::Object(fields)) = given else {
-        return Context::default();
+        return TicketContext::default();
     };
     let whole = Value::Object(fields.clone());
     let own = |keys: &[&str]| text(&whole, keys).map(str::to_owned);
@@ -259,7 +259,7 @@ fn context(given: Option<&Value>) -> Context {
     let rest = fields
         .iter()
         .filter(|(key, _)| !known.contains(&key.as_str()));
-    Context {
+    TicketContext {
         epic: own(&["epic_key", "epic"]),
         branch: own(&["branch_name", "branch"]),
         jira_key: own(&["jira_key"]),
@@ -268,7 +268,7 @@ fn context(given: Option<&Value>) -> Context {
         extra: rest
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
-        ..Context::default()
+        ..TicketContext::default()
     }
 }
 

@@ -6,7 +6,7 @@ use flow::Policy;
 use flow::policy::network::is_host;
 use serde::{Deserialize, Serialize};
 
-use super::notify::{Notify, TARGETS_MAX};
+use super::notify::{NotifySection, TARGETS_MAX};
 use super::trouble;
 use crate::failure::Failure;
 
@@ -16,29 +16,29 @@ pub const CHECK_SECS_DEFAULT: u64 = 900;
 /// The file as it is written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Written {
+struct ConfigFile {
     base: Option<String>,
     builder: Option<String>,
-    reviewer: Option<OneOrMore>,
+    reviewer: Option<OneOrMany>,
     verifier: Option<String>,
     rules: Vec<String>,
     briefs: Briefs,
     families: BTreeMap<String, String>,
-    agents: BTreeMap<String, Agent>,
-    checks: BTreeMap<String, WrittenCheck>,
-    setup: WrittenSetup,
-    worker: Worker,
+    agents: BTreeMap<String, AgentSection>,
+    checks: BTreeMap<String, CheckSection>,
+    setup: SetupSection,
+    worker: WorkerSection,
     preset: Option<String>,
-    notify: Vec<Notify>,
-    spool: Spool,
-    sandbox: Sandbox,
+    notify: Vec<NotifySection>,
+    spool: SpoolSection,
+    sandbox: SandboxSection,
     policy: Policy,
 }
 
 /// What the sandbox shows beside the usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Sandbox {
+pub struct SandboxSection {
     /// Directories and files that every run may read: `~/x`, or absolute.
     pub show: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub struct Briefs {
 /// 001's directory, for `serve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Spool {
+pub struct SpoolSection {
     pub directory: Option<String>,
     pub logs: Option<String>,
 }
@@ -65,12 +65,12 @@ pub struct Spool {
     untagged,
     expecting = "a reviewer is an agent, or a list of them: one for each seat"
 )]
-enum OneOrMore {
+enum OneOrMany {
     One(String),
     More(Vec<String>),
 }
 
-impl OneOrMore {
+impl OneOrMany {
     fn list(self) -> Vec<String> {
         match self {
             Self::One(name) => vec![name],
@@ -84,7 +84,7 @@ impl OneOrMore {
     untagged,
     expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true, coverage_min = 80 }"
 )]
-enum WrittenCheck {
+enum CheckSection {
     Command(String),
     Full {
         run: String,
@@ -115,7 +115,7 @@ impl TryFrom<u8> for Percent {
 /// How a fresh checkout becomes usable.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct WrittenSetup {
+struct SetupSection {
     run: Option<String>,
     timeout_secs: Option<u64>,
     caches: Vec<String>,
@@ -124,7 +124,7 @@ struct WrittenSetup {
 /// What workers on other machines need to know of the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Worker {
+pub struct WorkerSection {
     /// Where they get the repository from and put results: an address, or `origin`.
     pub remote: Option<String>,
 }
@@ -133,7 +133,7 @@ pub struct Worker {
 /// command of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Agent {
+pub struct AgentSection {
     /// A known CLI's name, `command` or `acp`; the agent's own name where that is a known one.
     pub adapter: Option<String>,
     pub model: Option<String>,
@@ -150,7 +150,7 @@ pub struct Agent {
     pub hosts: Option<Vec<String>>,
 }
 
-impl Agent {
+impl AgentSection {
     /// What is wrong with it, as it is called.
     pub fn problem(&self, name: &str) -> Option<String> {
         let mut hosts = self.hosts.iter().flatten();
@@ -163,7 +163,7 @@ impl Agent {
 
 /// A command that must succeed on the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct CheckSettings {
     pub name: String,
     pub command: String,
     pub timeout_secs: u64,
@@ -175,7 +175,7 @@ pub struct Check {
 
 /// What a project says, with every default filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectSettings {
     pub base: Option<String>,
     pub builder: Option<String>,
     /// One for all seats, or one for each in turn.
@@ -185,27 +185,27 @@ pub struct Project {
     pub briefs: Briefs,
     /// Agents as they are written here, and their models' families.
     pub families: BTreeMap<String, String>,
-    pub agents: BTreeMap<String, Agent>,
-    pub checks: Vec<Check>,
-    pub setup: Setup,
-    pub worker: Worker,
+    pub agents: BTreeMap<String, AgentSection>,
+    pub checks: Vec<CheckSettings>,
+    pub setup: SetupSettings,
+    pub worker: WorkerSection,
     /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
-    pub notify: Vec<Notify>,
-    pub spool: Spool,
+    pub notify: Vec<NotifySection>,
+    pub spool: SpoolSection,
     /// What the person lets every run read. The user's own file alone may say.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxSection,
     pub policy: Policy,
 }
 
 /// What makes a fresh checkout usable: a command, and directories that are worth keeping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
-    pub command: Option<Check>,
+pub struct SetupSettings {
+    pub command: Option<CheckSettings>,
     pub caches: Vec<String>,
 }
 
 /// Reads the file; `name` is what the messages call it.
-pub fn read(name: &str, text: &str) -> Result<Project, Failure> {
+pub fn read(name: &str, text: &str) -> Result<ProjectSettings, Failure> {
     let mut problems = trouble::find(text).into_iter();
     if let Some(first) = problems.next() {
         let mut failure = Failure::usage(first.told(name));
@@ -229,19 +229,19 @@ pub fn quoted(text: &str) -> String {
 
 /// Whether these keys and values could stand in the file, and why not.
 pub fn admits(value: serde_json::Value) -> Result<(), String> {
-    let written: Result<Written, _> = serde_json::from_value(value);
+    let written: Result<ConfigFile, _> = serde_json::from_value(value);
     written.map(drop).map_err(|error| error.to_string())
 }
 
 /// The words of the file, without a thought on what they mean together.
 pub(super) fn words(text: &str) -> Result<(), toml::de::Error> {
-    toml::from_str::<Written>(text).map(drop)
+    toml::from_str::<ConfigFile>(text).map(drop)
 }
 
 /// What the table says, with every default filled in.
-pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
+pub fn of_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failure> {
     let refuse = |error: toml::de::Error| Failure::usage(format!("{name}: {}", error.message()));
-    let written: Written = table.clone().try_into().map_err(refuse)?;
+    let written: ConfigFile = table.clone().try_into().map_err(refuse)?;
     // Stored policies may lack newer keys; what a file does not say is the preset's.
     let preset = written.preset.as_deref().unwrap_or("standard");
     let policy =
@@ -256,7 +256,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
     }
     let setup = written.setup;
     let command = setup.run.map(|run| {
-        let full = WrittenCheck::Full {
+        let full = CheckSection::Full {
             run,
             timeout_secs: setup.timeout_secs,
             parallel: false,
@@ -265,17 +265,17 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
         check_of("setup".to_owned(), full)
     });
     let checks = written.checks.into_iter();
-    Ok(Project {
+    Ok(ProjectSettings {
         base: written.base,
         builder: written.builder,
-        reviewers: written.reviewer.map(OneOrMore::list).unwrap_or_default(),
+        reviewers: written.reviewer.map(OneOrMany::list).unwrap_or_default(),
         verifier: written.verifier,
         rules: written.rules,
         briefs: written.briefs,
         families: written.families,
         agents: written.agents,
         checks: checks.map(|(name, check)| check_of(name, check)).collect(),
-        setup: Setup {
+        setup: SetupSettings {
             command,
             caches: setup.caches,
         },
@@ -288,8 +288,8 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<Project, Failure> {
 }
 
 /// All that is wrong with the targets of notifications.
-pub(super) fn targets(all: &[Notify]) -> Vec<String> {
-    let mut found: Vec<String> = all.iter().flat_map(Notify::problems).collect();
+pub(super) fn targets(all: &[NotifySection]) -> Vec<String> {
+    let mut found: Vec<String> = all.iter().flat_map(NotifySection::problems).collect();
     let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
     if names.len() < all.len() {
         found.push("two targets of [[notify]] have the same name".to_owned());
@@ -300,17 +300,17 @@ pub(super) fn targets(all: &[Notify]) -> Vec<String> {
     found
 }
 
-impl Project {
+impl ProjectSettings {
     /// Of what it says, what only the user's own file may: it would let a repository reach out in
     /// the person's name, or show its agents more of the person's files.
     pub fn says_what_is_the_users(&self) -> Option<&'static str> {
         if !self.notify.is_empty() {
             return Some("[[notify]]");
         }
-        if self.sandbox != Sandbox::default() {
+        if self.sandbox != SandboxSection::default() {
             return Some("[sandbox]");
         }
-        (self.spool != Spool::default()).then_some("[spool]")
+        (self.spool != SpoolSection::default()).then_some("[spool]")
     }
 }
 
@@ -325,17 +325,17 @@ pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
     Err(failure)
 }
 
-fn check_of(name: String, check: WrittenCheck) -> Check {
+fn check_of(name: String, check: CheckSection) -> CheckSettings {
     let (command, timeout_secs, parallel, coverage_min) = match check {
-        WrittenCheck::Command(command) => (command, None, false, None),
-        WrittenCheck::Full {
+        CheckSection::Command(command) => (command, None, false, None),
+        CheckSection::Full {
             run,
             timeout_secs,
             parallel,
             coverage_min,
         } => (run, timeout_secs, parallel, coverage_min),
     };
-    Check {
+    CheckSettings {
         name,
         command,
         timeout_secs: timeout_secs.unwrap_or(CHECK_SECS_DEFAULT),

@@ -4,13 +4,13 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::file::{self, Project};
-use super::notify::Notify;
+use super::file::{self, ProjectSettings};
+use super::notify::NotifySection;
 use crate::failure::Failure;
 
 /// A configuration file that was found.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ConfigSource {
     /// As messages call it: `countersign.toml on main`, or its path.
     pub name: String,
     pub text: String,
@@ -18,8 +18,8 @@ pub struct Source {
 
 /// What the files come to together.
 #[derive(Clone, Debug, Default)]
-pub struct Layered {
-    pub project: Project,
+pub struct LayeredConfig {
+    pub project: ProjectSettings,
     /// Of each file its name and what it says, the strongest first.
     tables: Vec<(String, toml::Table)>,
 }
@@ -28,7 +28,7 @@ pub struct Layered {
 const DEEP: [&str; 3] = ["policy", "agents", "families"];
 
 /// The strongest first. Each must be sound by itself.
-pub fn combine(sources: &[Source]) -> Result<Layered, Failure> {
+pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
     let mut tables = Vec::new();
     for source in sources {
         file::read(&source.name, &source.text)?;
@@ -42,7 +42,7 @@ pub fn combine(sources: &[Source]) -> Result<Layered, Failure> {
         lay_over(&mut merged, table);
     }
     let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-    Ok(Layered {
+    Ok(LayeredConfig {
         project: file::of_table(&names.join(" over "), merged)?,
         tables,
     })
@@ -76,7 +76,7 @@ pub struct Setting {
     pub origin: String,
 }
 
-impl Layered {
+impl LayeredConfig {
     /// Every value and where it came from, in the order of the file.
     pub fn settings(&self) -> Vec<Setting> {
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl Layered {
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),
-            "notify": project.notify.iter().map(Notify::shown).collect::<Vec<_>>(),
+            "notify": project.notify.iter().map(NotifySection::shown).collect::<Vec<_>>(),
             "spool": project.spool,
             "sandbox": project.sandbox,
             "policy": policy,
@@ -182,14 +182,14 @@ fn says(table: &toml::Table, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn source(name: &str, text: &str) -> Source {
-        Source {
+    fn source(name: &str, text: &str) -> ConfigSource {
+        ConfigSource {
             name: name.to_owned(),
             text: text.to_owned(),
         }
     }
 
-    fn origin(layered: &Layered, key: &str) -> String {
+    fn origin(layered: &LayeredConfig, key: &str) -> String {
         let settings = layered.settings();
         let found = settings.iter().find(|setting| setting.key == key).unwrap();
         format!("{} {}", found.value, found.origin)

@@ -48,7 +48,7 @@ const EVENTS: [&str; 21] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum NotifyKind {
     Webhook,
     Command,
     Slack,
@@ -57,14 +57,14 @@ pub enum Kind {
 /// How much it matters to whoever waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub enum Urgency {
     Info,
     Warning,
     /// A person is wanted.
     Urgent,
 }
 
-impl Severity {
+impl Urgency {
     pub fn word(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -77,9 +77,9 @@ impl Severity {
 /// One target, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Notify {
+pub struct NotifySection {
     pub name: String,
-    pub kind: Option<Kind>,
+    pub kind: Option<NotifyKind>,
     pub url: Option<String>,
     pub url_env: Option<String>,
     pub url_file: Option<String>,
@@ -90,26 +90,26 @@ pub struct Notify {
     pub command: Vec<String>,
     pub env: Vec<String>,
     pub events: Vec<String>,
-    pub severity: Option<Severity>,
+    pub severity: Option<Urgency>,
     pub timeout_secs: Option<u64>,
     pub tries_max: Option<u32>,
 }
 
 /// One target, with all that is needed to reach it.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct NotifyTarget {
     pub name: String,
-    pub means: Means,
+    pub means: NotifyChannel,
     pub ca_file: Option<PathBuf>,
     /// Those activities or events alone; all, where none is named.
     pub events: Vec<String>,
-    pub severity: Severity,
+    pub severity: Urgency,
     pub timeout: Duration,
     pub tries_max: u32,
 }
 
 #[derive(Clone)]
-pub enum Means {
+pub enum NotifyChannel {
     Webhook {
         url: String,
         /// The key that messages are signed with.
@@ -126,7 +126,7 @@ pub enum Means {
 }
 
 /// Without addresses and keys, which may be secret.
-impl fmt::Debug for Means {
+impl fmt::Debug for NotifyChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Webhook { .. } => "webhook",
@@ -136,7 +136,7 @@ impl fmt::Debug for Means {
     }
 }
 
-impl Notify {
+impl NotifySection {
     /// All that is wrong with it.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -151,20 +151,20 @@ impl Notify {
             None => found.push(format!(
                 "notify {name:?} has no `kind`: webhook, command or slack"
             )),
-            Some(Kind::Command) if self.command.is_empty() => found.push(format!(
+            Some(NotifyKind::Command) if self.command.is_empty() => found.push(format!(
                 "notify {name:?} needs `command = [\"PROGRAM\", \"ARGUMENT\", …]`"
             )),
-            Some(Kind::Webhook | Kind::Slack) if urls != 1 => found.push(format!(
+            Some(NotifyKind::Webhook | NotifyKind::Slack) if urls != 1 => found.push(format!(
                 "notify {name:?} needs one of `url`, `url_env` and `url_file`"
             )),
             Some(_) => {}
         }
-        if self.kind != Some(Kind::Webhook)
+        if self.kind != Some(NotifyKind::Webhook)
             && (self.secret_env.is_some() || self.secret_file.is_some())
         {
             found.push(format!("notify {name:?}: only a webhook is signed"));
         }
-        if self.kind == Some(Kind::Command) && self.ca_file.is_some() {
+        if self.kind == Some(NotifyKind::Command) && self.ca_file.is_some() {
             found.push(format!(
                 "notify {name:?}: a command has no `ca_file`; that is for addresses"
             ));
@@ -211,13 +211,13 @@ impl Notify {
     }
 
     /// With its secrets, from where they are.
-    pub fn target(&self) -> Result<Target, Failure> {
+    pub fn target(&self) -> Result<NotifyTarget, Failure> {
         let severity = self.severity.unwrap_or(if self.events.is_empty() {
-            Severity::Urgent
+            Urgency::Urgent
         } else {
-            Severity::Info
+            Urgency::Info
         });
-        Ok(Target {
+        Ok(NotifyTarget {
             name: self.name.clone(),
             means: self.means()?,
             ca_file: self.ca_file.as_ref().map(PathBuf::from),
@@ -228,30 +228,30 @@ impl Notify {
         })
     }
 
-    fn means(&self) -> Result<Means, Failure> {
+    fn means(&self) -> Result<NotifyChannel, Failure> {
         let url = || -> Result<String, Failure> {
             let kept = self.kept("url", self.url_env.as_ref(), self.url_file.as_ref())?;
             let url = self.url.clone().or(kept).unwrap_or_default();
             Ok(url.trim().to_owned())
         };
         Ok(match self.kind {
-            Some(Kind::Slack) => Means::Slack { url: url()? },
-            Some(Kind::Command) => {
+            Some(NotifyKind::Slack) => NotifyChannel::Slack { url: url()? },
+            Some(NotifyKind::Command) => {
                 let mut words = self.command.iter().map(OsString::from);
                 let always = ["PATH", "HOME", "LANG"];
                 let names = always
                     .into_iter()
                     .chain(self.env.iter().map(String::as_str));
-                Means::Command {
+                NotifyChannel::Command {
                     program: words.next().unwrap_or_default(),
                     args: words.collect(),
                     env: passed_on(names),
                 }
             }
-            Some(Kind::Webhook) | None => {
+            Some(NotifyKind::Webhook) | None => {
                 let (env, file) = (self.secret_env.as_ref(), self.secret_file.as_ref());
                 let secret = self.kept("secret", env, file)?;
-                Means::Webhook {
+                NotifyChannel::Webhook {
                     url: url()?,
                     secret: secret.map(|text| self.key(&text)).transpose()?,
                 }
@@ -305,12 +305,12 @@ impl Notify {
 mod tests {
     use super::*;
 
-    fn hook() -> Notify {
-        Notify {
+    fn hook() -> NotifySection {
+        NotifySection {
             name: "ops".to_owned(),
-            kind: Some(Kind::Webhook),
+            kind: Some(NotifyKind::Webhook),
             url: Some("https://ada:word@hooks.example/T1/secret?x=1".to_owned()),
-            ..Notify::default()
+            ..NotifySection::default()
         }
     }
 
@@ -323,8 +323,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         assert_eq!(hook().problems(), [""; 0]);
-        assert_eq!(Notify::default().problems().len(), 2);
-        let bare = Notify {
+        assert_eq!(NotifySection::default().problems().len(), 2);
+        let bare = NotifySection {
             url: None,
             timeout_secs: Some(0),
             ..hook()
@@ -334,18 +334,18 @@ mod tests {
 
     #[test]
     fn without_a_word_on_it_only_what_wants_a_person_is_told() {
-        assert_eq!(hook().target().unwrap().severity, Severity::Urgent);
-        let chosen = Notify {
+        assert_eq!(hook().target().unwrap().severity, Urgency::Urgent);
+        let chosen = NotifySection {
             events: vec!["done".to_owned()],
             ..hook()
         };
-        assert_eq!(chosen.target().unwrap().severity, Severity::Info);
+        assert_eq!(chosen.target().unwrap().severity, Urgency::Info);
         assert_eq!(chosen.remarks(), [""; 0]);
     }
 
     #[test]
     fn an_event_that_nobody_knows_is_remarked_on() {
-        let chosen = Notify {
+        let chosen = NotifySection {
             events: vec!["escalated_for_human".to_owned()],
             ..hook()
         };

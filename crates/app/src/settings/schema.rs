@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{file, keys, ticket_file};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SchemaKind {
     /// `countersign.toml`.
     Config,
     /// The front matter of a ticket, or a whole ticket in YAML.
@@ -15,7 +15,7 @@ pub enum Kind {
     Epic,
 }
 
-impl Kind {
+impl SchemaKind {
     fn title(self) -> &'static str {
         match self {
             Self::Config => "countersign.toml",
@@ -34,15 +34,15 @@ impl Kind {
 }
 
 /// The whole schema.
-pub fn of(kind: Kind) -> Value {
+pub fn of(kind: SchemaKind) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": kind.title(),
     });
     let body = match kind {
-        Kind::Config => Asked(&file::admits).schema(&[]),
-        Kind::Ticket => ticket(),
-        Kind::Epic => epic(),
+        SchemaKind::Config => ReaderProbe(&file::admits).schema(&[]),
+        SchemaKind::Ticket => ticket(),
+        SchemaKind::Epic => epic(),
     };
     if let (Some(schema), Value::Object(body)) = (schema.as_object_mut(), described(body, kind)) {
         schema.extend(body);
@@ -51,7 +51,7 @@ pub fn of(kind: Kind) -> Value {
 }
 
 fn ticket() -> Value {
-    Asked(&ticket_file::admits).schema(&[])
+    ReaderProbe(&ticket_file::admits).schema(&[])
 }
 
 /// An epic keeps what it does not know, so its reader cannot be asked.
@@ -77,14 +77,14 @@ fn epic() -> Value {
 }
 
 /// A reader, asked with values at a path.
-struct Asked<'a>(&'a dyn Fn(Value) -> Result<(), String>);
+struct ReaderProbe<'a>(&'a dyn Fn(Value) -> Result<(), String>);
 
 /// What no file has as a key or a word.
 const NOTHING: &str = "\u{1}";
 /// Deeper than any file of ours.
 const DEPTH_MAX: usize = 8;
 
-impl Asked<'_> {
+impl ReaderProbe<'_> {
     fn ask(&self, path: &[String], value: Value) -> Result<(), String> {
         let wrap = |inner: Value, key: &String| match key.as_str() {
             "[]" => json!([inner]),
@@ -201,7 +201,7 @@ fn expected(why: &str, complaint: &str) -> Option<Vec<String>> {
 }
 
 /// With a sentence on each key.
-fn described(schema: Value, kind: Kind) -> Value {
+fn described(schema: Value, kind: SchemaKind) -> Value {
     let mut schema = schema;
     describe(&mut schema, kind.name());
     schema
@@ -252,11 +252,12 @@ mod tests {
     #[test]
     fn every_key_has_a_sentence_and_every_sentence_a_key() {
         let mut found = Vec::new();
-        for kind in [Kind::Config, Kind::Ticket, Kind::Epic] {
+        for kind in [SchemaKind::Config, SchemaKind::Ticket, SchemaKind::Epic] {
             undescribed(&of(kind), kind.name(), &mut found);
         }
         assert_eq!(found, [""; 0]);
-        let all = [Kind::Config, Kind::Ticket, Kind::Epic].map(|kind| of(kind).to_string());
+        let all = [SchemaKind::Config, SchemaKind::Ticket, SchemaKind::Epic]
+            .map(|kind| of(kind).to_string());
         for (path, sentence) in keys::SENTENCES {
             let quoted = json!(sentence).to_string();
             assert!(all.iter().any(|text| text.contains(&quoted)), "{path}");
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn words_numbers_and_lists_are_told_apart() {
-        let schema = of(Kind::Config);
+        let schema = of(SchemaKind::Config);
         let policy = &schema["properties"]["policy"]["properties"];
         assert_eq!(policy["land"]["enum"], json!(["branch", "merge", "queue"]));
         assert_eq!(policy["max_rounds"]["type"], "integer");

@@ -18,14 +18,14 @@ const NONE: &str = "none";
 
 /// A server, and how it is known to be the right one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ServerAddress {
     pub url: String,
-    pub trust: Trust,
+    pub trust: ServerTrust,
 }
 
 /// Whom we believe that a server with TLS is who it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum ServerTrust {
     /// Those whom this machine trusts, and who signed one of the certificates in the file.
     Authorities(Option<PathBuf>),
     /// Who shows the certificate with this SHA-256, and nobody else.
@@ -34,8 +34,8 @@ pub enum Trust {
 
 /// What was found, and what it was found in.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    pub place: Option<Place>,
+pub struct ServerSettings {
+    pub place: Option<ServerAddress>,
     pub token: Option<String>,
     /// Named on the command line, for this call.
     pub by_flag: bool,
@@ -43,7 +43,7 @@ pub struct Found {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Written {
+struct ServerConfigFile {
     url: Option<String>,
     token: Option<String>,
     certificate: Option<PathBuf>,
@@ -51,17 +51,21 @@ struct Written {
 
 /// What the environment says.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ServerVariables {
     pub url: Option<String>,
     pub token: Option<String>,
     pub certificate: Option<String>,
 }
 
 /// A flag goes before the environment, and that before the file.
-pub fn find(flag: Option<String>, told: Told, user_file: Option<&Path>) -> Result<Found, Failure> {
+pub fn find(
+    flag: Option<String>,
+    told: ServerVariables,
+    user_file: Option<&Path>,
+) -> Result<ServerSettings, Failure> {
     let by_flag = flag.is_some();
     if flag.as_deref() == Some(NONE) {
-        return Ok(Found {
+        return Ok(ServerSettings {
             place: None,
             token: told.token,
             by_flag,
@@ -70,24 +74,24 @@ pub fn find(flag: Option<String>, told: Told, user_file: Option<&Path>) -> Resul
     let path = user_file.map(|file| file.with_file_name(NAME));
     let written = match path.filter(|path| path.exists()) {
         Some(path) => read(&path)?,
-        None => Written::default(),
+        None => ServerConfigFile::default(),
     };
     // A token is for the server that it was written down with.
     let of_file = flag.is_none() && told.url.is_none();
     let url = flag.or(told.url).or(written.url);
     let authorities = told.certificate.map(PathBuf::from).or(written.certificate);
-    Ok(Found {
+    Ok(ServerSettings {
         place: url.map(|url| place(&url, authorities)).transpose()?,
         token: told.token.or(written.token.filter(|_| of_file)),
         by_flag,
     })
 }
 
-fn read(path: &Path) -> Result<Written, Failure> {
+fn read(path: &Path) -> Result<ServerConfigFile, Failure> {
     let name = path.display();
     let text = read_bounded(path, "the file", BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text);
-    let written: Written = toml::from_str(&text).map_err(|error| {
+    let written: ServerConfigFile = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("{name}: {}", error.message()))
             .hint("it may have url, token and certificate")
     })?;
@@ -100,7 +104,7 @@ fn read(path: &Path) -> Result<Written, Failure> {
 }
 
 /// A token is sent in the clear to nobody but this machine.
-fn place(url: &str, authorities: Option<PathBuf>) -> Result<Place, Failure> {
+fn place(url: &str, authorities: Option<PathBuf>) -> Result<ServerAddress, Failure> {
     let url = url.trim_end_matches('/');
     let bad = |why: &str| {
         Failure::usage(format!("{url:?} is no server: {why}"))
@@ -121,9 +125,9 @@ fn place(url: &str, authorities: Option<PathBuf>) -> Result<Place, Failure> {
         "http" => return Err(bad("your token would be sent unencrypted; say https")),
         _ => return Err(bad("it begins with https:// or http://")),
     }
-    Ok(Place {
+    Ok(ServerAddress {
         url: url.to_owned(),
-        trust: Trust::Authorities(authorities),
+        trust: ServerTrust::Authorities(authorities),
     })
 }
 
@@ -131,10 +135,10 @@ fn place(url: &str, authorities: Option<PathBuf>) -> Result<Place, Failure> {
 mod tests {
     use super::*;
 
-    fn told(url: &str) -> Told {
-        Told {
+    fn told(url: &str) -> ServerVariables {
+        ServerVariables {
             url: Some(url.to_owned()),
-            ..Told::default()
+            ..ServerVariables::default()
         }
     }
 

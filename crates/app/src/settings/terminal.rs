@@ -2,7 +2,7 @@
 
 /// How a link to a line of a file is written for the terminal at hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Links {
+pub enum LinkStyle {
     #[default]
     None,
     /// The file alone: what most terminals understand.
@@ -15,16 +15,16 @@ pub enum Links {
 
 /// Read once; whether there is a terminal at all is asked elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terminal {
+pub struct TerminalFeatures {
     pub colours: bool,
     /// Lines, bars and marks may be drawn with more than ASCII.
     pub unicode: bool,
     /// The cursor can be moved.
     pub moves: bool,
-    pub links: Links,
+    pub links: LinkStyle,
 }
 
-impl Terminal {
+impl TerminalFeatures {
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that the others are sent to"
@@ -40,7 +40,11 @@ impl Terminal {
             colours: !set("NO_COLOR") && variable("TERM").is_none_or(|term| term != "dumb"),
             unicode: is_utf8(&variable),
             moves,
-            links: if moves { links(&variable) } else { Links::None },
+            links: if moves {
+                links(&variable)
+            } else {
+                LinkStyle::None
+            },
         }
     }
 }
@@ -55,18 +59,18 @@ fn is_utf8(variable: &impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Only terminals that are known to show links: another one might print the address.
-fn links(variable: &impl Fn(&str) -> Option<String>) -> Links {
+fn links(variable: &impl Fn(&str) -> Option<String>) -> LinkStyle {
     let set = |name: &str| variable(name).is_some();
     let program = variable("TERM_PROGRAM").unwrap_or_default();
     let term = variable("TERM").unwrap_or_default();
     let vte = variable("VTE_VERSION").and_then(|version| version.parse::<u32>().ok());
     let known = ["iTerm.app", "WezTerm", "ghostty", "Hyper", "Tabby", "rio"];
     if variable("FORCE_HYPERLINK").is_some_and(|value| value == "0") || set("NO_HYPERLINK") {
-        Links::None
+        LinkStyle::None
     } else if program == "vscode" {
-        Links::Code
+        LinkStyle::Code
     } else if set("KITTY_WINDOW_ID") || term == "xterm-kitty" {
-        Links::Fragment
+        LinkStyle::Fragment
     } else if known.contains(&program.as_str())
         || vte.is_some_and(|version| version >= 5000)
         || set("WT_SESSION")
@@ -74,9 +78,9 @@ fn links(variable: &impl Fn(&str) -> Option<String>) -> Links {
         || set("FORCE_HYPERLINK")
         || ["foot", "alacritty", "xterm-ghostty", "wezterm"].contains(&term.as_str())
     {
-        Links::File
+        LinkStyle::File
     } else {
-        Links::None
+        LinkStyle::None
     }
 }
 
@@ -84,8 +88,8 @@ fn links(variable: &impl Fn(&str) -> Option<String>) -> Links {
 mod tests {
     use super::*;
 
-    fn terminal(variables: &[(&str, &str)]) -> Terminal {
-        Terminal::from(|name| {
+    fn terminal(variables: &[(&str, &str)]) -> TerminalFeatures {
+        TerminalFeatures::from(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -94,7 +98,7 @@ mod tests {
     #[test]
     fn a_dumb_terminal_and_none_at_all_get_plain_lines() {
         let dumb = terminal(&[("TERM", "dumb"), ("LANG", "C"), ("VTE_VERSION", "7000")]);
-        assert_eq!(dumb, Terminal::default());
+        assert_eq!(dumb, TerminalFeatures::default());
         assert!(!terminal(&[]).moves);
     }
 
@@ -113,13 +117,13 @@ mod tests {
             let term = [("TERM", "xterm-256color")];
             terminal(&[&term[..], variables].concat()).links
         };
-        assert_eq!(links(&[]), Links::None);
-        assert_eq!(links(&[("TERM_PROGRAM", "vscode")]), Links::Code);
-        assert_eq!(links(&[("KITTY_WINDOW_ID", "1")]), Links::Fragment);
-        assert_eq!(links(&[("VTE_VERSION", "6800")]), Links::File);
-        assert_eq!(links(&[("VTE_VERSION", "4000")]), Links::None);
+        assert_eq!(links(&[]), LinkStyle::None);
+        assert_eq!(links(&[("TERM_PROGRAM", "vscode")]), LinkStyle::Code);
+        assert_eq!(links(&[("KITTY_WINDOW_ID", "1")]), LinkStyle::Fragment);
+        assert_eq!(links(&[("VTE_VERSION", "6800")]), LinkStyle::File);
+        assert_eq!(links(&[("VTE_VERSION", "4000")]), LinkStyle::None);
         let refused = [("VTE_VERSION", "6800"), ("FORCE_HYPERLINK", "0")];
-        assert_eq!(links(&refused), Links::None);
+        assert_eq!(links(&refused), LinkStyle::None);
     }
 
     #[test]

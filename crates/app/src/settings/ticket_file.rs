@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use flow::TicketId;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
+use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext, label};
 use serde::{Deserialize, Serialize};
 
 use super::trouble::meant;
@@ -17,7 +17,7 @@ const TITLE_CHARS_MAX: usize = 200;
 /// What a file or a sentence asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct TicketRequest {
     /// The user's own id, where given.
     pub id: Option<TicketId>,
     pub spec: Spec,
@@ -26,7 +26,7 @@ pub struct Wanted {
 /// The fields above the text, or the whole of a YAML ticket.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Fields {
+struct TicketFields {
     id: Option<String>,
     title: Option<String>,
     description: Option<String>,
@@ -51,21 +51,21 @@ struct Fields {
 
 /// Whether these fields could stand in a ticket, and why not.
 pub fn admits(value: serde_json::Value) -> Result<(), String> {
-    let fields: Result<Fields, _> = serde_json::from_value(value);
+    let fields: Result<TicketFields, _> = serde_json::from_value(value);
     fields.map(drop).map_err(|error| error.to_string())
 }
 
 /// A ticket made of one sentence.
-pub fn from_sentence(sentence: &str) -> Result<Wanted, Failure> {
-    let fields = Fields {
+pub fn from_sentence(sentence: &str) -> Result<TicketRequest, Failure> {
+    let fields = TicketFields {
         title: Some(sentence.trim().to_owned()),
-        ..Fields::default()
+        ..TicketFields::default()
     };
     wanted("the sentence", fields)
 }
 
 /// Reads a ticket file; `name` is what the messages call it.
-pub fn read(name: &str, bytes: &[u8]) -> Result<Wanted, Failure> {
+pub fn read(name: &str, bytes: &[u8]) -> Result<TicketRequest, Failure> {
     let text = text_of(name, bytes)?;
     let yaml = [".yaml", ".yml"]
         .iter()
@@ -75,7 +75,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Wanted, Failure> {
     }
     let (mut fields, body) = match front_matter(text) {
         Some((yaml, body)) => (yaml_fields(name, yaml, 1)?, body),
-        None => (Fields::default(), text),
+        None => (TicketFields::default(), text),
     };
     take_body(&mut fields, body);
     wanted(name, fields)
@@ -118,10 +118,10 @@ fn front_matter(text: &str) -> Option<(&str, &str)> {
 }
 
 /// `lines_above` is how far the YAML stands below the top of the file.
-fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<Fields, Failure> {
+fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<TicketFields, Failure> {
     let said = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     if !yaml.lines().any(said) {
-        return Ok(Fields::default());
+        return Ok(TicketFields::default());
     }
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
@@ -171,7 +171,7 @@ pub fn yaml_failure(name: &str, error: &serde_saphyr::Error, lines_above: u64) -
 }
 
 /// The title is the first heading; a list under "Acceptance criteria" is taken as such.
-fn take_body(fields: &mut Fields, body: &str) {
+fn take_body(fields: &mut TicketFields, body: &str) {
     let mut description = Vec::new();
     let mut in_criteria = false;
     for line in body.lines() {
@@ -228,7 +228,7 @@ fn criterion(line: &str) -> Option<&str> {
     )
 }
 
-fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
+fn wanted(name: &str, fields: TicketFields) -> Result<TicketRequest, Failure> {
     let title = fields.title.unwrap_or_default().trim().to_owned();
     if title.is_empty() {
         return Err(
@@ -247,7 +247,7 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
         fields.depends_on.iter().map(id).collect::<Result<_, _>>()?;
     let needs = fields.needs.iter().map(|text| label(text));
     let needs = needs.collect::<Result<_, _>>();
-    Ok(Wanted {
+    Ok(TicketRequest {
         id: fields.id.as_ref().map(id).transpose()?,
         spec: Spec {
             title,
@@ -258,7 +258,7 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
             kind: fields.kind,
             critical: fields.critical,
             protected: fields.protected,
-            context: Context {
+            context: TicketContext {
                 epic: fields.epic,
                 base_branch: fields.base,
                 branch: fields.branch,
@@ -267,7 +267,7 @@ fn wanted(name: &str, fields: Fields) -> Result<Wanted, Failure> {
                 pr_number: fields.pr_number,
                 coordination: fields.coordination,
                 needs: needs.map_err(|bad| Failure::usage(format!("{name}: {bad}")))?,
-                ..Context::default()
+                ..TicketContext::default()
             },
         },
     })

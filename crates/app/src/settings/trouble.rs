@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file;
-use super::notify::Notify;
+use super::notify::NotifySection;
 
 /// More are not told; the first ones mended, the rest are seen.
 const PROBLEMS_MAX: usize = 50;
@@ -18,14 +18,14 @@ const PROBLEMS_MAX: usize = 50;
 const ALIKE: f64 = 0.8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub line: usize,
     pub column: usize,
     pub message: String,
     pub hint: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     fn at(text: &str, place: Option<Range<usize>>, message: String, hint: Option<String>) -> Self {
         let (line, column) = position(text, place.map_or(0, |place| place.start));
         Self {
@@ -51,7 +51,7 @@ pub fn position(text: &str, at: usize) -> (usize, usize) {
 }
 
 /// Everything that is wrong: words first, and only where all are known, what they come to.
-pub fn find(text: &str) -> Vec<Problem> {
+pub fn find(text: &str) -> Vec<ConfigProblem> {
     let found = unknown_words(text);
     if found.is_empty() {
         senseless(text)
@@ -61,7 +61,7 @@ pub fn find(text: &str) -> Vec<Problem> {
 }
 
 /// What a project's file may not say, with its place.
-pub fn of_the_users(text: &str, what: &str) -> Problem {
+pub fn of_the_users(text: &str, what: &str) -> ConfigProblem {
     let key = what.trim_matches(['[', ']']).to_owned();
     let span = DeTable::parse(text)
         .ok()
@@ -70,19 +70,19 @@ pub fn of_the_users(text: &str, what: &str) -> Problem {
         "{what} is not for a project's file: a repository would reach out in your name; `run` refuses it"
     );
     let hint = "put it into your own file, ~/.config/countersign/config.toml".to_owned();
-    Problem::at(text, span, message, Some(hint))
+    ConfigProblem::at(text, span, message, Some(hint))
 }
 
 /// A file of `[briefs]` that cannot be used, with the place of its key.
-pub fn of_briefs(text: &str, role: &str, message: &str, hint: &str) -> Problem {
+pub fn of_briefs(text: &str, role: &str, message: &str, hint: &str) -> ConfigProblem {
     let span = DeTable::parse(text)
         .ok()
         .and_then(|read| place(read.get_ref(), &["briefs".to_owned(), role.to_owned()]));
-    Problem::at(text, span, message.to_owned(), Some(hint.to_owned()))
+    ConfigProblem::at(text, span, message.to_owned(), Some(hint.to_owned()))
 }
 
 /// Reads again and again, each time without the line that was wrong.
-fn unknown_words(text: &str) -> Vec<Problem> {
+fn unknown_words(text: &str) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let mut rest = text.to_owned();
     while found.len() < PROBLEMS_MAX {
@@ -95,7 +95,7 @@ fn unknown_words(text: &str) -> Vec<Problem> {
             break;
         }
         let (message, hint) = explained(error.message());
-        found.push(Problem::at(text, error.span(), message, hint));
+        found.push(ConfigProblem::at(text, error.span(), message, hint));
         match error.span() {
             Some(span) if !broken => rest = without(&rest, &span),
             Some(_) | None => break,
@@ -163,7 +163,7 @@ pub fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 /// Known words that come to nothing: a preset, an agent or a number that cannot be.
-fn senseless(text: &str) -> Vec<Problem> {
+fn senseless(text: &str) -> Vec<ConfigProblem> {
     let Ok(read) = DeTable::parse(text) else {
         return Vec::new();
     };
@@ -176,19 +176,19 @@ fn senseless(text: &str) -> Vec<Problem> {
     {
         let hint = meant(&name, &Policy::PRESETS, "presets");
         let what = format!("there is no preset {name:?}");
-        found.push(Problem::at(text, Some(span), what, Some(hint)));
+        found.push(ConfigProblem::at(text, Some(span), what, Some(hint)));
         return found;
     }
     found.extend(unknown_agents(text, top));
     let table: toml::Table = text.parse().unwrap_or_default();
     found.extend(hostless(text, top, &table));
     let notify = table.get("notify").cloned();
-    let targets: Vec<Notify> = notify
+    let targets: Vec<NotifySection> = notify
         .and_then(|all| all.try_into().ok())
         .unwrap_or_default();
     for problem in file::targets(&targets) {
         let span = place(top, &["notify".to_owned()]);
-        found.push(Problem::at(text, span, problem, None));
+        found.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {
         Some((name, _)) => file::over_preset(name, &table).ok(),
@@ -199,20 +199,20 @@ fn senseless(text: &str) -> Vec<Problem> {
     let problems = policy.map(|policy: Policy| policy.problems());
     for problem in problems.unwrap_or_default() {
         let span = key_of(&problem).and_then(|path| place(top, &path));
-        found.push(Problem::at(text, span, problem, None));
+        found.push(ConfigProblem::at(text, span, problem, None));
     }
     found.sort_by_key(|problem| (problem.line, problem.column));
     found
 }
 
 /// Agents whose hosts are none.
-fn hostless(text: &str, top: &DeTable<'_>, table: &toml::Table) -> Vec<Problem> {
+fn hostless(text: &str, top: &DeTable<'_>, table: &toml::Table) -> Vec<ConfigProblem> {
     let agents = table.get("agents").and_then(toml::Value::as_table);
     let wrong = agents.into_iter().flatten().filter_map(|(name, agent)| {
-        let agent: file::Agent = agent.clone().try_into().ok()?;
+        let agent: file::AgentSection = agent.clone().try_into().ok()?;
         let problem = agent.problem(name)?;
         let path = ["agents".to_owned(), name.clone(), "hosts".to_owned()];
-        Some(Problem::at(text, place(top, &path), problem, None))
+        Some(ConfigProblem::at(text, place(top, &path), problem, None))
     });
     wrong.collect()
 }
@@ -256,7 +256,7 @@ fn strings(table: &DeTable<'_>, key: &str) -> Vec<(String, Range<usize>)> {
 }
 
 /// Names that are no CLI we know, none that the file describes, and no command.
-fn unknown_agents(text: &str, top: &DeTable<'_>) -> Vec<Problem> {
+fn unknown_agents(text: &str, top: &DeTable<'_>) -> Vec<ConfigProblem> {
     let described: Vec<String> = top
         .iter()
         .filter(|(key, _)| key.get_ref() == "agents")
@@ -282,7 +282,7 @@ fn unknown_agents(text: &str, top: &DeTable<'_>) -> Vec<Problem> {
                 "agents (or command:PROGRAM, acp:PROGRAM, scripted:FILE)",
             );
             let what = format!("there is no agent {name:?}");
-            Problem::at(text, Some(span), what, Some(hint))
+            ConfigProblem::at(text, Some(span), what, Some(hint))
         })
         .collect()
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::Desktop;
+use super::Context;
 use super::out::columns;
-use app::failure::{Exit, Failure};
-use app::operations::agent_files::{self, Where};
+use app::failure::{ExitKind, Failure};
+use app::operations::agent_files::{self, InstallScope};
 use app::operations::agents;
 
 #[derive(Debug, clap::Subcommand)]
@@ -33,14 +33,14 @@ Examples:
   countersign agent install
   countersign agent install --user";
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::List => Ok(list(desktop)),
         Verb::Install { user, print } => install(user, print, desktop).await,
     }
 }
 
-fn list(desktop: &Desktop) -> Exit {
+fn list(desktop: &Context) -> ExitKind {
     let here = agents::here(&desktop.surroundings, &desktop.directory);
     let known = agents::known_names();
     desktop.out.answer(&json!({"agents": here, "known": known}));
@@ -64,11 +64,15 @@ fn list(desktop: &Desktop) -> Exit {
     desktop
         .out
         .line("\n`countersign doctor` looks closer: versions, flags, and how to install the rest");
-    Exit::Done
+    ExitKind::Done
 }
 
-async fn install(user: bool, print: bool, desktop: &Desktop) -> Result<Exit, Failure> {
-    let place = if user { Where::User } else { Where::Project };
+async fn install(user: bool, print: bool, desktop: &Context) -> Result<ExitKind, Failure> {
+    let place = if user {
+        InstallScope::User
+    } else {
+        InstallScope::Project
+    };
     let files = agent_files::propose(&desktop.surroundings, &desktop.directory, place).await?;
     if !print {
         agent_files::write(&files)?;
@@ -83,5 +87,5 @@ async fn install(user: bool, print: bool, desktop: &Desktop) -> Result<Exit, Fai
             desktop.out.line(format!("wrote {}", file.path.display()));
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

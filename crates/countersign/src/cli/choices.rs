@@ -1,17 +1,15 @@
 //! The values of options whose type belongs to `app`, which does not know the command line.
 
-use app::operations::export::Form as ExportForm;
-use app::operations::findings::Form as ReviewForm;
+use app::operations::export::ExportFormat as ExportForm;
+use app::operations::findings::ConvertFormat as ReviewForm;
 use app::operations::tickets::BudgetScope;
-use app::settings::schema::Kind;
+use app::settings::schema::SchemaKind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// A value's name, what the help says about it, and the value.
 type ValueRow<T> = (&'static str, &'static str, T);
 
-fn one_of<T: Copy + Send + Sync>(
-    all: &'static [ValueRow<T>],
-) -> impl TypedValueParser<Value = T> {
+fn one_of<T: Copy + Send + Sync>(all: &'static [ValueRow<T>]) -> impl TypedValueParser<Value = T> {
     let shown = all.iter().map(|(name, help, _)| {
         let value = PossibleValue::new(*name);
         if help.is_empty() {
@@ -28,15 +26,15 @@ fn one_of<T: Copy + Send + Sync>(
     })
 }
 
-pub fn schema() -> impl TypedValueParser<Value = Kind> {
+pub fn schema() -> impl TypedValueParser<Value = SchemaKind> {
     one_of(&[
-        ("config", "`countersign.toml`", Kind::Config),
+        ("config", "`countersign.toml`", SchemaKind::Config),
         (
             "ticket",
             "The front matter of a ticket, or a whole ticket in YAML",
-            Kind::Ticket,
+            SchemaKind::Ticket,
         ),
-        ("epic", "An epic in YAML", Kind::Epic),
+        ("epic", "An epic in YAML", SchemaKind::Epic),
     ])
 }
 

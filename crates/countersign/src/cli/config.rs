@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Desktop;
+use super::Context;
 use super::choices;
 use super::out::{columns, raw};
-use app::failure::{Exit, Failure};
+use app::failure::{ExitKind, Failure};
 use app::operations::config;
-use app::settings::schema::{self, Kind};
+use app::settings::schema::{self, SchemaKind};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -37,7 +37,7 @@ pub enum Verb {
     Schema {
         /// What for.
         #[arg(default_value = "config", value_parser = choices::schema())]
-        kind: Kind,
+        kind: SchemaKind,
     },
 }
 
@@ -56,18 +56,18 @@ Examples:
   countersign config check
   countersign config check countersign.toml";
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Show { changed, base } => show(changed, base.as_deref(), desktop).await,
         Verb::Check { files } => check(&files, desktop).await,
         Verb::Schema { kind } => {
             raw(&format!("{:#}\n", schema::of(kind)));
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
     }
 }
 
-async fn show(changed: bool, base: Option<&str>, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn show(changed: bool, base: Option<&str>, desktop: &Context) -> Result<ExitKind, Failure> {
     let (mut settings, remarks) =
         config::show(&desktop.surroundings, &desktop.directory, base).await?;
     if changed {
@@ -92,7 +92,7 @@ async fn show(changed: bool, base: Option<&str>, desktop: &Desktop) -> Result<Ex
     for line in columns(&rows) {
         desktop.out.line(line);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Long values are cut: the JSON answer has the whole.
@@ -122,7 +122,7 @@ fn pattern_lines(used: &config::PatternUse) -> Vec<String> {
         .collect()
 }
 
-async fn check(files: &[PathBuf], desktop: &Desktop) -> Result<Exit, Failure> {
+async fn check(files: &[PathBuf], desktop: &Context) -> Result<ExitKind, Failure> {
     let checked = config::check(&desktop.surroundings, &desktop.directory, files).await?;
     let fine = checked.iter().all(|file| file.problems.is_empty());
     desktop.out.answer(&json!({"fine": fine, "files": checked}));
@@ -147,5 +147,9 @@ async fn check(files: &[PathBuf], desktop: &Desktop) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(if fine { Exit::Done } else { Exit::Usage })
+    Ok(if fine {
+        ExitKind::Done
+    } else {
+        ExitKind::Usage
+    })
 }

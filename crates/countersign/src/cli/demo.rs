@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::story::{Form, TicketCount, tell};
-use super::{Desktop, run};
-use app::failure::{Exit, Failure};
+use super::story::{ProgressFormat, TicketCount, tell};
+use super::{Context, run};
+use app::failure::{ExitKind, Failure};
 use app::operations::project::furnish;
-use app::operations::{Office, demo, run as running};
-use app::settings::Surroundings;
+use app::operations::{App, demo, run as running};
+use app::settings::Environment;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -19,7 +19,7 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let out = &desktop.out;
     let root = match args.dir {
         Some(dir) => std::path::absolute(desktop.directory.join(dir)).map_err(Failure::usage)?,
@@ -29,14 +29,14 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             .join(format!("demo/{}", engine::clock::now().0)),
     };
     let stage = demo::build(&root, &desktop.surroundings, args.escalate).await?;
-    let surroundings = Surroundings {
+    let surroundings = Environment {
         data_dir: stage.data_dir.clone(),
         database: desktop.surroundings.database.clone(),
         ..desktop.surroundings.clone()
     };
     out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
-    let mut office = Office::open(surroundings).await?;
-    let mut telling = tell(&mut office, Form::Auto, TicketCount::One, out);
+    let mut office = App::open(surroundings).await?;
+    let mut telling = tell(&mut office, ProgressFormat::Auto, TicketCount::One, out);
     let shop = furnish(&office, &stage.repository, &stage.asked)
         .await?
         .shop;
@@ -63,13 +63,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     ));
     Ok(match run::exit_of(&ticket) {
         // It was asked for.
-        Exit::Escalated if args.escalate => Exit::Done,
+        ExitKind::Escalated if args.escalate => ExitKind::Done,
         exit => exit,
     })
 }
 
 /// How the person can call us again: by name where the name is known, else by the path.
-fn called(surroundings: &Surroundings) -> String {
+fn called(surroundings: &Environment) -> String {
     let found = std::env::split_paths(&surroundings.path)
         .any(|dir| dir.join("countersign") == surroundings.program);
     if found {

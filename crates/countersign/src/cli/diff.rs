@@ -1,22 +1,22 @@
 //! A change as lines for the eye, with the findings under the lines they speak of. The same lines
 //! are printed by `ticket diff` and scrolled through in `watch`.
 
-use flow::ledger::Entry;
+use flow::ledger::LedgerEntry;
 use flow::narrate::{Mood, short};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::Desktop;
+use super::Context;
 use super::out::size;
 use super::paint::{Glyphs, bold, dim, linked, of_mood, printed};
-use super::syntax::{Family, coloured};
-use app::failure::{Exit, Failure};
-use app::operations::diff::{Changes, File, Hunk, Kind, Row};
-use app::operations::questions::tickets::Diff;
+use super::syntax::{LanguageFamily, coloured};
+use app::failure::{ExitKind, Failure};
+use app::operations::diff::{DiffFile, DiffHunk, DiffRow, DiffRowKind, RoundDiff};
+use app::operations::questions::tickets::ShowDiff;
 
 /// A line, and what it leads to.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct DiffLine {
     pub line: Line<'static>,
     /// The finding whose remark begins here.
     pub finding: Option<String>,
@@ -24,13 +24,13 @@ pub struct Shown {
     pub place: Option<(String, Option<u32>)>,
 }
 
-pub async fn perform(id: &str, round: Option<u32>, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(id: &str, round: Option<u32>, desktop: &Context) -> Result<ExitKind, Failure> {
     let ticket = id.to_owned();
-    let changes = desktop.ask(Diff { ticket, round }).await?;
+    let changes = desktop.ask(ShowDiff { ticket, round }).await?;
     let out = &desktop.out;
     out.answer(&changes);
     if out.json {
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     for shown in lines(&changes, size().0, &out.glyphs()) {
         let text = printed(&shown.line, out.terminal.colours);
@@ -45,21 +45,21 @@ pub async fn perform(id: &str, round: Option<u32>, desktop: &Desktop) -> Result<
             Some(_) | None => text,
         });
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The whole change. Remarks are folded to `width`; lines of code are not.
-pub fn lines(changes: &Changes, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
+pub fn lines(changes: &RoundDiff, width: usize, glyphs: &Glyphs) -> Vec<DiffLine> {
     let mut shown = vec![plain(head(changes))];
     for file in &changes.files {
         shown.push(plain(Line::default()));
-        shown.push(Shown {
+        shown.push(DiffLine {
             place: Some((file.path.clone(), None)),
             ..plain(title(file))
         });
         body(file, changes, width, glyphs, &mut shown);
     }
-    let elsewhere: Vec<&Entry> = changes.elsewhere().collect();
+    let elsewhere: Vec<&LedgerEntry> = changes.elsewhere().collect();
     if !elsewhere.is_empty() {
         shown.push(plain(Line::default()));
         shown.push(plain(Line::styled("not at a line of the change", bold())));
@@ -76,15 +76,15 @@ pub fn lines(changes: &Changes, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
     shown
 }
 
-pub fn plain(line: Line<'static>) -> Shown {
-    Shown {
+pub fn plain(line: Line<'static>) -> DiffLine {
+    DiffLine {
         line,
         finding: None,
         place: None,
     }
 }
 
-fn head(changes: &Changes) -> Line<'static> {
+fn head(changes: &RoundDiff) -> Line<'static> {
     let open = changes
         .findings
         .iter()
@@ -107,7 +107,7 @@ fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{plural}")
 }
 
-fn title(file: &File) -> Line<'static> {
+fn title(file: &DiffFile) -> Line<'static> {
     let what = match file.status {
         'A' => "  new",
         'D' => "  deleted",
@@ -129,15 +129,21 @@ fn title(file: &File) -> Line<'static> {
     Line::from(spans)
 }
 
-fn body(file: &File, changes: &Changes, width: usize, glyphs: &Glyphs, shown: &mut Vec<Shown>) {
-    let family = Family::of(&file.path);
+fn body(
+    file: &DiffFile,
+    changes: &RoundDiff,
+    width: usize,
+    glyphs: &Glyphs,
+    shown: &mut Vec<DiffLine>,
+) {
+    let family = LanguageFamily::of(&file.path);
     let digits = digits(file);
     let indent = digits + 1;
-    let mut left: Vec<&Entry> = changes.at(&file.path).collect();
+    let mut left: Vec<&LedgerEntry> = changes.at(&file.path).collect();
     for hunk in &file.hunks {
         shown.push(plain(between(hunk, digits, glyphs)));
         for row in &hunk.rows {
-            shown.push(Shown {
+            shown.push(DiffLine {
                 place: row.new.map(|line| (file.path.clone(), Some(line))),
                 ..plain(code(row, family, digits))
             });
@@ -156,40 +162,40 @@ fn body(file: &File, changes: &Changes, width: usize, glyphs: &Glyphs, shown: &m
 }
 
 /// Between two pieces of a file: what the next one belongs to.
-fn between(hunk: &Hunk, digits: usize, glyphs: &Glyphs) -> Line<'static> {
+fn between(hunk: &DiffHunk, digits: usize, glyphs: &Glyphs) -> Line<'static> {
     let text = format!("{} {}", glyphs.rule.repeat(digits), hunk.heading);
     Line::styled(text.trim_end().to_owned(), dim())
 }
 
 /// A remark stands under the last line that it speaks of.
-fn last_line(entry: &Entry) -> Option<u32> {
+fn last_line(entry: &LedgerEntry) -> Option<u32> {
     entry.finding.end_line.or(entry.finding.line)
 }
 
-fn digits(file: &File) -> usize {
+fn digits(file: &DiffFile) -> usize {
     let rows = file.hunks.iter().flat_map(|hunk| &hunk.rows);
     let most = rows.filter_map(|row| row.new.max(row.old)).max();
     most.unwrap_or(0).to_string().len().max(3)
 }
 
-fn code(row: &Row, family: Family, digits: usize) -> Line<'static> {
+fn code(row: &DiffRow, family: LanguageFamily, digits: usize) -> Line<'static> {
     let (sign, style) = match row.kind {
-        Kind::Added => ("+", Style::new().fg(Color::Green)),
-        Kind::Removed => ("-", Style::new().fg(Color::Red)),
-        Kind::Kept => (" ", dim()),
+        DiffRowKind::Added => ("+", Style::new().fg(Color::Green)),
+        DiffRowKind::Removed => ("-", Style::new().fg(Color::Red)),
+        DiffRowKind::Kept => (" ", dim()),
     };
     let number = row.new.or(row.old).unwrap_or_default();
     let mut spans = vec![Span::styled(format!("{number:>digits$} {sign} "), style)];
     let text = row.text.replace('\t', "    ");
     match row.kind {
-        Kind::Removed => spans.push(Span::styled(text, style)),
-        Kind::Added | Kind::Kept => spans.extend(coloured(&text, family)),
+        DiffRowKind::Removed => spans.push(Span::styled(text, style)),
+        DiffRowKind::Added | DiffRowKind::Kept => spans.extend(coloured(&text, family)),
     }
     Line::from(spans)
 }
 
 /// A finding as a note in the margin.
-pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Vec<Shown> {
+pub fn remark(entry: &LedgerEntry, indent: usize, width: usize, glyphs: &Glyphs) -> Vec<DiffLine> {
     let finding = &entry.finding;
     let (open, style) = (entry.status.is_open(), of_entry(entry));
     let pad = " ".repeat(indent);
@@ -252,7 +258,7 @@ pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Ve
         last.content = format!("{pad}{} ", glyphs.corner_bottom).into();
     }
     let place = finding.file.clone().map(|file| (file, finding.line));
-    let mut shown: Vec<Shown> = lines.into_iter().map(plain).collect();
+    let mut shown: Vec<DiffLine> = lines.into_iter().map(plain).collect();
     if let Some(first) = shown.first_mut() {
         first.finding = Some(entry.id.clone());
         first.place = place;
@@ -260,7 +266,7 @@ pub fn remark(entry: &Entry, indent: usize, width: usize, glyphs: &Glyphs) -> Ve
     shown
 }
 
-pub fn of_entry(entry: &Entry) -> Style {
+pub fn of_entry(entry: &LedgerEntry) -> Style {
     use findings::Severity;
     if !entry.status.is_open() {
         return dim();

@@ -1,7 +1,7 @@
 //! `countersign doctor`
 
-use super::Desktop;
-use app::failure::{Exit, Failure};
+use super::Context;
+use app::failure::{ExitKind, Failure};
 use app::operations::{config, doctor, history};
 use server::notify;
 
@@ -15,7 +15,7 @@ pub struct Args {
     notify: Option<String>,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     if args.verify_log {
         return verify_log(desktop).await;
     }
@@ -46,13 +46,13 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     }
     out.answer(&found);
     Ok(if found.holds() {
-        Exit::Done
+        ExitKind::Done
     } else {
-        Exit::Error
+        ExitKind::Error
     })
 }
 
-async fn try_targets(name: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn try_targets(name: &str, desktop: &Context) -> Result<ExitKind, Failure> {
     let mut targets = config::own(&desktop.surroundings)?.notify;
     targets.retain(|target| name.is_empty() || target.name == name);
     if targets.is_empty() {
@@ -77,10 +77,14 @@ async fn try_targets(name: &str, desktop: &Desktop) -> Result<Exit, Failure> {
     desktop
         .out
         .answer(&serde_json::json!({"fine": fine, "targets": tried}));
-    Ok(if fine { Exit::Done } else { Exit::Error })
+    Ok(if fine {
+        ExitKind::Done
+    } else {
+        ExitKind::Error
+    })
 }
 
-async fn verify_log(desktop: &Desktop) -> Result<Exit, Failure> {
+async fn verify_log(desktop: &Context) -> Result<ExitKind, Failure> {
     let office = desktop.office().await?;
     let audit = history::audit(&office).await?;
     desktop.out.answer(&audit);
@@ -98,8 +102,8 @@ async fn verify_log(desktop: &Desktop) -> Result<Exit, Failure> {
         desktop.out.line(format!("  {difference}"));
     }
     Ok(if audit.differences.is_empty() {
-        Exit::Done
+        ExitKind::Done
     } else {
-        Exit::Error
+        ExitKind::Error
     })
 }

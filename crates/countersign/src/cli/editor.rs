@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use engine::agent::Command;
+use engine::agent::CommandAgent;
 use engine::log::removed;
 use serde_json::json;
 
 use super::prompt::read_line;
-use super::{Desktop, ticket};
-use app::failure::{Exit, Failure};
-use app::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, Wanted};
+use super::{Context, ticket};
+use app::failure::{ExitKind, Failure};
+use app::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, TicketRequest};
 use app::settings::{editor, read_bounded};
 
 /// How often a ticket that is none may be opened again.
@@ -20,8 +20,8 @@ pub async fn new_ticket(
     title: Option<&str>,
     file: Option<PathBuf>,
     no_edit: bool,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     if let Some(file) = file {
         return keep(title, &desktop.directory.join(file), no_edit, desktop);
     }
@@ -43,7 +43,7 @@ pub async fn new_ticket(
             .out
             .line("nothing was written, and nothing is added");
         desktop.out.answer(&json!({"tickets": []}));
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     };
     let exit = ticket::add_wanted(vec![wanted], desktop).await;
     if exit.is_ok() {
@@ -58,8 +58,8 @@ fn keep(
     title: Option<&str>,
     path: &Path,
     no_edit: bool,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     write_new(path, title)?;
     if !no_edit {
         open(path)?;
@@ -69,7 +69,7 @@ fn keep(
         .out
         .line(format!("wrote {name}\nnext: countersign run {name}"));
     desktop.out.answer(&json!({"file": path}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn write_new(path: &Path, title: Option<&str>) -> Result<(), Failure> {
@@ -87,7 +87,7 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// What the person wrote; nothing where they wrote nothing. A ticket that is none is opened again.
-fn write_until_sound(path: &Path, title: Option<&str>) -> Result<Option<Wanted>, Failure> {
+fn write_until_sound(path: &Path, title: Option<&str>) -> Result<Option<TicketRequest>, Failure> {
     for _ in 0..TRIES_MAX {
         open(path)?;
         let bytes = read_bounded(path, "the new ticket", BYTES_MAX)?;
@@ -111,7 +111,7 @@ fn write_until_sound(path: &Path, title: Option<&str>) -> Result<Option<Wanted>,
         .hint(format!("what you wrote is in {}", path.display())))
 }
 
-fn read(path: &Path, bytes: &[u8]) -> Result<Wanted, Failure> {
+fn read(path: &Path, bytes: &[u8]) -> Result<TicketRequest, Failure> {
     let wanted = ticket_file::read(&path.display().to_string(), bytes)?;
     if wanted.spec.title == TITLE_TO_REPLACE {
         return Err(Failure::usage("the ticket still has the template's title"));
@@ -122,7 +122,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Wanted, Failure> {
 fn open(path: &Path) -> Result<(), Failure> {
     let line = editor().unwrap_or_else(|| "vi".to_owned());
     let hint = "name your editor in VISUAL or EDITOR, or go without: --no-edit";
-    let command = Command::parse(&line).map_err(|why| Failure::usage(why).hint(hint))?;
+    let command = CommandAgent::parse(&line).map_err(|why| Failure::usage(why).hint(hint))?;
     let ended = engine::process::attend(&command.program, &command.args, path);
     match ended {
         Ok(true) => Ok(()),

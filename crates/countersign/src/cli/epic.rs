@@ -1,26 +1,26 @@
 //! `countersign epic …`, and the epic's part of `countersign run`
 
-use engine::process::Stop;
+use engine::process::StopSignal;
 use flow::TicketId;
-use flow::epic::{Standing, rehearsal, written};
+use flow::epic::{EpicStatus, rehearsal, written};
 use flow::narrate::Mood;
 use flow::policy::Land;
 use flow::usage::dollars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::workshop::Workshop;
+use engine::workshop::Project;
 
-use super::Desktop;
+use super::Context;
 use super::out::{Out, columns, raw};
 use super::paint::elapsed;
 use super::run::names_of_checks;
-use super::story::Telling;
-use app::failure::{Exit, Failure};
-use app::operations::Office;
-use app::operations::epics::{self, Looked};
-use app::operations::plans::Plan;
-use app::operations::questions::work::{Epic, Epics, SignEpic};
+use super::story::ProgressReporter;
+use app::failure::{ExitKind, Failure};
+use app::operations::App;
+use app::operations::epics::{self, EpicReport};
+use app::operations::plans::RunPlan;
+use app::operations::questions::work::{ListEpics, ShowEpic, SignEpic};
 use app::settings::epic_file::{self, EpicFile};
 use app::settings::read_bounded;
 
@@ -42,10 +42,10 @@ pub enum Verb {
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::List => list(desktop).await,
-        Verb::Show { epic } => Ok(show(&desktop.ask(Epic { epic }).await?, desktop)),
+        Verb::Show { epic } => Ok(show(&desktop.ask(ShowEpic { epic }).await?, desktop)),
         Verb::Accept { epic, why } => {
             let looked = desktop.ask(SignEpic { epic, why }).await?;
             Ok(show(&looked, desktop))
@@ -53,8 +53,8 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     }
 }
 
-async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
-    let all = desktop.ask(Epics {}).await?.items;
+async fn list(desktop: &Context) -> Result<ExitKind, Failure> {
+    let all = desktop.ask(ListEpics {}).await?.items;
     desktop.out.answer(&serde_json::json!({"epics": all}));
     if all.is_empty() {
         desktop
@@ -69,7 +69,7 @@ async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
     for line in columns(&rows.collect::<Vec<_>>()) {
         desktop.out.line(line);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn names(ids: &[TicketId]) -> String {
@@ -80,36 +80,36 @@ fn names(ids: &[TicketId]) -> String {
 }
 
 /// How it stands, in words.
-fn words(epic: &Looked) -> String {
+fn words(epic: &EpicReport) -> String {
     match &epic.standing {
-        Standing::Goes { ready } => format!("goes on: {}", names(ready)),
-        Standing::Stopped { by, why } => format!("stopped: {by} is critical and failed ({why})"),
-        Standing::Waits { tickets } => format!("waits for a person: {}", names(tickets)),
-        Standing::AtTheGate => "all landed; waits for a person's signature".to_owned(),
-        Standing::Complete => "complete".to_owned(),
-        Standing::Incomplete { failed } => format!("ended; not landed: {}", names(failed)),
+        EpicStatus::Goes { ready } => format!("goes on: {}", names(ready)),
+        EpicStatus::Stopped { by, why } => format!("stopped: {by} is critical and failed ({why})"),
+        EpicStatus::Waits { tickets } => format!("waits for a person: {}", names(tickets)),
+        EpicStatus::AtTheGate => "all landed; waits for a person's signature".to_owned(),
+        EpicStatus::Complete => "complete".to_owned(),
+        EpicStatus::Incomplete { failed } => format!("ended; not landed: {}", names(failed)),
     }
 }
 
 /// The report, and how the program ends.
-pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
+pub fn show(epic: &EpicReport, desktop: &Context) -> ExitKind {
     let (exit, next) = match &epic.standing {
-        Standing::Goes { .. } => (
-            Exit::Interrupted,
+        EpicStatus::Goes { .. } => (
+            ExitKind::Interrupted,
             Some("run the epic's file again; it goes on from here".to_owned()),
         ),
-        Standing::Stopped { .. } | Standing::Incomplete { .. } => (Exit::Failed, None),
-        Standing::Waits { tickets } => (
-            Exit::Escalated,
+        EpicStatus::Stopped { .. } | EpicStatus::Incomplete { .. } => (ExitKind::Failed, None),
+        EpicStatus::Waits { tickets } => (
+            ExitKind::Escalated,
             tickets
                 .first()
                 .map(|one| format!("countersign ticket show {one}")),
         ),
-        Standing::AtTheGate => (
-            Exit::Escalated,
+        EpicStatus::AtTheGate => (
+            ExitKind::Escalated,
             Some(format!("countersign epic accept {} --why \"…\"", epic.id)),
         ),
-        Standing::Complete => (Exit::Done, None),
+        EpicStatus::Complete => (ExitKind::Done, None),
     };
     desktop
         .out
@@ -134,7 +134,7 @@ pub fn show(epic: &Looked, desktop: &Desktop) -> Exit {
 }
 
 /// The report for eyes: a bar and a line for each ticket. Elsewhere it is Markdown.
-fn glance(epic: &Looked, out: &Out) {
+fn glance(epic: &EpicReport, out: &Out) {
     let (sum, glyphs) = (&epic.completion, out.glyphs());
     let title = findings::one_line(&epic.title);
     out.line(out.bold(&format!("epic {}: {title}", epic.id)));
@@ -165,7 +165,7 @@ fn glance(epic: &Looked, out: &Out) {
 }
 
 /// The epic that the words mean, if they mean one.
-pub fn file(desktop: &Desktop, words: &str) -> Result<Option<EpicFile>, Failure> {
+pub fn file(desktop: &Context, words: &str) -> Result<Option<EpicFile>, Failure> {
     let path = desktop.directory.join(words);
     if words.trim().is_empty() || !path.is_file() {
         return Ok(None);
@@ -177,9 +177,9 @@ pub fn file(desktop: &Desktop, words: &str) -> Result<Option<EpicFile>, Failure>
 /// What would be done, in the order in which it would begin; nothing is.
 pub fn rehearse(
     tickets: &[(TicketId, BTreeSet<TicketId>)],
-    plan: &Plan,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    plan: &RunPlan,
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
     let order = flow::graph::order(&graph).map_err(Failure::usage)?;
     let always = plan.reviewers.iter().filter(|one| !one.confirms);
@@ -195,11 +195,11 @@ pub fn rehearse(
     desktop
         .out
         .answer(&serde_json::json!({"dry_run": lines, "order": order, "plan": plan}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// By whom, under which checks, and to what end: as the project's settings have it.
-fn crew_and_end(plan: &Plan) -> Vec<String> {
+fn crew_and_end(plan: &RunPlan) -> Vec<String> {
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "nobody named".to_owned());
     let seats = plan.reviewers.iter();
     let seats: Vec<String> = seats
@@ -232,13 +232,13 @@ fn crew_and_end(plan: &Plan) -> Vec<String> {
 
 /// Enters the epic and works on it until a person is needed or all is done.
 pub async fn run(
-    office: &Office,
-    shop: &Arc<Workshop>,
+    office: &App,
+    shop: &Arc<Project>,
     file: &EpicFile,
     jobs: usize,
-    mut telling: Telling,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    mut telling: ProgressReporter,
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let added = epics::enter(office, file, Some(shop), &shop.project.policy).await?;
     desktop.out.line(format!(
         "epic {}: {} tickets, {} of them new, {jobs} at a time",
@@ -251,7 +251,7 @@ pub async fn run(
         progress.checks = names_of_checks(shop);
         progress.expect(file.tickets.len(), ended);
     });
-    let (stopper, stop) = Stop::pair();
+    let (stopper, stop) = StopSignal::pair();
     let work = epics::work(office, shop, &file.id, jobs, stop);
     tokio::pin!(work);
     let mut asked = 0;
@@ -262,7 +262,7 @@ pub async fn run(
                 signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
                 asked += 1;
                 if asked > 1 {
-                    return Err(Failure::new(Exit::Interrupted, "stopped at once").hint("go on with the same command"));
+                    return Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint("go on with the same command"));
                 }
                 stopper.stop();
                 telling.stopping(&desktop.out);

@@ -3,10 +3,12 @@
 use clap::builder::PossibleValuesParser;
 use flow::event::Choice;
 
-use super::{Desktop, ticket};
-use app::failure::{Exit, Failure};
+use super::{Context, ticket};
+use app::failure::{ExitKind, Failure};
 use app::operations::escalations;
-use app::operations::questions::decisions::{Escalation, Escalations, Settle, Settled};
+use app::operations::questions::decisions::{
+    ListEscalations, ResolveEscalation, ResolvedEscalation, ShowEscalation,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -44,7 +46,7 @@ reset      the count of rounds starts again
 reassign   another builder or reviewer
 reject     the ticket has failed";
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::List => list(desktop).await,
         Verb::Show { ticket } => show(&ticket, desktop).await,
@@ -56,7 +58,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             builder,
             reviewer,
         } => {
-            let decision = Settle {
+            let decision = ResolveEscalation {
                 ticket,
                 choice,
                 why,
@@ -69,8 +71,8 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     }
 }
 
-async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
-    let waiting = desktop.ask(Escalations::default()).await?;
+async fn list(desktop: &Context) -> Result<ExitKind, Failure> {
+    let waiting = desktop.ask(ListEscalations::default()).await?;
     desktop
         .out
         .answer(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
@@ -85,10 +87,10 @@ async fn list(desktop: &Desktop) -> Result<Exit, Failure> {
             .out
             .line(format!("    countersign escalation show {}", one.id));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn show(id: &str, desktop: &Context) -> Result<ExitKind, Failure> {
     let stored = desktop.ask(ticket::of(id)).await?;
     let Some(escalation) = &stored.ticket.escalation else {
         return Err(Failure::usage(format!(
@@ -98,19 +100,19 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
         .hint(format!("countersign ticket show {id}")));
     };
     let ticket = id.to_owned();
-    let waiting = desktop.ask(Escalation { ticket }).await?;
+    let waiting = desktop.ask(ShowEscalation { ticket }).await?;
     let evolution = ticket::evolution_lines(&stored.ticket);
     desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "evolution": evolution}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
         desktop.out.told(&line, 4);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The evidence and the choices, as a person needs them.
 pub fn explain(
     ticket: &flow::Ticket,
-    waiting: &escalations::Waiting,
+    waiting: &escalations::PendingEscalation,
     evidence: &str,
 ) -> Vec<String> {
     let mut lines = vec![
@@ -137,9 +139,9 @@ pub fn explain(
     lines
 }
 
-async fn resolve(decision: Settle, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn resolve(decision: ResolveEscalation, desktop: &Context) -> Result<ExitKind, Failure> {
     let (id, word) = (decision.ticket.clone(), decision.choice.clone());
-    let Settled { standing, by } = desktop.ask(decision).await?;
+    let ResolvedEscalation { standing, by } = desktop.ask(decision).await?;
     let stage = standing.stage;
     desktop
         .out
@@ -150,5 +152,5 @@ async fn resolve(decision: Settle, desktop: &Desktop) -> Result<Exit, Failure> {
     if !stage.is_terminal() && !standing.needs_person {
         desktop.out.line(format!("next: countersign run {id}"));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use super::Desktop;
+use super::Context;
 use super::choices;
 use super::out::raw;
-use app::failure::{Exit, Failure};
-use app::operations::export::{Form, text};
-use app::operations::questions::tickets::Export;
+use app::failure::{ExitKind, Failure};
+use app::operations::export::{ExportFormat, text};
+use app::operations::questions::tickets::ExportTickets;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The form.
     #[arg(long = "as", value_name = "FORM", value_parser = choices::export_form())]
-    form: Form,
+    form: ExportFormat,
     /// The tickets.
     #[arg(required = true)]
     tickets: Vec<String>,
@@ -25,8 +25,8 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
-    let wanted = Export {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
+    let wanted = ExportTickets {
         tickets: args.tickets.join(","),
         form: args.form,
         round: args.round,
@@ -39,7 +39,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         } else {
             raw(&text(&documents));
         }
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     };
     let fail = |error: std::io::Error| {
         Failure::error(format!("{} cannot be written: {error}", path.display()))
@@ -48,5 +48,5 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     std::io::Write::write_all(&mut file, text(&documents).as_bytes()).map_err(fail)?;
     desktop.out.line(format!("wrote {}", path.display()));
     desktop.out.answer(&serde_json::json!({"wrote": path}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -6,11 +6,11 @@ use findings::score::claim_word;
 use findings::write::location;
 use serde_json::{Value, json};
 
-use super::Desktop;
+use super::Context;
 use super::choices;
 use super::out::{columns, raw};
-use app::failure::{Exit, Failure};
-use app::operations::findings::{self as operation, Form, Parsed};
+use app::failure::{ExitKind, Failure};
+use app::operations::findings::{self as operation, ConvertFormat, ParsedReview};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -27,7 +27,7 @@ pub enum Verb {
     )]
     Convert {
         #[arg(long, value_parser = choices::review_form())]
-        to: Form,
+        to: ConvertFormat,
         #[arg(required = true, value_name = "FILE|-")]
         files: Vec<String>,
         /// The pull request's diff, for comments on its lines (github-review).
@@ -65,7 +65,7 @@ pub enum Verb {
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Parse { files } => parse(&files, desktop),
         Verb::Convert {
@@ -90,22 +90,22 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
     }
 }
 
-fn parse(files: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
+fn parse(files: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
     let parsed = operation::parse(&desktop.directory, files)?;
     if desktop.out.json {
         let reviews: Vec<Value> = parsed.iter().map(operation::as_json).collect();
         desktop.out.answer(&json!({"reviews": reviews}));
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     for one in &parsed {
         for line in describe(one) {
             desktop.out.line(line);
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-fn describe(parsed: &Parsed) -> Vec<String> {
+fn describe(parsed: &ParsedReview) -> Vec<String> {
     let review = &parsed.review;
     let verdict = claim_word(review.claim).replace('_', " ");
     let said = review
@@ -147,10 +147,10 @@ fn describe(parsed: &Parsed) -> Vec<String> {
 
 async fn convert(
     files: &[String],
-    form: Form,
+    form: ConvertFormat,
     (diff, commit, repo): (Option<PathBuf>, Option<String>, Option<PathBuf>),
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let parsed = operation::parse(&desktop.directory, files)?;
     let diff = match diff {
         None => None,
@@ -167,20 +167,20 @@ async fn convert(
             Some(operation::commit_id(&desktop.surroundings, &repository, &name).await?)
         }
     };
-    let wanted = operation::Wanted {
+    let wanted = operation::ConvertOptions {
         diff: diff.as_deref(),
         commit: commit.as_deref(),
     };
     let text = operation::convert(&parsed, form, wanted, &engine::clock::now().iso());
     raw(&text);
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 async fn track(
     (old, new): (&str, &str),
     (repo, from, to): (Option<PathBuf>, Option<String>, Option<String>),
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let commits = match (repo, &from, &to) {
         (Some(repo), Some(from), Some(to)) => Some((
             &desktop.surroundings,
@@ -236,15 +236,15 @@ async fn track(
     for line in columns(&rows) {
         desktop.out.line(line);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn score(
     dir: &std::path::Path,
     generated: bool,
     verbose: bool,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let (table, tracking) = operation::score(&desktop.directory.join(dir), generated)?;
     desktop.out.answer(&json!({
         "documents": table.documents,
@@ -263,5 +263,5 @@ fn score(
             desktop.out.line(line);
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use app::failure::{Exit, Failure};
+use app::failure::{ExitKind, Failure};
 use app::settings;
 
 /// Does what such a verb says, or nothing if these words begin with another one. They stand in
 /// front of every agent and check, so they do without the parser, which takes longer than they do.
-pub fn perform(words: &[OsString]) -> Option<Result<Exit, Failure>> {
+pub fn perform(words: &[OsString]) -> Option<Result<ExitKind, Failure>> {
     let [_, verb, words @ ..] = words else {
         return None;
     };
@@ -24,7 +24,7 @@ pub fn perform(words: &[OsString]) -> Option<Result<Exit, Failure>> {
 }
 
 /// Ties the program that follows to our life, and becomes it.
-fn hold(words: &[OsString]) -> Result<Exit, Failure> {
+fn hold(words: &[OsString]) -> Result<ExitKind, Failure> {
     match engine::process::hold(words) {
         Err(error) => Err(Failure::error(format!(
             "the program could not be started: {error}"
@@ -33,18 +33,18 @@ fn hold(words: &[OsString]) -> Result<Exit, Failure> {
     }
 }
 
-fn ended(done: std::io::Result<u8>) -> Result<Exit, Failure> {
+fn ended(done: std::io::Result<u8>) -> Result<ExitKind, Failure> {
     match done {
-        Ok(code) => Ok(Exit::Played(code)),
+        Ok(code) => Ok(ExitKind::Played(code)),
         Err(error) => Err(Failure {
-            exit: Exit::Played(engine::sandbox::NOT_CONFINED),
+            exit: ExitKind::Played(engine::sandbox::NOT_CONFINED),
             ..Failure::error(error)
         }),
     }
 }
 
 /// Plays the part that the environment names.
-fn play(words: &[OsString]) -> Result<Exit, Failure> {
+fn play(words: &[OsString]) -> Result<ExitKind, Failure> {
     let [script] = words else {
         return Err(Failure::error("use: play SCRIPT"));
     };
@@ -63,5 +63,5 @@ fn play(words: &[OsString]) -> Result<Exit, Failure> {
             &mut out,
         ))
         .map_err(Failure::error)?;
-    Ok(Exit::Played(code))
+    Ok(ExitKind::Played(code))
 }

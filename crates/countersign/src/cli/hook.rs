@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::Desktop;
-use app::failure::{Exit, Failure};
+use super::Context;
+use app::failure::{ExitKind, Failure};
 use app::operations::hooks;
 
 #[derive(Debug, clap::Subcommand)]
@@ -29,14 +29,14 @@ Examples:
 
 A push that is to go past it once: git push --no-verify";
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Install { flags } => install(&flags, desktop).await,
         Verb::Uninstall => uninstall(desktop).await,
     }
 }
 
-async fn install(flags: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
+async fn install(flags: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
     must_be_flags_of_review(flags)?;
     let installed = hooks::install(&desktop.surroundings, &desktop.directory, flags).await?;
     for remark in &installed.remarks {
@@ -58,7 +58,7 @@ async fn install(flags: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
         "renewed": installed.renewed,
         "notes": installed.remarks,
     }));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// A hook that always fails would be found out at the next push.
@@ -76,12 +76,12 @@ fn must_be_flags_of_review(flags: &[String]) -> Result<(), Failure> {
     })
 }
 
-async fn uninstall(desktop: &Desktop) -> Result<Exit, Failure> {
+async fn uninstall(desktop: &Context) -> Result<ExitKind, Failure> {
     let removed = hooks::uninstall(&desktop.surroundings, &desktop.directory).await?;
     desktop.out.line(match &removed {
         Some(path) => format!("removed {}", path.display()),
         None => "there is no hook of ours here".to_owned(),
     });
     desktop.out.answer(&json!({"removed": removed}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

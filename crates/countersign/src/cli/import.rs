@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::Desktop;
-use app::failure::{Exit, Failure};
-use app::operations::questions::tickets::Import;
+use super::Context;
+use app::failure::{ExitKind, Failure};
+use app::operations::questions::tickets::ImportFile;
 use app::settings::epic_file::{BYTES_MAX, read_any};
 use app::settings::read_bounded;
 
@@ -22,7 +22,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let mut files = Vec::new();
     for path in &args.files {
         let bytes = read_bounded(&desktop.directory.join(path), "the file", BYTES_MAX)?;
@@ -44,7 +44,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             for remark in &file.remarks {
                 desktop.out.line(format!("note: {remark}"));
             }
-            for added in desktop.ask(Import { name, text }).await?.tickets {
+            for added in desktop.ask(ImportFile { name, text }).await?.tickets {
                 desktop.out.line(format!(
                     "added {} ({}): {}",
                     added.id, added.stage, added.title
@@ -54,5 +54,5 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
         }
     }
     desktop.out.answer(&serde_json::json!({"tickets": all}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -4,11 +4,11 @@ use std::io::IsTerminal;
 
 use serde_json::json;
 
-use super::Desktop;
+use super::Context;
 use super::out::columns;
 use super::prompt::read_line;
-use app::failure::{Exit, Failure};
-use app::operations::init::{self, Proposal};
+use app::failure::{ExitKind, Failure};
+use app::operations::init::{self, ConfigProposal};
 use app::settings::file::NAME;
 
 #[derive(Debug, clap::Args)]
@@ -28,20 +28,20 @@ pub struct Args {
     print: bool,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let proposal = init::propose(&desktop.surroundings, &desktop.directory).await?;
     let out = &desktop.out;
     if args.print {
         out.answer(&json!({"written": false, "proposal": proposal}));
         out.line(proposal.text.trim_end());
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     for line in found(&proposal) {
         out.line(line);
     }
     if !args.yes && !agreed(&proposal, desktop)? {
         out.line("nothing was written");
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     init::write(&proposal)?;
     out.answer(&json!({"written": true, "proposal": proposal}));
@@ -49,10 +49,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     for line in next(&proposal) {
         out.line(line);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-fn found(proposal: &Proposal) -> Vec<String> {
+fn found(proposal: &ConfigProposal) -> Vec<String> {
     let found = &proposal.detected;
     let mut rows = vec![row("base branch", &proposal.base)];
     let languages = found.languages.iter();
@@ -90,7 +90,7 @@ fn row(what: &str, found: &str) -> Vec<String> {
 }
 
 /// Asks, if there is somebody to ask.
-fn agreed(proposal: &Proposal, desktop: &Desktop) -> Result<bool, Failure> {
+fn agreed(proposal: &ConfigProposal, desktop: &Context) -> Result<bool, Failure> {
     let somebody = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if desktop.out.json || !somebody {
         return Err(Failure::usage(format!(
@@ -110,7 +110,7 @@ fn agreed(proposal: &Proposal, desktop: &Desktop) -> Result<bool, Failure> {
     Ok(matches!(answer.as_str(), "" | "y" | "yes"))
 }
 
-fn next(proposal: &Proposal) -> Vec<String> {
+fn next(proposal: &ConfigProposal) -> Vec<String> {
     let mut lines = vec![format!(
         "next: read it, then commit it to {}: git add {NAME} && git commit -m \"Add {NAME}\" {NAME}",
         proposal.base

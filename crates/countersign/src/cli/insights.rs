@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use engine::git::Repository;
-use flow::insight::{Fates, Insights};
+use flow::insight::{FindingOutcomes, Insights};
 
-use super::Desktop;
+use super::Context;
 use super::out::columns;
-use app::failure::{Exit, Failure};
-use app::operations::house_rules::{self, Answer, HouseRule};
+use app::failure::{ExitKind, Failure};
+use app::operations::house_rules::{self, AcceptedRule, RuleDecision};
 use app::operations::insights::gather;
 use app::operations::project::open;
-use app::operations::questions::work::Learned;
+use app::operations::questions::work::ShowInsights;
 
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
 pub enum Verb {
@@ -32,7 +32,7 @@ pub enum Verb {
     },
 }
 
-pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Option<Verb>, desktop: &Context) -> Result<ExitKind, Failure> {
     let git = open(&desktop.surroundings, &desktop.directory).await;
     let Some(verb) = verb else {
         return show(git.ok().as_ref(), desktop).await;
@@ -41,11 +41,11 @@ pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Fail
     let proposed = gather(&office).await?.rules;
     let (word, text) = match verb {
         Verb::Accept { number } => {
-            let rule = house_rules::answer(&office, &git, proposed, number, Answer::Accepted);
+            let rule = house_rules::answer(&office, &git, proposed, number, RuleDecision::Accepted);
             ("accepted", rule.await?.text)
         }
         Verb::Reject { number } => {
-            let rule = house_rules::answer(&office, &git, proposed, number, Answer::Rejected);
+            let rule = house_rules::answer(&office, &git, proposed, number, RuleDecision::Rejected);
             ("rejected", rule.await?.text)
         }
         Verb::Withdraw { id } => (
@@ -58,12 +58,12 @@ pub async fn perform(verb: Option<Verb>, desktop: &Desktop) -> Result<Exit, Fail
     desktop
         .out
         .answer(&serde_json::json!({"answer": word, "rule": text, "by": by}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Outside of a repository, and from afar, nothing is accepted, and all proposals are shown.
-async fn show(git: Option<&Repository>, desktop: &Desktop) -> Result<Exit, Failure> {
-    let mut all = desktop.ask(Learned {}).await?;
+async fn show(git: Option<&Repository>, desktop: &Context) -> Result<ExitKind, Failure> {
+    let mut all = desktop.ask(ShowInsights {}).await?;
     let mut accepted = Vec::new();
     let from_afar = desktop.surroundings.server.place.is_some();
     if let Some(git) = git.filter(|_| !from_afar) {
@@ -77,10 +77,10 @@ async fn show(git: Option<&Repository>, desktop: &Desktop) -> Result<Exit, Failu
     for line in describe(&all, &accepted) {
         desktop.out.line(line);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-fn describe(all: &Insights, accepted: &[HouseRule]) -> Vec<String> {
+fn describe(all: &Insights, accepted: &[AcceptedRule]) -> Vec<String> {
     let mut lines = vec![format!(
         "{} tickets, {} landed, {} wait for a person; {}",
         all.tickets,
@@ -128,7 +128,7 @@ fn describe(all: &Insights, accepted: &[HouseRule]) -> Vec<String> {
     lines
 }
 
-fn table(title: &str, fates: &BTreeMap<String, Fates>) -> Vec<String> {
+fn table(title: &str, fates: &BTreeMap<String, FindingOutcomes>) -> Vec<String> {
     if fates.is_empty() {
         return Vec::new();
     }

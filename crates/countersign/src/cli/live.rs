@@ -17,12 +17,12 @@ const SHOW: &str = "\u{1b}[?2026l";
 
 /// The changing lines, as they were drawn last.
 #[derive(Debug, Default)]
-pub struct Region {
+pub struct LiveRegion {
     drawn: Vec<Line<'static>>,
     colours: bool,
 }
 
-impl Region {
+impl LiveRegion {
     pub fn new(colours: bool) -> Self {
         Self {
             drawn: Vec::new(),
@@ -72,7 +72,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for LiveRegion {
     fn drop(&mut self) {
         self.clear();
     }

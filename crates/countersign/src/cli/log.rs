@@ -6,12 +6,12 @@ use flow::TicketId;
 use flow::narrate::Mood;
 
 use super::out::Out;
-use super::{Desktop, transcript};
-use app::failure::{Exit, Failure};
-use app::operations::history::{Follower, Line};
-use app::operations::questions::work::Log;
+use super::{Context, transcript};
+use app::failure::{ExitKind, Failure};
+use app::operations::history::{LogFollower, LogLine};
+use app::operations::questions::work::ReadLog;
 use app::operations::questions::{cursor, cursor_text};
-use app::operations::{Cursor, Office, overview, ticket_id};
+use app::operations::{App, Cursor, overview, ticket_id};
 
 /// How long it may take to see that nobody reads any more.
 const LOOK: Duration = Duration::from_secs(1);
@@ -37,13 +37,13 @@ pub struct Args {
     round: Option<u32>,
     /// Only this role's.
     #[arg(long, requires = "transcript")]
-    role: Option<transcript::Role>,
+    role: Option<transcript::TranscriptRole>,
     /// The bytes as they came.
     #[arg(long, requires = "transcript")]
     raw: bool,
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     if args.transcript {
         let ticket = args.ticket.as_deref();
         return transcript::perform(ticket, args.round, args.role, args.raw, desktop).await;
@@ -59,10 +59,10 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     for line in &lines {
         desktop.out.line(told(line, &desktop.out));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-pub fn told(line: &Line, out: &Out) -> String {
+pub fn told(line: &LogLine, out: &Out) -> String {
     let time: String = line.at.iso().chars().skip(11).take(8).collect();
     let name = line.ticket.as_ref().map(ToString::to_string);
     let text = findings::clean(&line.text);
@@ -73,8 +73,8 @@ pub fn told(line: &Line, out: &Out) -> String {
     format!("{time}  {}  {text}", name.unwrap_or_default())
 }
 
-fn asked(args: &Args) -> Log {
-    Log {
+fn asked(args: &Args) -> ReadLog {
+    ReadLog {
         ticket: args.ticket.clone(),
         after: args.after.map(cursor_text),
         limit: Some(args.limit),
@@ -82,7 +82,7 @@ fn asked(args: &Args) -> Log {
     }
 }
 
-fn tell(lines: &[Line], out: &Out) {
+fn tell(lines: &[LogLine], out: &Out) {
     for line in lines {
         out.answer(line);
         out.line(told(line, out));
@@ -90,37 +90,37 @@ fn tell(lines: &[Line], out: &Out) {
 }
 
 /// The newest, then whatever comes: one line, or one JSON object, for each.
-async fn follow(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn follow(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let out = &desktop.out;
     let first = desktop.ask(asked(&args)).await?;
     tell(&first.items, out);
     let mut after = first.end;
-    let mut reader = Reader::new(&args, desktop).await?;
+    let mut reader = LogReader::new(&args, desktop).await?;
     while out.is_heard() {
         let read = tokio::select! {
             read = reader.next(after) => read?,
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
-                return Ok(Exit::Interrupted);
+                return Ok(ExitKind::Interrupted);
             }
         };
         tell(&read.0, out);
         after = read.1;
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Reads on in the log; what it has told of is remembered where the log is at hand.
-enum Reader<'a> {
-    Here(Box<Office>, Option<TicketId>, Follower, u32),
-    Afar(&'a Desktop, Log),
+enum LogReader<'a> {
+    Here(Box<App>, Option<TicketId>, LogFollower, u32),
+    Afar(&'a Context, ReadLog),
 }
 
-impl<'a> Reader<'a> {
-    async fn new(args: &Args, desktop: &'a Desktop) -> Result<Self, Failure> {
+impl<'a> LogReader<'a> {
+    async fn new(args: &Args, desktop: &'a Context) -> Result<Self, Failure> {
         if desktop.surroundings.server.place.is_some() {
             let wait_secs = Some(LOOK.as_secs());
-            let question = Log {
+            let question = ReadLog {
                 wait_secs,
                 ..asked(args)
             };
@@ -128,11 +128,16 @@ impl<'a> Reader<'a> {
         }
         let ticket = args.ticket.as_deref().map(ticket_id).transpose()?;
         let office = Box::new(desktop.office().await?);
-        Ok(Self::Here(office, ticket, Follower::default(), args.limit))
+        Ok(Self::Here(
+            office,
+            ticket,
+            LogFollower::default(),
+            args.limit,
+        ))
     }
 
     /// What came after this place, as soon as anything did, or nothing after a while.
-    async fn next(&mut self, after: Cursor) -> Result<(Vec<Line>, Cursor), Failure> {
+    async fn next(&mut self, after: Cursor) -> Result<(Vec<LogLine>, Cursor), Failure> {
         match self {
             Self::Afar(desktop, question) => {
                 question.after = Some(cursor_text(after));

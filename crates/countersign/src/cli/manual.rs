@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::examples;
 use super::out::{Out, raw};
-use app::failure::{Exit, Failure};
+use app::failure::{ExitKind, Failure};
 
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
@@ -42,7 +42,7 @@ fn whole() -> Command {
     command
 }
 
-pub fn completions(args: &CompletionsArgs) -> Exit {
+pub fn completions(args: &CompletionsArgs) -> ExitKind {
     let mut script = Vec::new();
     clap_complete::generate(
         args.shell,
@@ -51,13 +51,13 @@ pub fn completions(args: &CompletionsArgs) -> Exit {
         &mut script,
     );
     raw(&String::from_utf8_lossy(&script));
-    Exit::Done
+    ExitKind::Done
 }
 
-pub fn man(args: &ManArgs, out: &Out) -> Result<Exit, Failure> {
+pub fn man(args: &ManArgs, out: &Out) -> Result<ExitKind, Failure> {
     let Some(dir) = &args.dir else {
         raw(&page(&whole())?);
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     };
     let failed = |path: &std::path::Path, error: std::io::Error| {
         Failure::error(format!("{} cannot be written: {error}", path.display()))
@@ -75,7 +75,7 @@ pub fn man(args: &ManArgs, out: &Out) -> Result<Exit, Failure> {
         dir.display()
     ));
     out.answer(&json!({"pages": written}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn page(command: &Command) -> Result<String, Failure> {
@@ -105,7 +105,7 @@ Every command and every flag, as `--help` has them. Made from the program;
 ";
 
 /// The whole command line as a document.
-pub fn reference() -> Exit {
+pub fn reference() -> ExitKind {
     let mut text = HEAD.to_owned();
     for (name, command) in all(&whole(), "countersign") {
         // Its width is that of the page, whatever the terminal's is.
@@ -115,5 +115,5 @@ pub fn reference() -> Exit {
         let _ = write!(text, "\n## {name}\n\n```text\n{block}\n```\n");
     }
     raw(&text);
-    Exit::Done
+    ExitKind::Done
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::paint::{Glyphs, of_mood, printed, wrapped};
-use app::failure::{Exit, Failure};
-use app::settings::terminal::{Links, Terminal};
+use app::failure::{ExitKind, Failure};
+use app::settings::terminal::{LinkStyle, TerminalFeatures};
 
 /// The version of every JSON answer's shape.
 pub const JSON_VERSION: u32 = 1;
@@ -20,22 +20,22 @@ pub const JSON_VERSION: u32 = 1;
 pub struct Out {
     pub json: bool,
     /// What may be written to it: nothing but text where it is no terminal.
-    pub terminal: Terminal,
+    pub terminal: TerminalFeatures,
 }
 
 impl Out {
     pub fn new(json: bool) -> Self {
         let is_terminal = !json && std::io::stdout().is_terminal();
-        let terminal = Terminal::read();
+        let terminal = TerminalFeatures::read();
         Self {
             json,
-            terminal: Terminal {
+            terminal: TerminalFeatures {
                 colours: is_terminal && terminal.colours,
                 moves: is_terminal && terminal.moves,
                 links: if is_terminal {
                     terminal.links
                 } else {
-                    Links::None
+                    LinkStyle::None
                 },
                 ..terminal
             },
@@ -209,10 +209,10 @@ pub fn escaped_json(value: &Value) -> String {
 
 /// Keeps colour codes (`ESC [ … m`) and links (`ESC ] 8 ; …`) where the terminal has them, and takes
 /// out every other character that nobody sees.
-fn shown(text: &str, colours: bool, links: Links) -> String {
+fn shown(text: &str, colours: bool, links: LinkStyle) -> String {
     let own = |text: &str| {
         let colour = colour_code(text).filter(|_| colours);
-        colour.or_else(|| link_code(text).filter(|_| links != Links::None))
+        colour.or_else(|| link_code(text).filter(|_| links != LinkStyle::None))
     };
     let mut out = String::with_capacity(text.len());
     // What lies between two codes of ours is cleaned as a whole: a foreign sequence may have several
@@ -250,11 +250,11 @@ fn link_code(text: &str) -> Option<usize> {
 }
 
 /// Help and version are answers; everything else about the words is a usage error.
-pub fn usage(error: &clap::Error, json: bool) -> Exit {
+pub fn usage(error: &clap::Error, json: bool) -> ExitKind {
     if !error.use_stderr() {
         // A reader that has gone is no error of ours.
         let _ = error.print();
-        return Exit::Done;
+        return ExitKind::Done;
     }
     if json {
         let text = error.to_string();
@@ -265,15 +265,15 @@ pub fn usage(error: &clap::Error, json: bool) -> Exit {
         Out::new(true).failure(&failure);
     } else {
         // The message quotes the words as they were typed.
-        let colours = std::io::stderr().is_terminal() && Terminal::read().colours;
+        let colours = std::io::stderr().is_terminal() && TerminalFeatures::read().colours;
         let text = if colours {
             error.render().ansi().to_string()
         } else {
             error.to_string()
         };
-        write_err(&shown(&text, colours, Links::None));
+        write_err(&shown(&text, colours, LinkStyle::None));
     }
-    Exit::Usage
+    ExitKind::Usage
 }
 
 /// Columns of equal width, the last one free.
@@ -315,11 +315,11 @@ mod tests {
     fn only_our_own_codes_reach_a_terminal() {
         let text = "a \u{1b}[1;33mb\u{1b}[0m \u{1b}[2Jc\u{202e}\u{9b}31md \u{1b}]0;t\u{7}e";
         let own = "a \u{1b}[1;33mb\u{1b}[0m cd e";
-        assert_eq!(shown(text, true, Links::None), own);
-        assert_eq!(shown(text, false, Links::None), "a b cd e");
+        assert_eq!(shown(text, true, LinkStyle::None), own);
+        assert_eq!(shown(text, false, LinkStyle::None), "a b cd e");
         let link = "\u{1b}]8;;file:///a\u{1b}\\x\u{1b}]8;;\u{1b}\\";
-        assert_eq!(shown(link, true, Links::Code), link);
-        assert_eq!(shown(link, true, Links::None), "x");
+        assert_eq!(shown(link, true, LinkStyle::Code), link);
+        assert_eq!(shown(link, true, LinkStyle::None), "x");
     }
 
     proptest! {
@@ -328,7 +328,7 @@ mod tests {
             parts in proptest::collection::vec("(?s).{0,6}[\u{1b}\u{9b}\u{9d}\u{202e}\u{2066}\u{200b}\u{feff}\0\u{85}]?[\\[\\]0-9;m\\\\8]{0,5}", 0..8)
         ) {
             let text = parts.concat();
-            let out = shown(&text, false, Links::None);
+            let out = shown(&text, false, LinkStyle::None);
             prop_assert!(!out.chars().any(findings::is_hidden), "{:?}", out);
             let value = json!({"x": text});
             let escaped = escaped_json(&value);

@@ -9,7 +9,7 @@ use flow::narrate::Mood;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use app::settings::terminal::Links;
+use app::settings::terminal::LinkStyle;
 
 /// What marks, bars and lines are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,13 +139,13 @@ fn codes(style: Style) -> String {
 }
 
 /// Text that leads to a line of a file, where the terminal shows links.
-pub fn linked(text: &str, path: &std::path::Path, line: Option<u32>, links: Links) -> String {
+pub fn linked(text: &str, path: &std::path::Path, line: Option<u32>, links: LinkStyle) -> String {
     let place = escaped(&path.to_string_lossy());
     let address = match (links, line) {
-        (Links::None, _) => return text.to_owned(),
-        (Links::Code, Some(line)) => format!("vscode://file{place}:{line}"),
-        (Links::Fragment, Some(line)) => format!("file://{place}#{line}"),
-        (Links::Code | Links::Fragment | Links::File, _) => format!("file://{place}"),
+        (LinkStyle::None, _) => return text.to_owned(),
+        (LinkStyle::Code, Some(line)) => format!("vscode://file{place}:{line}"),
+        (LinkStyle::Fragment, Some(line)) => format!("file://{place}#{line}"),
+        (LinkStyle::Code | LinkStyle::Fragment | LinkStyle::File, _) => format!("file://{place}"),
     };
     format!("\u{1b}]8;;{address}\u{1b}\\{text}\u{1b}]8;;\u{1b}\\")
 }
@@ -265,12 +265,12 @@ mod tests {
     #[test]
     fn a_path_cannot_break_out_of_its_link() {
         let path = Path::new("/srv/repos/a\u{1b}\\ b.rs");
-        let link = linked("b.rs", path, Some(3), Links::Fragment);
+        let link = linked("b.rs", path, Some(3), LinkStyle::Fragment);
         assert_eq!(
             link,
             "\u{1b}]8;;file:///srv/repos/a%1B%5C%20b.rs#3\u{1b}\\b.rs\u{1b}]8;;\u{1b}\\"
         );
-        assert_eq!(linked("b.rs", path, None, Links::None), "b.rs");
+        assert_eq!(linked("b.rs", path, None, LinkStyle::None), "b.rs");
     }
 
     #[test]

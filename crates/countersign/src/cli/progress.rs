@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::activity::{Activity, Sign};
+use engine::activity::{Activity, ActivityKind};
 use engine::coordinator::ProgressUpdate;
-use engine::process::Exit;
+use engine::process::ProcessExit;
 use flow::narrate::Mood;
 use flow::ticket::CheckResult;
 use flow::usage::dollars;
@@ -23,14 +23,14 @@ const CHECK_BAR: usize = 6;
 
 /// A run and all that is known of it so far.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct RunProgress {
     began: Time,
     /// The names of the project's checks, in their order.
     pub checks: Vec<String>,
     /// Of an epic: how many tickets there are, and those that have ended.
     tickets: Option<usize>,
     ended: BTreeSet<TicketId>,
-    lanes: BTreeMap<TicketId, Lane>,
+    lanes: BTreeMap<TicketId, TicketLane>,
     /// What each ticket has cost, those that rest included.
     spent: BTreeMap<TicketId, u64>,
     stopping: bool,
@@ -38,20 +38,20 @@ pub struct Progress {
 
 /// One ticket.
 #[derive(Clone, Debug)]
-struct Lane {
+struct TicketLane {
     title: String,
     stage: Stage,
     round: u32,
     usd_micros: u64,
     tokens: u64,
-    checks: BTreeMap<String, Mark>,
+    checks: BTreeMap<String, CheckMark>,
     /// What runs now, by job and name.
-    runs: BTreeMap<(u32, String), Run>,
+    runs: BTreeMap<(u32, String), RunningAgent>,
 }
 
 /// What is known of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum CheckMark {
     Since(Time),
     Good,
     Bad,
@@ -59,7 +59,7 @@ enum Mark {
 
 /// An agent at work.
 #[derive(Clone, Debug)]
-struct Run {
+struct RunningAgent {
     role: &'static str,
     since: Time,
     last: Time,
@@ -68,7 +68,7 @@ struct Run {
     tokens: u64,
 }
 
-impl Progress {
+impl RunProgress {
     pub fn new(began: Time) -> Self {
         Self {
             began,
@@ -157,7 +157,7 @@ impl Progress {
 
     fn bar(&self, all: usize, width: usize, now: Time, glyphs: &Glyphs) -> Line<'static> {
         let done = self.ended.len();
-        let running: u64 = self.lanes.values().map(Lane::of_runs).sum();
+        let running: u64 = self.lanes.values().map(TicketLane::of_runs).sum();
         let spent = self.spent.values().sum::<u64>() + running;
         let (full, rest) = glyphs.bar(done, all, BAR_MAX.min(width / 3));
         let mut spans = vec![
@@ -177,7 +177,7 @@ impl Progress {
     }
 }
 
-fn heard(lane: Option<Lane>, ticket: &Ticket) -> Lane {
+fn heard(lane: Option<TicketLane>, ticket: &Ticket) -> TicketLane {
     let spent = ticket.spent.ticket;
     let mut checks = lane
         .as_ref()
@@ -196,7 +196,7 @@ fn heard(lane: Option<Lane>, ticket: &Ticket) -> Lane {
     ) {
         checks.extend(results.map(mark));
     }
-    Lane {
+    TicketLane {
         title: findings::one_line(&ticket.spec.title),
         stage: ticket.stage,
         round: ticket.round,
@@ -207,11 +207,11 @@ fn heard(lane: Option<Lane>, ticket: &Ticket) -> Lane {
     }
 }
 
-fn mark(result: &CheckResult) -> (String, Mark) {
+fn mark(result: &CheckResult) -> (String, CheckMark) {
     let mark = if result.outcome.is_green() {
-        Mark::Good
+        CheckMark::Good
     } else {
-        Mark::Bad
+        CheckMark::Bad
     };
     (result.name.clone(), mark)
 }
@@ -222,7 +222,7 @@ fn spinner(now: Time, glyphs: &Glyphs) -> &'static str {
     frames.get(at % frames.len().max(1)).copied().unwrap_or("*")
 }
 
-impl Lane {
+impl TicketLane {
     /// What has been spent by those who have not ended yet.
     fn of_runs(&self) -> u64 {
         self.runs.values().map(|run| run.usd_micros).sum()
@@ -234,22 +234,27 @@ impl Lane {
 
     fn see_check(&mut self, activity: Activity) {
         let mark = match activity.sign {
-            Sign::Ended if activity.detail == Exit::Code(0).to_string() => Mark::Good,
-            Sign::Ended => Mark::Bad,
-            Sign::Began | Sign::Said | Sign::Used | Sign::Denied | Sign::Spent | Sign::Troubled => {
-                Mark::Since(activity.at)
+            ActivityKind::Ended if activity.detail == ProcessExit::Code(0).to_string() => {
+                CheckMark::Good
             }
+            ActivityKind::Ended => CheckMark::Bad,
+            ActivityKind::Began
+            | ActivityKind::Said
+            | ActivityKind::Used
+            | ActivityKind::Denied
+            | ActivityKind::Spent
+            | ActivityKind::Troubled => CheckMark::Since(activity.at),
         };
         self.checks.insert(activity.name, mark);
     }
 
     fn see_run(&mut self, activity: Activity) {
         let key = (activity.job, activity.name.clone());
-        if activity.sign == Sign::Ended {
+        if activity.sign == ActivityKind::Ended {
             self.runs.remove(&key);
             return;
         }
-        let run = self.runs.entry(key).or_insert_with(|| Run {
+        let run = self.runs.entry(key).or_insert_with(|| RunningAgent {
             role: activity.role,
             since: activity.at,
             last: activity.at,
@@ -294,7 +299,7 @@ impl Lane {
         let ended = self
             .checks
             .values()
-            .filter(|mark| !matches!(mark, Mark::Since(_)));
+            .filter(|mark| !matches!(mark, CheckMark::Since(_)));
         let ended = ended.count();
         let (full, rest) = glyphs.bar(ended, all.len(), CHECK_BAR);
         let mut spans = vec![
@@ -305,9 +310,9 @@ impl Lane {
         ];
         for name in all {
             let (sign, style, time) = match self.checks.get(name) {
-                Some(Mark::Good) => (glyphs.good, of_mood(Mood::Good), String::new()),
-                Some(Mark::Bad) => (glyphs.bad, of_mood(Mood::Bad), String::new()),
-                Some(Mark::Since(then)) => {
+                Some(CheckMark::Good) => (glyphs.good, of_mood(Mood::Good), String::new()),
+                Some(CheckMark::Bad) => (glyphs.bad, of_mood(Mood::Bad), String::new()),
+                Some(CheckMark::Since(then)) => {
                     let time = format!(" {}", elapsed(now.0 - then.0));
                     (spinner, Style::new(), time)
                 }
@@ -319,7 +324,7 @@ impl Lane {
     }
 }
 
-impl Run {
+impl RunningAgent {
     fn see(&mut self, activity: &Activity) {
         self.last = activity.at;
         let usage = activity.usage;
@@ -327,10 +332,13 @@ impl Run {
         let tokens = usage.tokens_in.unwrap_or(0) + usage.tokens_out.unwrap_or(0);
         self.tokens = self.tokens.max(tokens);
         match activity.sign {
-            Sign::Began if activity.detail.is_empty() => {}
-            Sign::Spent | Sign::Ended => {}
-            Sign::Denied => self.detail = format!("denied: {}", activity.detail),
-            Sign::Began | Sign::Said | Sign::Used | Sign::Troubled => {
+            ActivityKind::Began if activity.detail.is_empty() => {}
+            ActivityKind::Spent | ActivityKind::Ended => {}
+            ActivityKind::Denied => self.detail = format!("denied: {}", activity.detail),
+            ActivityKind::Began
+            | ActivityKind::Said
+            | ActivityKind::Used
+            | ActivityKind::Troubled => {
                 self.detail.clone_from(&activity.detail);
             }
         }

@@ -5,18 +5,18 @@ use std::io::{BufRead, IsTerminal, Write};
 use flow::Ticket;
 use flow::event::Choice;
 
-use super::Desktop;
+use super::Context;
 use app::failure::Failure;
-use app::operations::{Office, escalations};
+use app::operations::{App, escalations};
 
 /// How often an answer may make no sense.
 const TRIES_MAX: u32 = 5;
 
 /// Asks, if there is somebody to ask. The settled ticket, or nothing where nobody decided.
 pub async fn ask(
-    office: &Office,
+    office: &App,
     ticket: &Ticket,
-    desktop: &Desktop,
+    desktop: &Context,
 ) -> Result<Option<Ticket>, Failure> {
     let somebody = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if desktop.out.json || !somebody || ticket.escalation.is_none() {
@@ -60,7 +60,7 @@ fn needs_why(choice: &Choice) -> bool {
 }
 
 /// A letter, or nothing: an empty answer decides nothing and loses nothing.
-fn choose(desktop: &Desktop, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
+fn choose(desktop: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
     for _ in 0..TRIES_MAX {
         let answer = read_line("Your choice (Enter to decide later): ")?.to_ascii_lowercase();
         if answer.is_empty() {

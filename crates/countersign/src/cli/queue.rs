@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::Desktop;
+use super::Context;
 use super::out::columns;
-use app::failure::{Exit, Failure};
-use app::operations::questions::people::{ProviderLimit, ProviderLimits};
+use app::failure::{ExitKind, Failure};
+use app::operations::questions::people::{ListProviderLimits, ProviderLimit};
 use app::operations::questions::work::{CancelTask, ListJobs};
 use app::operations::queue;
 
@@ -43,7 +43,7 @@ pub enum Verb {
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::List {
             queue,
@@ -69,7 +69,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             let (task, word) = (&standing.task_id, standing.status.word());
             desktop.out.line(format!("{task} is {word}"));
             desktop.out.answer(&standing);
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
     }
 }
@@ -77,12 +77,12 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
 async fn limit(
     provider: Option<String>,
     most: Option<u32>,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     if let Some(provider) = provider {
         desktop.ask(ProviderLimit { provider, most }).await?;
     }
-    let limits = desktop.ask(ProviderLimits {}).await?.items;
+    let limits = desktop.ask(ListProviderLimits {}).await?.items;
     if limits.is_empty() {
         desktop.out.line("no provider is limited");
     }
@@ -92,10 +92,10 @@ async fn limit(
         desktop.out.line(line);
     }
     desktop.out.answer(&json!({ "limits": limits }));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-async fn list(wanted: ListJobs, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn list(wanted: ListJobs, desktop: &Context) -> Result<ExitKind, Failure> {
     let page = desktop.ask(wanted).await?;
     if page.items.is_empty() {
         desktop.out.line("no such jobs");
@@ -110,5 +110,5 @@ async fn list(wanted: ListJobs, desktop: &Desktop) -> Result<Exit, Failure> {
     desktop
         .out
         .answer(&json!({"items": page.items, "next": page.next}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

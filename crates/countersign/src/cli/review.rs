@@ -2,14 +2,16 @@
 
 mod show;
 
-use engine::process::Stop;
+use engine::process::StopSignal;
 use findings::Severity;
-use flow::opinion::Outcome;
+use flow::opinion::AdhocOutcome;
 
-use super::Desktop;
+use super::Context;
 use super::out::raw;
-use app::failure::{Exit, Failure};
-use app::operations::review::{self, Judged, Progress, Reviewed, Target, Wish};
+use app::failure::{ExitKind, Failure};
+use app::operations::review::{
+    self, JudgedChange, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -116,7 +118,7 @@ Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at
 
 Your work tree, index and branches are only read. The reviewer works in a read-only checkout of the exact change.";
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let office = desktop.office().await?;
     let format = if desktop.out.json {
         Format::Json
@@ -125,8 +127,8 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     };
     let report_only = args.fail_on == Some(FailOn::None);
     let wish = wish(args);
-    let (stopper, stop) = Stop::pair();
-    let tell = |progress: Progress<'_>| tell(desktop, &progress);
+    let (stopper, stop) = StopSignal::pair();
+    let tell = |progress: ReviewProgress<'_>| tell(desktop, &progress);
     let work = review::review(&office, &desktop.directory, &wish, stop, tell);
     tokio::pin!(work);
     let reviewed = loop {
@@ -146,16 +148,16 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn wish(args: Args) -> Wish {
+fn wish(args: Args) -> ReviewOptions {
     let target = match (args.change, args.commit, args.patch) {
-        (Some(word), _, _) => Target::of_word(&word),
-        (_, Some(rev), _) => Target::Commit(rev),
-        (_, _, Some(file)) => Target::Patch(file),
-        _ if args.staged => Target::Staged,
-        _ if args.worktree => Target::Worktree,
-        _ => Target::Head,
+        (Some(word), _, _) => ReviewTarget::of_word(&word),
+        (_, Some(rev), _) => ReviewTarget::Commit(rev),
+        (_, _, Some(file)) => ReviewTarget::Patch(file),
+        _ if args.staged => ReviewTarget::Staged,
+        _ if args.worktree => ReviewTarget::Worktree,
+        _ => ReviewTarget::Head,
     };
-    Wish {
+    ReviewOptions {
         target,
         base: args.base,
         reviewers: args.reviewers,
@@ -167,14 +169,14 @@ fn wish(args: Args) -> Wish {
     }
 }
 
-fn tell(desktop: &Desktop, progress: &Progress<'_>) {
+fn tell(desktop: &Context, progress: &ReviewProgress<'_>) {
     match progress {
-        Progress::Begins { seats } => desktop
+        ReviewProgress::Begins { seats } => desktop
             .out
             .aside(format!("reviewing with {}", seats.join(", "))),
         // Who looks at nothing is no news.
-        Progress::Looked(looked) if looked.usage.wall_ms == 0 => {}
-        Progress::Looked(looked) => desktop.out.aside(format!(
+        ReviewProgress::Looked(looked) if looked.usage.wall_ms == 0 => {}
+        ReviewProgress::Looked(looked) => desktop.out.aside(format!(
             "  {} after {:.1} s",
             if looked.seat == "check" {
                 "checks ended"
@@ -186,23 +188,25 @@ fn tell(desktop: &Desktop, progress: &Progress<'_>) {
     }
 }
 
-fn exit_of(reviewed: &Reviewed, report_only: bool) -> Exit {
+fn exit_of(reviewed: &ReviewResult, report_only: bool) -> ExitKind {
     match reviewed.judged.as_ref().map(|judged| &judged.outcome) {
-        None | Some(Outcome::Approved) => Exit::Done,
-        Some(Outcome::ChangesRequested | Outcome::RedChecks(_) | Outcome::ForbiddenPaths(_))
-            if report_only =>
-        {
-            Exit::Done
-        }
-        Some(Outcome::ChangesRequested | Outcome::RedChecks(_) | Outcome::ForbiddenPaths(_)) => {
-            Exit::ChangesRequested
-        }
-        Some(Outcome::Undecided(_)) => Exit::Escalated,
+        None | Some(AdhocOutcome::Approved) => ExitKind::Done,
+        Some(
+            AdhocOutcome::ChangesRequested
+            | AdhocOutcome::RedChecks(_)
+            | AdhocOutcome::ForbiddenPaths(_),
+        ) if report_only => ExitKind::Done,
+        Some(
+            AdhocOutcome::ChangesRequested
+            | AdhocOutcome::RedChecks(_)
+            | AdhocOutcome::ForbiddenPaths(_),
+        ) => ExitKind::ChangesRequested,
+        Some(AdhocOutcome::Undecided(_)) => ExitKind::Escalated,
     }
 }
 
 /// The open findings, the gravest first; notes of low confidence come last.
-fn open(judged: &Judged) -> Vec<&flow::ledger::Entry> {
+fn open(judged: &JudgedChange) -> Vec<&flow::ledger::LedgerEntry> {
     let entries = judged.ticket.ledger.entries.iter();
     let mut open: Vec<_> = entries
         .filter(|entry| entry.status.is_open() && entry.finding.actionable)

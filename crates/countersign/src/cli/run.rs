@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use engine::process::Stop;
-use engine::workshop::Workshop;
+use engine::process::StopSignal;
+use engine::workshop::Project;
 use flow::narrate::{approved_by, short};
 use flow::policy::Land;
 use flow::usage::dollars;
 use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
-use super::story::{Form, Telling, TicketCount, tell};
-use super::{Desktop, epic, escalation, prompt, ticket};
-use app::failure::{Exit, Failure};
-use app::operations::project::{Asked, furnish};
-use app::operations::{Office, config, escalations, forecasts, patiently, plans, run};
+use super::story::{ProgressFormat, ProgressReporter, TicketCount, tell};
+use super::{Context, epic, escalation, prompt, ticket};
+use app::failure::{ExitKind, Failure};
+use app::operations::project::{ProjectOptions, furnish};
+use app::operations::{App, config, escalations, forecasts, patiently, plans, run};
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
-use server::notify::{self, Carriers};
+use server::notify::{self, DeliveryTasks};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -53,7 +53,7 @@ pub struct Args {
     jobs: u16,
     /// How the work is told while it goes on.
     #[arg(long, value_name = "FORM", default_value = "auto")]
-    progress: Form,
+    progress: ProgressFormat,
     /// Print what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -87,15 +87,15 @@ A ticket file:
   ## Acceptance criteria
   - An empty name is refused.";
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let epic = epic::file(desktop, &args.ticket)?;
     let asked = asked(&args, epic.as_ref());
     if args.dry_run {
         return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
     }
-    let desktop = &desktop.answering(args.progress == Form::Json);
+    let desktop = &desktop.answering(args.progress == ProgressFormat::Json);
     let office = desktop.office().await?;
-    let (stopper, stop) = Stop::pair();
+    let (stopper, stop) = StopSignal::pair();
     let carriers = tell_others(&office, desktop, &stop).await?;
     let ended = Box::pin(go(args, asked, epic, office, desktop)).await;
     stopper.stop();
@@ -105,7 +105,11 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
 
 /// Begins to notify those whom the person's own configuration names. One that cannot be does not keep
 /// the work from being done.
-async fn tell_others(office: &Office, desktop: &Desktop, stop: &Stop) -> Result<Carriers, Failure> {
+async fn tell_others(
+    office: &App,
+    desktop: &Context,
+    stop: &StopSignal,
+) -> Result<DeliveryTasks, Failure> {
     let mut targets = Vec::new();
     for target in config::own(&desktop.surroundings)?.notify {
         match target.target() {
@@ -118,11 +122,11 @@ async fn tell_others(office: &Office, desktop: &Desktop, stop: &Stop) -> Result<
 
 async fn go(
     args: Args,
-    asked: Asked,
+    asked: ProjectOptions,
     epic: Option<EpicFile>,
-    mut office: Office,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    mut office: App,
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let tickets = if epic.is_some() {
         TicketCount::Several
     } else {
@@ -162,10 +166,10 @@ async fn go(
 
 /// What the round that begins may cost, where one begins.
 async fn foretell(
-    office: &Office,
-    shop: &Workshop,
+    office: &App,
+    shop: &Project,
     id: &TicketId,
-    desktop: &Desktop,
+    desktop: &Context,
 ) -> Result<(), Failure> {
     let stage = office.ticket(id.as_str()).await?.ticket.stage;
     if stage.is_at_work() && !desktop.out.json {
@@ -175,8 +179,8 @@ async fn foretell(
     Ok(())
 }
 
-fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
-    Asked {
+fn asked(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
+    ProjectOptions {
         base: args.base.clone().or_else(|| epic?.base.clone()),
         builder: args.builder.clone(),
         reviewers: args.reviewers.clone(),
@@ -195,10 +199,10 @@ fn asked(args: &Args, epic: Option<&EpicFile>) -> Asked {
 /// What a run would do, told without a store or an agent.
 async fn rehearse(
     words: &str,
-    asked: &Asked,
+    asked: &ProjectOptions,
     epic: Option<&EpicFile>,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let tickets = if let Some(file) = epic {
         let tickets = file.tickets.iter();
         tickets
@@ -215,13 +219,13 @@ async fn rehearse(
 
 /// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.
 pub async fn drive(
-    shop: &Arc<Workshop>,
+    shop: &Arc<Project>,
     id: &TicketId,
-    telling: &mut Telling,
+    telling: &mut ProgressReporter,
     out: &Out,
 ) -> Result<Ticket, Failure> {
     telling.begin(|progress| progress.checks = names_of_checks(shop));
-    let (stopper, stop) = Stop::pair();
+    let (stopper, stop) = StopSignal::pair();
     let work = run::work(shop, id, stop);
     tokio::pin!(work);
     let mut asked = 0;
@@ -232,7 +236,7 @@ pub async fn drive(
                 signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
                 asked += 1;
                 if asked > 1 {
-                    break Err(Failure::new(Exit::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
+                    break Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
                 }
                 stopper.stop();
                 telling.stopping(out);
@@ -242,21 +246,21 @@ pub async fn drive(
     telling.rest();
     match ended {
         // The person did not want to wait any longer.
-        Err(failure) if asked > 0 && failure.exit == Exit::Store => Err(Failure {
-            exit: Exit::Interrupted,
+        Err(failure) if asked > 0 && failure.exit == ExitKind::Store => Err(Failure {
+            exit: ExitKind::Interrupted,
             ..failure.hint(format!("go on with: countersign run {id}"))
         }),
         ended => ended,
     }
 }
 
-pub fn names_of_checks(shop: &Workshop) -> Vec<String> {
+pub fn names_of_checks(shop: &Project) -> Vec<String> {
     let checks = shop.project.checks.iter();
     checks.map(|check| check.name.clone()).collect()
 }
 
 /// The end in a few lines, and how the program ends.
-pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn finish(office: &App, ticket: &Ticket, desktop: &Context) -> Result<ExitKind, Failure> {
     let out = &desktop.out;
     let stored = office.ticket(ticket.id.as_str()).await?;
     let ticket = &stored.ticket;
@@ -300,15 +304,15 @@ pub async fn finish(office: &Office, ticket: &Ticket, desktop: &Desktop) -> Resu
 }
 
 /// What the person will want to do now.
-fn next(ticket: &Ticket, exit: Exit) -> Option<String> {
+fn next(ticket: &Ticket, exit: ExitKind) -> Option<String> {
     let id = &ticket.id;
     if let Some(first) = ticket.waits_for.first() {
         return Some(format!("countersign run {first}"));
     }
     match exit {
-        Exit::Interrupted => Some(format!("countersign run {id}")),
-        Exit::Failed => Some(format!("countersign log {id}")),
-        Exit::Done => {
+        ExitKind::Interrupted => Some(format!("countersign run {id}")),
+        ExitKind::Failed => Some(format!("countersign log {id}")),
+        ExitKind::Done => {
             let landed = ticket.landed.as_ref()?;
             let own = ticket.submission.as_ref().map(|put| &put.branch);
             Some(if own == Some(&landed.branch) {
@@ -335,14 +339,14 @@ fn headline(ticket: &Ticket) -> String {
     }
 }
 
-pub fn exit_of(ticket: &Ticket) -> Exit {
+pub fn exit_of(ticket: &Ticket) -> ExitKind {
     match ticket.stage {
-        Stage::Done | Stage::Approved | Stage::Merging => Exit::Done,
-        Stage::Escalated => Exit::Escalated,
-        Stage::Pending | Stage::Blocked => Exit::Waiting,
-        Stage::Failed | Stage::Cancelled => Exit::Failed,
+        Stage::Done | Stage::Approved | Stage::Merging => ExitKind::Done,
+        Stage::Escalated => ExitKind::Escalated,
+        Stage::Pending | Stage::Blocked => ExitKind::Waiting,
+        Stage::Failed | Stage::Cancelled => ExitKind::Failed,
         Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
-            Exit::Interrupted
+            ExitKind::Interrupted
         }
     }
 }

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::log::LogErr;
-use engine::process::Stop;
+use engine::process::StopSignal;
 use flow::narrate::Mood;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::field;
 
-use super::Desktop;
-use app::failure::{Exit, Failure};
-use app::operations::history::{Follower, Line};
-use app::operations::service::{self, Posted};
-use app::operations::{Office, config, identity, overview};
-use app::remote::Server;
-use app::settings::Surroundings;
-use app::settings::notify::{Notify, Target};
-use app::settings::server::{Found, Place};
+use super::Context;
+use app::failure::{ExitKind, Failure};
+use app::operations::history::{LogFollower, LogLine};
+use app::operations::service::{self, PublishedServer};
+use app::operations::{App, config, identity, overview};
+use app::remote::RemoteServer;
+use app::settings::Environment;
+use app::settings::notify::{NotifySection, NotifyTarget};
+use app::settings::server::{ServerAddress, ServerSettings};
 use server::mcp::{self, bridge};
-use server::notify::{self, Carriers};
+use server::notify::{self, DeliveryTasks};
 use server::spool::{self, Spool};
 use server::web::session;
-use server::web::tls::{Files, Tls};
-use server::web::{self, House};
+use server::web::tls::{CertificateFiles, Tls};
+use server::web::{self, ServerState};
 
 /// How often the certificate's files are looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -59,11 +59,11 @@ pub struct Args {
 }
 
 impl Args {
-    fn tls(&self, desktop: &Desktop) -> Result<Option<Arc<Tls>>, Failure> {
+    fn tls(&self, desktop: &Context) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
-        let files = Files {
+        let files = CertificateFiles {
             certificate: desktop.directory.join(certificate),
             key: desktop.directory.join(key),
         };
@@ -78,15 +78,15 @@ impl Args {
     }
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let tls = args.tls(desktop)?;
     let office = desktop.office().await?;
     service::must_be_safe(&office, args.listen, tls.is_some() || args.behind_tls).await?;
     // Heard from the start: who stops us early finds nothing of us left.
-    let mut told = Signals::new()?;
+    let mut told = ServeSignals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
-    let (stopper, stop) = Stop::pair();
-    let outlets = Outlets::open(&args, &office, desktop, &stop).await?;
+    let (stopper, stop) = StopSignal::pair();
+    let outlets = ServerTasks::open(&args, &office, desktop, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     let mut posted = service::post(&office, address, fingerprint).await?;
     let watch = tokio::spawn({
@@ -99,7 +99,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     });
     let log = tokio::spawn(log_events(office.clone(), stop.clone()));
     let outlets = outlets.start(&stop);
-    let house = House::new(office.clone(), args.names());
+    let house = ServerState::new(office.clone(), args.names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
     let url = service::url(address, tls.is_some());
     desktop.out.line(format!(
@@ -116,11 +116,11 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     log.await.log_err("stop the log of events");
     outlets.finish().await;
     service::take_down(&office, posted).await;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Reads a renewed certificate; one that cannot be used is told of, and the old one goes on.
-fn renew(tls: &Tls, asked: bool, posted: &mut Posted) {
+fn renew(tls: &Tls, asked: bool, posted: &mut PublishedServer) {
     let renewed = tls.renew(asked).and_then(|is_new| {
         if is_new {
             posted.renew(tls.fingerprint())?;
@@ -138,25 +138,25 @@ fn renew(tls: &Tls, asked: bool, posted: &mut Posted) {
 }
 
 /// The ways in and out beside the listener, opened before anybody is told of us.
-struct Outlets {
+struct ServerTasks {
     spool: Option<Spool>,
-    carriers: Carriers,
+    carriers: DeliveryTasks,
     running: JoinSet<()>,
 }
 
-impl Outlets {
+impl ServerTasks {
     async fn open(
         args: &Args,
-        office: &Office,
-        desktop: &Desktop,
-        stop: &Stop,
+        office: &App,
+        desktop: &Context,
+        stop: &StopSignal,
     ) -> Result<Self, Failure> {
         let own = config::own(&desktop.surroundings)?;
-        for remark in own.notify.iter().flat_map(Notify::remarks) {
+        for remark in own.notify.iter().flat_map(NotifySection::remarks) {
             tracing::warn!("{remark}");
         }
-        let targets = own.notify.iter().map(Notify::target);
-        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let targets = own.notify.iter().map(NotifySection::target);
+        let targets: Vec<NotifyTarget> = targets.collect::<Result<_, _>>()?;
         let at = |path: PathBuf| desktop.directory.join(path);
         let logs = own.spool.logs.map(PathBuf::from).map(at);
         let named = own.spool.directory.map(PathBuf::from);
@@ -169,7 +169,7 @@ impl Outlets {
         })
     }
 
-    fn start(mut self, stop: &Stop) -> Self {
+    fn start(mut self, stop: &StopSignal) -> Self {
         if let Some(spool) = self.spool.take() {
             self.running.spawn(spool::run(spool, stop.clone()));
         }
@@ -184,8 +184,8 @@ impl Outlets {
 
 /// Logs verdicts, escalations, ends and failures of tickets as they are decided, by whichever
 /// process.
-async fn log_events(office: Office, mut stop: Stop) {
-    let mut follower = Follower::default();
+async fn log_events(office: App, mut stop: StopSignal) {
+    let mut follower = LogFollower::default();
     let mut after = overview::newest(&office)
         .await
         .log_err("read the event log")
@@ -213,7 +213,7 @@ async fn log_events(office: Office, mut stop: Stop) {
     }
 }
 
-fn log_event(line: &Line) {
+fn log_event(line: &LogLine) {
     let ticket = line.ticket.as_ref().map(field::display);
     tracing::info!(
         ticket,
@@ -225,13 +225,13 @@ fn log_event(line: &Line) {
 }
 
 /// Ctrl-C, and what service managers send.
-pub struct Signals {
+pub struct ServeSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl ServeSignals {
     pub fn new() -> Result<Self, Failure> {
         let hear = |kind: SignalKind| {
             signal(kind)
@@ -245,7 +245,7 @@ impl Signals {
     }
 
     /// Returns when we are told to stop; until then the certificate is kept fresh.
-    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut Posted) {
+    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut PublishedServer) {
         loop {
             let asked = tokio::select! {
                 _ = self.interrupt.recv() => return,
@@ -272,7 +272,7 @@ impl Signals {
 }
 
 /// MCP on the standard input and output, for one agent: who it is, its token says.
-pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn over_stdio(desktop: &Context) -> Result<ExitKind, Failure> {
     let surroundings = &desktop.surroundings;
     let secret = surroundings.server.token.clone().ok_or_else(|| {
         Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
@@ -283,28 +283,28 @@ pub async fn over_stdio(desktop: &Desktop) -> Result<Exit, Failure> {
     }
     let surroundings = surroundings.clone();
     let find = move || {
-        let gone = || Failure::new(Exit::Store, "no server runs here any more");
-        Server::new(place(&surroundings).ok_or_else(gone)?, &secret)
+        let gone = || Failure::new(ExitKind::Store, "no server runs here any more");
+        RemoteServer::new(place(&surroundings).ok_or_else(gone)?, &secret)
     };
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     bridge::run(Arc::new(find), input, tokio::io::stdout()).await?;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The server that was named, else the one that runs here; where none is wanted, none.
-fn place(surroundings: &Surroundings) -> Option<Place> {
-    let Found { place, by_flag, .. } = surroundings.server.clone();
+fn place(surroundings: &Environment) -> Option<ServerAddress> {
+    let ServerSettings { place, by_flag, .. } = surroundings.server.clone();
     let running = || service::running(surroundings).filter(|_| !by_flag);
     place.or_else(running)
 }
 
 /// Without a server we are one ourselves, for this agent.
-async fn alone(secret: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn alone(secret: &str, desktop: &Context) -> Result<ExitKind, Failure> {
     let office = desktop.office().await?;
     let mut speaker = identity::recognise(&office, secret)
         .await?
-        .map_err(|stranger| Failure::new(Exit::Refused, stranger))?;
+        .map_err(|stranger| Failure::new(ExitKind::Refused, stranger))?;
     speaker.session = session::fresh();
     mcp::serve_stdio(office, speaker).await?;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -5,26 +5,26 @@ use flow::narrate::Mood;
 use flow::usage::dollars;
 use ratatui::text::Line;
 
-use super::Desktop;
+use super::Context;
 use super::out::{Out, columns};
 use super::paint::{of_stage, printed};
-use app::failure::{Exit, Failure};
-use app::operations::questions::decisions::Escalations;
-use app::operations::questions::tickets::List;
-use app::operations::questions::work::{Spending, Standings, Status};
-use app::operations::{Scope, TicketRow};
+use app::failure::{ExitKind, Failure};
+use app::operations::questions::decisions::ListEscalations;
+use app::operations::questions::tickets::ListTickets;
+use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
+use app::operations::{PauseScope, TicketRow};
 
 /// How many of each are listed; `ticket list` has the rest.
 const SHOWN_MAX: u32 = 10;
 
-pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
-    let Standings {
+pub async fn perform(desktop: &Context) -> Result<ExitKind, Failure> {
+    let StatusSummary {
         tally,
         pauses,
         silent,
-    } = desktop.ask(Status {}).await?;
+    } = desktop.ask(ShowStatus {}).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
-    let first = Escalations {
+    let first = ListEscalations {
         after: None,
         limit: Some(SHOWN_MAX),
     };
@@ -37,14 +37,14 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
     let working = if at_work.is_empty() {
         Vec::new()
     } else {
-        let first = List {
-            stage: List::of(&at_work),
+        let first = ListTickets {
+            stage: ListTickets::of(&at_work),
             after: None,
             limit: Some(SHOWN_MAX),
         };
         desktop.ask(first).await?.items
     };
-    let costs = desktop.ask(Spending {}).await?;
+    let costs = desktop.ask(ShowCosts {}).await?;
     desktop.out.answer(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.word(), count)).collect::<std::collections::BTreeMap<_, _>>(),
         "waiting": waiting.items,
@@ -99,7 +99,7 @@ pub async fn perform(desktop: &Desktop) -> Result<Exit, Failure> {
         let (kind, name) = scope(&pause.scope);
         out.line(format!("  {kind} {name}{until}  {}", pause.why));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// `3 tickets: 1 building, 2 done`, each stage in its colour.
@@ -126,10 +126,10 @@ fn at_a_glance(row: &TicketRow) -> Vec<String> {
     ]
 }
 
-fn scope(scope: &Scope) -> (&'static str, &str) {
+fn scope(scope: &PauseScope) -> (&'static str, &str) {
     match scope {
-        Scope::Agent(name) => ("agent", name),
-        Scope::Queue(name) => ("queue", name),
-        Scope::Provider(name) => ("provider", name),
+        PauseScope::Agent(name) => ("agent", name),
+        PauseScope::Queue(name) => ("queue", name),
+        PauseScope::Provider(name) => ("provider", name),
     }
 }

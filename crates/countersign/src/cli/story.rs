@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use engine::activity::{Activity, Sign};
+use engine::activity::{Activity, ActivityKind};
 use engine::coordinator::{ProgressListener, ProgressUpdate};
 use flow::narrate::Mood;
 use flow::{TicketId, Time};
@@ -14,17 +14,17 @@ use ratatui::text::Line;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::live::Region;
+use super::live::LiveRegion;
 use super::out::{JSON_VERSION, Out, escaped_json, size};
-use super::progress::Progress;
-use app::operations::Office;
+use super::progress::RunProgress;
+use app::operations::App;
 
 /// How often the changing lines are drawn anew.
 const TICK: Duration = Duration::from_millis(125);
 
 /// How a run is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
+pub enum ProgressFormat {
     /// Live on a terminal, else plain.
     #[default]
     Auto,
@@ -36,7 +36,7 @@ pub enum Form {
     Json,
 }
 
-impl Form {
+impl ProgressFormat {
     /// What it comes to here. Where only the answer is wanted, nothing is told.
     fn settled(self, out: &Out) -> Option<Self> {
         let can_move = std::io::stdout().is_terminal() && out.terminal.moves;
@@ -59,37 +59,42 @@ pub enum TicketCount {
 
 /// Tells of the run until it is dropped.
 #[derive(Debug)]
-pub struct Telling {
-    live: Option<Arc<Live>>,
+pub struct ProgressReporter {
+    live: Option<Arc<LiveReporter>>,
     ticking: Option<JoinHandle<()>>,
 }
 
 /// Lets the office's work be heard from now on. Where there is one ticket, only others are named.
-pub fn tell(office: &mut Office, form: Form, tickets: TicketCount, out: &Out) -> Telling {
-    let mut telling = Telling {
+pub fn tell(
+    office: &mut App,
+    form: ProgressFormat,
+    tickets: TicketCount,
+    out: &Out,
+) -> ProgressReporter {
+    let mut telling = ProgressReporter {
         live: None,
         ticking: None,
     };
     let listener: Option<Arc<dyn ProgressListener>> = match form.settled(out) {
         None => None,
-        Some(Form::Json) => Some(Arc::new(JsonLines)),
-        Some(Form::Live) => {
-            let live = Arc::new(Live::new(out.clone(), office.clock(), tickets));
+        Some(ProgressFormat::Json) => Some(Arc::new(JsonReporter)),
+        Some(ProgressFormat::Live) => {
+            let live = Arc::new(LiveReporter::new(out.clone(), office.clock(), tickets));
             telling.live = Some(live.clone());
             Some(live)
         }
-        Some(Form::Auto | Form::Plain) => Some(Arc::new(PlainLines {
+        Some(ProgressFormat::Auto | ProgressFormat::Plain) => Some(Arc::new(PlainReporter {
             out: out.clone(),
-            names: Names::new(tickets),
+            names: TicketNames::new(tickets),
         })),
     };
     office.report_to(listener);
     telling
 }
 
-impl Telling {
+impl ProgressReporter {
     /// The work begins: what is known of it beforehand.
-    pub fn begin(&mut self, know: impl FnOnce(&mut Progress)) {
+    pub fn begin(&mut self, know: impl FnOnce(&mut RunProgress)) {
         let Some(live) = self.live.clone() else {
             return;
         };
@@ -127,7 +132,7 @@ impl Telling {
     }
 }
 
-impl Drop for Telling {
+impl Drop for ProgressReporter {
     fn drop(&mut self) {
         self.rest();
     }
@@ -135,11 +140,11 @@ impl Drop for Telling {
 
 /// Which tickets are named: all, or all but the first that is told of.
 #[derive(Debug)]
-struct Names {
+struct TicketNames {
     ours: Option<OnceLock<TicketId>>,
 }
 
-impl Names {
+impl TicketNames {
     fn new(tickets: TicketCount) -> Self {
         let ours = (tickets == TicketCount::One).then(OnceLock::new);
         Self { ours }
@@ -157,12 +162,12 @@ impl Names {
 
 /// One line for each sentence.
 #[derive(Debug)]
-struct PlainLines {
+struct PlainReporter {
     out: Out,
-    names: Names,
+    names: TicketNames,
 }
 
-impl ProgressListener for PlainLines {
+impl ProgressListener for PlainReporter {
     fn notice(&self, text: &str) {
         self.out
             .line(self.out.paint(Mood::Bad, &findings::clean(text)));
@@ -180,9 +185,9 @@ impl ProgressListener for PlainLines {
 }
 
 #[derive(Debug)]
-struct JsonLines;
+struct JsonReporter;
 
-impl ProgressListener for JsonLines {
+impl ProgressListener for JsonReporter {
     fn notice(&self, text: &str) {
         let line = json!({
             "version": JSON_VERSION, "progress": "notice", "text": findings::clean(text),
@@ -216,48 +221,48 @@ impl ProgressListener for JsonLines {
     }
 }
 
-fn word(sign: Sign) -> &'static str {
+fn word(sign: ActivityKind) -> &'static str {
     match sign {
-        Sign::Began => "run_began",
-        Sign::Said => "run_said",
-        Sign::Used => "run_used",
-        Sign::Denied => "run_denied",
-        Sign::Spent => "run_spent",
-        Sign::Troubled => "run_troubled",
-        Sign::Ended => "run_ended",
+        ActivityKind::Began => "run_began",
+        ActivityKind::Said => "run_said",
+        ActivityKind::Used => "run_used",
+        ActivityKind::Denied => "run_denied",
+        ActivityKind::Spent => "run_spent",
+        ActivityKind::Troubled => "run_troubled",
+        ActivityKind::Ended => "run_ended",
     }
 }
 
 /// The sentences stay; below them the tickets at work. Two locks, because whoever brings a sign of
 /// life must never wait for a terminal that has been halted.
 #[derive(Debug)]
-struct Live {
+struct LiveReporter {
     out: Out,
     clock: fn() -> Time,
-    names: Names,
-    progress: Mutex<Progress>,
-    region: Mutex<Region>,
+    names: TicketNames,
+    progress: Mutex<RunProgress>,
+    region: Mutex<LiveRegion>,
     /// Before and after the work others print too, and nothing changes below them.
     at_work: AtomicBool,
 }
 
-impl Live {
+impl LiveReporter {
     fn new(out: Out, clock: fn() -> Time, tickets: TicketCount) -> Self {
         Self {
-            region: Mutex::new(Region::new(out.terminal.colours)),
-            progress: Mutex::new(Progress::new(clock())),
-            names: Names::new(tickets),
+            region: Mutex::new(LiveRegion::new(out.terminal.colours)),
+            progress: Mutex::new(RunProgress::new(clock())),
+            names: TicketNames::new(tickets),
             at_work: AtomicBool::new(false),
             out,
             clock,
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, RunProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn region(&self) -> MutexGuard<'_, Region> {
+    fn region(&self) -> MutexGuard<'_, LiveRegion> {
         self.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -282,7 +287,7 @@ impl Live {
     }
 }
 
-impl ProgressListener for Live {
+impl ProgressListener for LiveReporter {
     fn notice(&self, text: &str) {
         let text = findings::one_line(text);
         let lines = self.out.broken(&text, 2);

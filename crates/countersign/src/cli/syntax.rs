@@ -11,7 +11,7 @@ use super::paint::dim;
 
 /// What lines of a file look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum LanguageFamily {
     /// `//` comments, and single quotes that are mostly lifetimes.
     Rust,
     /// `//` comments.
@@ -26,7 +26,7 @@ pub enum Family {
     Prose,
 }
 
-impl Family {
+impl LanguageFamily {
     pub fn of(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
@@ -147,8 +147,8 @@ const WORDS: &[&str] = &[
 ];
 
 /// The line in pieces, each with its colour.
-pub fn coloured(text: &str, family: Family) -> Vec<Span<'static>> {
-    if family == Family::Prose {
+pub fn coloured(text: &str, family: LanguageFamily) -> Vec<Span<'static>> {
+    if family == LanguageFamily::Prose {
         return vec![Span::raw(text.to_owned())];
     }
     let mut spans = Vec::new();
@@ -173,16 +173,16 @@ fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
 }
 
 /// How many bytes belong together, and their colour.
-fn piece(rest: &str, first: char, before: char, family: Family) -> (usize, Style) {
+fn piece(rest: &str, first: char, before: char, family: LanguageFamily) -> (usize, Style) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let begins_comment = family.comment().is_some_and(|mark| rest.starts_with(mark));
     // `$#` and `a#b` are no comments.
-    if begins_comment && (family != Family::Hashes || before.is_whitespace()) {
+    if begins_comment && (family != LanguageFamily::Hashes || before.is_whitespace()) {
         return (rest.len(), dim());
     }
     if matches!(first, '"' | '\'' | '`')
         && let Some(length) = string(rest, first)
-        && (family != Family::Rust || first != '\'' || is_char(&rest[..length]))
+        && (family != LanguageFamily::Rust || first != '\'' || is_char(&rest[..length]))
     {
         return (length, Style::new().fg(Color::Cyan));
     }
@@ -191,7 +191,9 @@ fn piece(rest: &str, first: char, before: char, family: Family) -> (usize, Style
         let word = &rest[..length];
         let style = if first.is_ascii_digit() {
             Style::new().fg(Color::Cyan)
-        } else if family != Family::Data && WORDS.binary_search(&lower(word).as_str()).is_ok() {
+        } else if family != LanguageFamily::Data
+            && WORDS.binary_search(&lower(word).as_str()).is_ok()
+        {
             Style::new().fg(Color::Magenta)
         } else {
             Style::new()
@@ -235,7 +237,7 @@ mod tests {
     use super::*;
 
     fn marked(text: &str, path: &str) -> String {
-        let spans = coloured(text, Family::of(path));
+        let spans = coloured(text, LanguageFamily::of(path));
         let marks = spans.iter().map(|span| match span.style {
             style if style == dim() => format!("<c>{}</c>", span.content),
             style if style.fg == Some(Color::Cyan) => format!("<s>{}</s>", span.content),
@@ -286,7 +288,7 @@ mod tests {
     fn nothing_is_lost_whatever_the_line() {
         for text in ["", "'", "\"\\", "é漢'字", "####", "// // //", "\t\t x"] {
             for path in ["a.rs", "a.sh", "a.sql", "a.json"] {
-                let spans = coloured(text, Family::of(path));
+                let spans = coloured(text, LanguageFamily::of(path));
                 let whole: String = spans.iter().map(|span| span.content.as_ref()).collect();
                 assert_eq!(whole, text);
             }

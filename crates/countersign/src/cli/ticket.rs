@@ -2,21 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use flow::ledger::Evolution;
+use flow::ledger::RoundFindings;
 use flow::narrate::{approved_by, reason, short};
 use flow::usage::dollars;
 use flow::{Stage, Ticket};
 
 use super::choices;
 use super::out::columns;
-use super::{Desktop, editor};
-use app::failure::{Exit, Failure};
-use app::operations::questions::decisions::{Budget, Cancel, Waive};
-use app::operations::questions::tickets::{AddMany, Artefacts, Forecasted, Kept, List, Show};
+use super::{Context, editor};
+use app::failure::{ExitKind, Failure};
+use app::operations::questions::decisions::{CancelTicket, RaiseBudget, WaiveFinding};
+use app::operations::questions::tickets::{
+    AddTickets, ArtefactList, ForecastTicket, ListArtefacts, ListTickets, ShowTicket,
+};
 use app::operations::tickets::BudgetScope;
 use app::operations::{Stored, run};
 use app::settings::read_bounded;
-use app::settings::ticket_file::{self, Wanted};
+use app::settings::ticket_file::{self, TicketRequest};
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -131,7 +133,7 @@ fn stage(word: &str) -> Result<Stage, String> {
     })
 }
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::New {
             title,
@@ -156,7 +158,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop
                 .out
                 .answer(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
         Verb::Budget {
             ticket,
@@ -166,7 +168,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             wall_secs,
             why,
         } => {
-            let wanted = Budget {
+            let wanted = RaiseBudget {
                 ticket: ticket.clone(),
                 scope,
                 usd_micros: usd,
@@ -185,14 +187,14 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop.out.answer(
                 &serde_json::json!({"id": ticket, "stage": raised.stage, "budget": raised.budget}),
             );
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
         Verb::Waive {
             ticket,
             finding,
             why,
         } => {
-            let stands = Waive {
+            let stands = WaiveFinding {
                 ticket: ticket.clone(),
                 finding: finding.clone(),
                 why,
@@ -204,10 +206,10 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop.out.answer(
                 &serde_json::json!({"id": ticket, "stage": waived.stage, "waived": finding}),
             );
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
         Verb::Cancel { ticket, why } => {
-            let stop = Cancel {
+            let stop = CancelTicket {
                 ticket: ticket.clone(),
                 why,
             };
@@ -216,14 +218,14 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop
                 .out
                 .answer(&serde_json::json!({"id": ticket, "stage": stage}));
-            Ok(Exit::Done)
+            Ok(ExitKind::Done)
         }
     }
 }
 
 /// A path that exists is a file; what looks like a path and does not exist is a mistake; anything
 /// else is a sentence.
-pub fn wanted(directory: &Path, words: &str) -> Result<Wanted, Failure> {
+pub fn wanted(directory: &Path, words: &str) -> Result<TicketRequest, Failure> {
     let hint = "give a ticket file, the id of a ticket, or say in a sentence what shall be done";
     let path = directory.join(words);
     let endings = [".md", ".markdown", ".yaml", ".yml"];
@@ -241,18 +243,21 @@ pub fn wanted(directory: &Path, words: &str) -> Result<Wanted, Failure> {
     ticket_file::from_sentence(words)
 }
 
-async fn add(words: &[String], desktop: &Desktop) -> Result<Exit, Failure> {
-    let wanted: Vec<Wanted> = words
+async fn add(words: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
+    let wanted: Vec<TicketRequest> = words
         .iter()
         .map(|one| wanted(&desktop.directory, one))
         .collect::<Result<_, _>>()?;
     add_wanted(wanted, desktop).await
 }
 
-pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn add_wanted(
+    wanted: Vec<TicketRequest>,
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     // A server has repositories of its own.
     let here = desktop.surroundings.server.place.is_none();
-    let question = AddMany {
+    let question = AddTickets {
         tickets: wanted,
         repository: here.then(|| desktop.directory.to_string_lossy().into_owned()),
     };
@@ -269,23 +274,23 @@ pub async fn add_wanted(wanted: Vec<Wanted>, desktop: &Desktop) -> Result<Exit, 
             .line(format!("\nnext: countersign run {}", first.id));
     }
     desktop.out.answer(&serde_json::json!({"tickets": added}));
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// One ticket, whole.
-pub fn of(ticket: &str) -> Show {
+pub fn of(ticket: &str) -> ShowTicket {
     let ticket = ticket.to_owned();
-    Show { ticket }
+    ShowTicket { ticket }
 }
 
 async fn list(
     stages: Vec<Stage>,
     after: Option<i64>,
     limit: u32,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
-    let which = List {
-        stage: List::of(&stages),
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
+    let which = ListTickets {
+        stage: ListTickets::of(&stages),
         after,
         limit: Some(limit),
     };
@@ -319,20 +324,20 @@ async fn list(
             .out
             .line(format!("\nmore: countersign ticket list --after {next}"));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn show(id: &str, desktop: &Context) -> Result<ExitKind, Failure> {
     let stored = desktop.ask(of(id)).await?;
     let mut answer = serde_json::to_value(&stored).unwrap_or_default();
     answer["evolution"] = serde_json::json!(evolution_lines(&stored.ticket));
     let ticket = id.to_owned();
-    let forecast = desktop.ask(Forecasted { ticket }).await?;
+    let forecast = desktop.ask(ForecastTicket { ticket }).await?;
     answer["forecast"] = serde_json::json!(forecast);
     desktop.out.answer(&answer);
     if !desktop.out.json {
         let ticket = id.to_owned();
-        let Kept { data_dir, items } = desktop.ask(Artefacts { ticket }).await?;
+        let ArtefactList { data_dir, items } = desktop.ask(ListArtefacts { ticket }).await?;
         for line in describe(&stored) {
             desktop.out.told(&line, 4);
         }
@@ -353,7 +358,7 @@ async fn show(id: &str, desktop: &Desktop) -> Result<Exit, Failure> {
             ));
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The ticket for a person to read.
@@ -406,7 +411,7 @@ pub fn describe(stored: &Stored) -> Vec<String> {
 }
 
 /// One line a round, for programs.
-pub fn evolution_lines(ticket: &Ticket) -> Vec<Evolution> {
+pub fn evolution_lines(ticket: &Ticket) -> Vec<RoundFindings> {
     let last = ticket.rounds.last().map_or(0, |round| round.number);
     ticket.ledger.evolution(last)
 }
@@ -420,13 +425,13 @@ pub fn evolution(ticket: &Ticket) -> Vec<String> {
     // What never happened has no column, but for the first ones, which every round has.
     let happened =
         |column: &usize| *column < 4 || lines.iter().any(|line| line.cells()[*column] > 0);
-    let shown: Vec<usize> = (0..Evolution::HEAD.len()).filter(happened).collect();
+    let shown: Vec<usize> = (0..RoundFindings::HEAD.len()).filter(happened).collect();
     let row = |cells: &[String]| {
         let mut row: Vec<String> = shown.iter().map(|column| cells[*column].clone()).collect();
         row[0].insert_str(0, "  ");
         row
     };
-    let head = row(&Evolution::HEAD.map(str::to_owned));
+    let head = row(&RoundFindings::HEAD.map(str::to_owned));
     let rows = lines
         .iter()
         .map(|line| row(&line.cells().map(|n| n.to_string())));

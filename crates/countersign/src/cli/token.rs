@@ -1,10 +1,10 @@
 //! `countersign token …`
 
-use super::Desktop;
+use super::Context;
 use super::out::columns;
-use app::failure::{Exit, Failure};
-use app::operations::identity::Minted;
-use app::operations::questions::people::{CreateToken, RevokeToken, RotateToken, Tokens};
+use app::failure::{ExitKind, Failure};
+use app::operations::identity::NewToken;
+use app::operations::questions::people::{CreateToken, ListTokens, RevokeToken, RotateToken};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -52,7 +52,7 @@ fn duration(word: &str) -> Result<u64, String> {
     number.checked_mul(secs).ok_or_else(bad)
 }
 
-pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Create {
             agent,
@@ -83,7 +83,7 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
                 .answer(&serde_json::json!({ "revoked": revoked }));
         }
         Verb::List => {
-            let tokens = desktop.ask(Tokens {}).await?.items;
+            let tokens = desktop.ask(ListTokens {}).await?.items;
             let now = engine::clock::now();
             let rows: Vec<Vec<String>> = tokens
                 .iter()
@@ -121,11 +121,11 @@ pub async fn perform(verb: Verb, desktop: &Desktop) -> Result<Exit, Failure> {
             desktop.out.answer(&tokens);
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The secret goes to the standard output alone, so that a script can take it.
-fn shown(minted: &Minted, desktop: &Desktop) {
+fn shown(minted: &NewToken, desktop: &Context) {
     desktop.out.aside(format!(
         "token {} for {} as {}; the secret is shown this once:",
         minted.token.id, minted.token.agent, minted.token.role

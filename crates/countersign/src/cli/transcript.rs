@@ -1,24 +1,26 @@
 //! `countersign log --transcript`
 
-use engine::runs::Ended;
+use engine::runs::RunEnd;
 use flow::narrate::Mood;
 use flow::usage::dollars;
 
-use super::Desktop;
+use super::Context;
 use super::out::{Out, raw};
-use app::failure::{Exit, Failure};
+use app::failure::{ExitKind, Failure};
 use app::operations::ticket_id;
-use app::operations::transcripts::{self, Kind, Line, Transcript, Wanted};
+use app::operations::transcripts::{
+    self, Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery,
+};
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Role {
+pub enum TranscriptRole {
     Build,
     Review,
     Verify,
     Check,
 }
 
-impl Role {
+impl TranscriptRole {
     fn as_str(self) -> &'static str {
         match self {
             Self::Build => "build",
@@ -32,12 +34,12 @@ impl Role {
 pub async fn perform(
     ticket: Option<&str>,
     round: Option<u32>,
-    role: Option<Role>,
+    role: Option<TranscriptRole>,
     raw: bool,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     let office = desktop.office().await?;
-    let wanted = Wanted {
+    let wanted = TranscriptQuery {
         round,
         role: role.map(|role| role.as_str().to_owned()),
         raw,
@@ -53,7 +55,7 @@ pub async fn perform(
     for transcript in &found {
         show(transcript, raw, &desktop.out);
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn show(transcript: &Transcript, as_it_is: bool, out: &Out) {
@@ -82,13 +84,13 @@ fn show(transcript: &Transcript, as_it_is: bool, out: &Out) {
     out.line("");
 }
 
-fn tell(line: &Line, out: &Out) -> String {
+fn tell(line: &TranscriptLine, out: &Out) -> String {
     let (mark, mood) = match line.kind {
-        Kind::Said => ("", None),
-        Kind::Tool => ("> ", Some(Mood::Plain)),
-        Kind::Denied => ("denied: ", Some(Mood::Urgent)),
-        Kind::Error => ("error: ", Some(Mood::Bad)),
-        Kind::Other => ("", Some(Mood::Plain)),
+        TranscriptLineKind::Said => ("", None),
+        TranscriptLineKind::Tool => ("> ", Some(Mood::Plain)),
+        TranscriptLineKind::Denied => ("denied: ", Some(Mood::Urgent)),
+        TranscriptLineKind::Error => ("error: ", Some(Mood::Bad)),
+        TranscriptLineKind::Other => ("", Some(Mood::Plain)),
     };
     let text = format!("  {mark}{}", line.text.trim_end().replace('\n', "\n  "));
     match mood {
@@ -98,7 +100,7 @@ fn tell(line: &Line, out: &Out) -> String {
 }
 
 /// What is not told is left out.
-fn sum(ended: &Ended) -> String {
+fn sum(ended: &RunEnd) -> String {
     let usage = ended.usage;
     let count = |number: Option<u64>, what: &str| number.map(|number| format!("{number} {what}"));
     let parts = [

@@ -13,14 +13,14 @@ use ratatui::text::{Line, Span};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::Desktop;
+use super::Context;
 use super::out::size;
 use super::paint::printed;
-use app::failure::{Exit, Failure};
-use app::operations::Office;
-use app::operations::overview::{self, Group};
-use draw::{Look, draw};
-use model::{Happened, View, Want};
+use app::failure::{ExitKind, Failure};
+use app::operations::App;
+use app::operations::overview::{self, TicketGroup};
+use draw::{Theme, draw};
+use model::{View, ViewEvent, ViewRequest};
 
 /// The net under the wake-ups, and how often the clock on the screen goes on.
 const NET: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ Examples:
 Keys: j k move · Enter open · 1-5 which tickets · / open by id · w work · s settle an escalation ·
 n next finding · [ ] another round · ? all keys · q back or quit";
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let office = desktop.office().await?;
     if desktop.out.json {
         return answer(&office, desktop).await;
@@ -63,7 +63,7 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     if let Some(id) = &args.ticket {
         wants.extend(view.open(office.ticket(id).await.map(|stored| stored.ticket.id)?));
     }
-    let look = Look {
+    let look = Theme {
         glyphs: desktop.out.glyphs(),
         colours: desktop.out.terminal.colours,
     };
@@ -76,28 +76,28 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
             .hint("what happens, as it happens: countersign log --follow"));
     }
     live(&office, view, wants, &look).await?;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// For programs: what a frame is made of.
-async fn answer(office: &Office, desktop: &Desktop) -> Result<Exit, Failure> {
+async fn answer(office: &App, desktop: &Context) -> Result<ExitKind, Failure> {
     let seen = overview::look(office).await?;
-    let page = overview::page(office, Group::All, None, model::list::PAGE).await?;
+    let page = overview::page(office, TicketGroup::All, None, model::list::PAGE).await?;
     let json = serde_json::json!({
         "overview": seen, "tickets": page.items, "next": page.next,
     });
     desktop.out.answer(&json);
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Reads everything that is wanted, draws once, and prints what was drawn.
 async fn once(
-    office: &Office,
+    office: &App,
     mut view: View,
-    mut wants: Vec<Want>,
-    look: &Look,
-    desktop: &Desktop,
-) -> Result<Exit, Failure> {
+    mut wants: Vec<ViewRequest>,
+    look: &Theme,
+    desktop: &Context,
+) -> Result<ExitKind, Failure> {
     // What is read may lead to more that is wanted, but not without end.
     for _ in 0..3 {
         let mut more = Vec::new();
@@ -116,7 +116,7 @@ async fn once(
     for line in rows(screen.backend().buffer()) {
         desktop.out.line(printed(&line, look.colours).trim_end());
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// What was drawn, as lines that can be printed.
@@ -145,22 +145,22 @@ fn rows(buffer: &ratatui::buffer::Buffer) -> Vec<Line<'static>> {
 }
 
 async fn live(
-    office: &Office,
+    office: &App,
     mut view: View,
-    mut wants: Vec<Want>,
-    look: &Look,
+    mut wants: Vec<ViewRequest>,
+    look: &Theme,
 ) -> Result<(), Failure> {
-    let (sender, mut news) = mpsc::channel::<Happened>(64);
-    let mut screen = terminal::Screen::enter()?;
+    let (sender, mut news) = mpsc::channel::<ViewEvent>(64);
+    let mut screen = terminal::TerminalScreen::enter()?;
     terminal::listen(sender.clone());
-    let mut signals = terminal::Signals::new()?;
+    let mut signals = terminal::QuitSignals::new()?;
     let mut tick = tokio::time::interval(TICK);
     let mut changes = watch_for_changes(office.clone());
     let mut fetching = JoinSet::new();
     loop {
         while fetching.try_join_next().is_some() {}
         for want in wants.drain(..) {
-            if want == Want::Quit {
+            if want == ViewRequest::Quit {
                 return Ok(());
             }
             // A database that does not answer is not asked ever more.
@@ -171,7 +171,7 @@ async fn live(
         screen.draw(&mut view, look)?;
         wants = tokio::select! {
             Some(happened) = news.recv() => view.turn(happened),
-            _ = tick.tick() => view.turn(Happened::Tick(office.now())),
+            _ = tick.tick() => view.turn(ViewEvent::Tick(office.now())),
             Some(()) = changes.recv() => view.refresh(),
             () = signals.asked() => return Ok(()),
         };
@@ -180,7 +180,7 @@ async fn live(
 
 /// Rings whenever something was decided, and now and then all the same: leases are prolonged
 /// without a decision.
-fn watch_for_changes(office: Office) -> mpsc::Receiver<()> {
+fn watch_for_changes(office: App) -> mpsc::Receiver<()> {
     let (sender, changes) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut seen = overview::newest(&office).await.unwrap_or_default();

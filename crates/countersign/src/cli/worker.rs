@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use engine::git::Remote;
 use engine::log::LogErr;
-use engine::process::Stop;
+use engine::process::StopSignal;
 use engine::worker::Shutdown;
 use tokio::sync::mpsc;
 
-use super::Desktop;
-use super::serve::Signals;
-use app::failure::{Exit, Failure};
-use app::operations::project::Asked;
+use super::Context;
+use super::serve::ServeSignals;
+use app::failure::{ExitKind, Failure};
+use app::operations::project::ProjectOptions;
 use app::operations::{service, workers};
 use app::settings::machine_name;
 
@@ -71,13 +71,13 @@ fn share(text: &str) -> Result<(String, usize), String> {
     }
 }
 
-pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
+pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
     let wanted = wanted(args)?;
     let place = desktop.workplace().await?;
-    let mut told = Signals::new()?;
-    let (drainer, drain) = Stop::pair();
-    let (halter, halt) = Stop::pair();
-    let (stopper, stop) = Stop::pair();
+    let mut told = ServeSignals::new()?;
+    let (drainer, drain) = StopSignal::pair();
+    let (halter, halt) = StopSignal::pair();
+    let (stopper, stop) = StopSignal::pair();
     let mut watch = tokio::spawn(watch(place.clone(), stop));
     announce(&wanted, desktop);
     let (complaints, mut heard) = mpsc::channel(64);
@@ -112,12 +112,12 @@ pub async fn perform(args: Args, desktop: &Desktop) -> Result<Exit, Failure> {
     {
         tracing::warn!("{failure}");
     }
-    shut_out.and(ended).map(|()| Exit::Done)
+    shut_out.and(ended).map(|()| ExitKind::Done)
 }
 
 /// What is done beside the work until it stops: looking after leases where the store is ours, and where
 /// it is a server's, seeing that we are still let in.
-async fn watch(place: workers::Workplace, stop: Stop) -> Result<(), Failure> {
+async fn watch(place: workers::Workplace, stop: StopSignal) -> Result<(), Failure> {
     let Some(office) = place.office else {
         return workers::stay_known(&place.loader, stop).await;
     };
@@ -125,13 +125,13 @@ async fn watch(place: workers::Workplace, stop: Stop) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
-    let queues = workers::Queues::named(&args.queues)?;
+fn wanted(args: Args) -> Result<workers::WorkerOptions, Failure> {
+    let queues = workers::WorkerQueues::named(&args.queues)?;
     let own = match queues.names().as_slice() {
         [only] => (*only).to_owned(),
         _ => machine_name(),
     };
-    Ok(workers::Wanted {
+    Ok(workers::WorkerOptions {
         name: args.name.unwrap_or(own),
         replicas: args.replicas,
         queues,
@@ -142,16 +142,16 @@ fn wanted(args: Args) -> Result<workers::Wanted, Failure> {
             lands: args.push_base,
             elsewhere: args.elsewhere,
         },
-        asked: Asked {
+        asked: ProjectOptions {
             builder: args.builder,
             reviewers: args.reviewers,
             verifier: args.verifier,
-            ..Asked::default()
+            ..ProjectOptions::default()
         },
     })
 }
 
-fn announce(wanted: &workers::Wanted, desktop: &Desktop) {
+fn announce(wanted: &workers::WorkerOptions, desktop: &Context) {
     let names: Vec<String> = (1..=wanted.replicas)
         .map(|number| format!("{}-{number}", wanted.name))
         .collect();

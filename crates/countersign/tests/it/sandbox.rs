@@ -16,34 +16,34 @@ mod shown;
 use std::fmt::Write;
 
 use crate::support::skip;
-use engine::process::Exit;
-use engine::sandbox::{Network, Rung};
+use engine::process::ProcessExit;
+use engine::sandbox::{SandboxLevel, SandboxNetwork};
 use ground::{Ground, Who, bubblewrap_is_here, people};
 
 /// The fewest attempts that a run of the suite may consist of.
 const ATTEMPTS_MIN: usize = 100;
 
 /// Every combination that this machine can try, and what it cannot, said aloud.
-fn combinations() -> Vec<(Rung, Who, Network)> {
+fn combinations() -> Vec<(SandboxLevel, Who, SandboxNetwork)> {
     let mut all = Vec::new();
     for who in people() {
-        all.push((Rung::Native, who, Network::On));
-        all.push((Rung::Native, who, Network::Off));
+        all.push((SandboxLevel::Native, who, SandboxNetwork::On));
+        all.push((SandboxLevel::Native, who, SandboxNetwork::Off));
         if bubblewrap_is_here() {
-            all.push((Rung::Bubblewrap, who, Network::On));
+            all.push((SandboxLevel::Bubblewrap, who, SandboxNetwork::On));
         } else {
             skip::has_no("bubblewrap is not installed");
         }
-        all.push((Rung::Landlock, who, Network::On));
+        all.push((SandboxLevel::Landlock, who, SandboxNetwork::On));
     }
     all
 }
 
-fn name(rung: Rung, who: Who, network: &Network) -> String {
+fn name(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> String {
     let network = match network {
-        Network::On => "",
-        Network::Off => ", network off",
-        Network::Proxy(_) => ", network held to hosts",
+        SandboxNetwork::On => "",
+        SandboxNetwork::Off => ", network off",
+        SandboxNetwork::Proxy(_) => ", network held to hosts",
     };
     format!("{rung} as {who}{network}")
 }
@@ -98,7 +98,7 @@ fn unconfined_the_attacks_do_succeed() {
         skip::is_for_another_user("only root can run it as somebody without rights");
         return;
     }
-    let ground = Ground::new(Rung::Native, Who::Nobody, &Network::On);
+    let ground = Ground::new(SandboxLevel::Native, Who::Nobody, &SandboxNetwork::On);
     let tried = ground.attack_unconfined();
     assert!(!ground.damage().is_empty());
     let succeeded = tried.iter().filter(|tried| tried.succeeded);
@@ -164,7 +164,7 @@ fn a_run_that_forks_without_end_is_bounded() {
 /// The one outside shares the mounts that the one inside is still putting together.
 #[test]
 fn a_root_that_takes_long_to_build_is_waited_for() {
-    let mut ground = Ground::new(Rung::Native, Who::Ourselves, &Network::On);
+    let mut ground = Ground::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
     let (code, said) = ground.say_in_a_large_root();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("it began"), "{said}");
@@ -188,7 +188,7 @@ async fn nothing_survives_a_stop_on_any_rung() {
         let ground = Ground::new(rung, who, &network);
         let ended = ground.stopped(CLINGERS).await;
         let column = name(rung, who, &network);
-        assert_eq!(ended.exit, Exit::Cancelled, "{column}");
+        assert_eq!(ended.exit, ProcessExit::Cancelled, "{column}");
         assert_eq!((ended.survivors, ground.left_running()), (0, 0), "{column}");
         assert_eq!(ended.proof.map(|proof| proof.rung), Some(rung), "{column}");
     }
@@ -196,7 +196,7 @@ async fn nothing_survives_a_stop_on_any_rung() {
 
 #[test]
 fn an_unknown_rung_starts_nothing() {
-    let ground = Ground::new(Rung::Native, Who::Ourselves, &Network::On);
+    let ground = Ground::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
     for (known, unknown) in [
         ("\"native\"", "\"none\""),
         ("\"on\"", "\"open\""),

@@ -7,21 +7,21 @@ use std::process::Command as Program;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::agent::Command;
+use engine::agent::CommandAgent;
 use engine::check::Check;
 use engine::coordinator::{LocalCoordinator, Report};
-use engine::git::{Repository, Tool};
+use engine::git::{GitProgram, Repository};
 use engine::perform::queue::take_turn;
-use engine::process::{Host, Stop, find_program};
-use engine::supplies::Setup;
+use engine::process::{ProcessHost, StopSignal, find_program};
+use engine::supplies::ProjectSetup;
 use engine::worker::name::process_name;
-use engine::workshop::{Callable, Crew, Member, Project, Workshop};
+use engine::workshop::{AgentConfig, AgentServerSource, Project, ProjectAgents, ProjectConfig};
 use findings::Review;
 use flow::brief::ProjectRules;
 use flow::event::Lease;
-use flow::policy::{Isolation, Land, Limits};
-use flow::ticket::{Context, Setback, Spec, Submission};
-use flow::{Actor, Policy, Role, Stage, Ticket, TicketId, Usage, What};
+use flow::policy::{Land, Limits, SandboxMode};
+use flow::ticket::{ReworkReason, Spec, Submission, TicketContext};
+use flow::{Actor, EventKind, Policy, Role, Stage, Ticket, TicketId, Usage};
 use store::{ClaimRequest, ClaimTarget};
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 pub struct Ground {
-    pub shop: Arc<Workshop>,
+    pub shop: Arc<Project>,
     coordinator: LocalCoordinator,
     repository: PathBuf,
     home: TempDir,
@@ -105,7 +105,7 @@ impl Ground {
             let branch = format!("countersign/{id}");
             let old = git(&self.repository, &["rev-parse", &branch]);
             let tip = git(&self.repository, &["rev-parse", "main"]);
-            let red = matches!(ticket.setback, Some(Setback::RedCombination { .. }));
+            let red = matches!(ticket.setback, Some(ReworkReason::RedCombination { .. }));
             let commit = self.commit(&branch, &old, |tree| {
                 git(tree, &["merge", "-q", "-X", "ours", "--no-edit", &tip]);
                 let names = git(tree, &["ls-files", "red-b-*"]);
@@ -127,7 +127,7 @@ impl Ground {
     pub async fn land(&self, ids: &[TicketId]) {
         for id in ids {
             if self.ticket(id).await.stage == Stage::Approved {
-                let (_stopper, stop) = Stop::pair();
+                let (_stopper, stop) = StopSignal::pair();
                 let turn = take_turn(self.shop.clone(), id.clone(), process_name(), stop);
                 turn.await.unwrap();
             }
@@ -179,10 +179,10 @@ impl Ground {
     async fn create(&self, id: &TicketId) {
         let spec = Spec {
             title: format!("change {id}"),
-            context: Context {
+            context: TicketContext {
                 repository: Some(self.shop.git.common_dir().to_string_lossy().into_owned()),
                 base_branch: Some("main".to_owned()),
-                ..Context::default()
+                ..TicketContext::default()
             },
             ..Spec::default()
         };
@@ -211,7 +211,7 @@ impl Ground {
             Actor::new("builder", Role::Builder),
             Actor::new("reviewer", Role::Reviewer),
         );
-        let submitted = |lease| What::Submitted {
+        let submitted = |lease| EventKind::Submitted {
             lease,
             submission: Box::new(put),
             reports: Vec::new(),
@@ -219,7 +219,7 @@ impl Ground {
             usage,
         };
         self.step(id, "build", builder, submitted).await;
-        let checked = |lease| What::Checked {
+        let checked = |lease| EventKind::Checked {
             lease,
             commit: commit.to_owned(),
             results: Vec::new(),
@@ -227,7 +227,7 @@ impl Ground {
         };
         self.step(id, "check", Actor::new("house", Role::Service), checked)
             .await;
-        let reviewed = |lease| What::Reviewed {
+        let reviewed = |lease| EventKind::Reviewed {
             lease,
             commit: commit.to_owned(),
             review: Box::new(approves()),
@@ -237,7 +237,13 @@ impl Ground {
         self.step(id, "review", reviewer, reviewed).await;
     }
 
-    async fn step(&self, id: &TicketId, queue: &str, by: Actor, what: impl FnOnce(Lease) -> What) {
+    async fn step(
+        &self,
+        id: &TicketId,
+        queue: &str,
+        by: Actor,
+        what: impl FnOnce(Lease) -> EventKind,
+    ) {
         let lease = Duration::from_secs(60);
         let request = ClaimRequest {
             only: Some(ClaimTarget::Ticket(id.clone())),
@@ -249,7 +255,7 @@ impl Ground {
             serial: job.serial.unwrap(),
             fence: job.fence,
         };
-        let started = Report::new(by.clone(), What::Started { lease });
+        let started = Report::new(by.clone(), EventKind::Started { lease });
         desk.decide(id, policy, started).await.unwrap();
         desk.decide(id, policy, Report::new(by, what(lease)))
             .await
@@ -279,47 +285,47 @@ async fn workshop(
     repository: &Path,
     coordinator: &LocalCoordinator,
     (batch_max, check): (u32, &str),
-) -> Workshop {
+) -> Project {
     let path = std::ffi::OsString::from("/usr/local/bin:/usr/bin:/bin");
-    let tool = Tool {
+    let tool = GitProgram {
         program: find_program("git".as_ref(), &path, repository).unwrap(),
         launcher: None,
         abroad: Vec::new(),
     };
-    let member = |name: &str| Member {
+    let member = |name: &str| AgentConfig {
         name: name.to_owned(),
         written: name.to_owned(),
         family: None,
         model: None,
-        adapter: Arc::new(Command::parse("true").unwrap()),
+        adapter: Arc::new(CommandAgent::parse("true").unwrap()),
     };
     let policy = Policy {
         land: Land::Queue,
-        isolation: Isolation::Manifest,
+        isolation: SandboxMode::Manifest,
         limits: Limits {
             batch_max,
             ..Limits::default()
         },
         ..Policy::default()
     };
-    Workshop {
-        server: Callable::Running(|_| None),
+    Project {
+        server: AgentServerSource::Running(|_| None),
         coordinator: Arc::new(coordinator.clone()),
         clock: engine::clock::now,
         witness: None,
-        host: Host {
+        host: ProcessHost {
             data_dir,
             launcher: None,
             adopts: false,
         },
         git: Repository::open(tool, repository).await.unwrap(),
-        crew: Crew {
+        crew: ProjectAgents {
             builder: Some(member("builder")),
             reviewer: Some(member("reviewer")),
             verifier: Some(member("verifier")),
             others: Vec::new(),
         },
-        project: Project {
+        project: ProjectConfig {
             base_branch: "main".to_owned(),
             policy,
             house: ProjectRules::default(),
@@ -330,7 +336,7 @@ async fn workshop(
                 parallel: false,
                 coverage_min: None,
             }],
-            setup: Setup::default(),
+            setup: ProjectSetup::default(),
         },
         carrier: None,
         path,

@@ -6,21 +6,21 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::tools::{self, SERVER};
-use super::{Adapter, AgentEvent, Assignment, Command, Dialogue, Invocation, Role};
+use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue, Invocation};
 
 mod dialogue;
 mod update;
 
-pub use dialogue::Conversation;
+pub use dialogue::AcpConversation;
 
 /// Its name in the record of a run.
 pub(super) const FORMAT: &str = "acp";
 
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acp(pub Command);
+pub struct AcpAgent(pub CommandAgent);
 
-impl Adapter for Acp {
+impl Adapter for AcpAgent {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -29,7 +29,7 @@ impl Adapter for Acp {
         FORMAT
     }
 
-    fn invocation(&self, _: &Assignment) -> Invocation {
+    fn invocation(&self, _: &AgentAssignment) -> Invocation {
         Invocation {
             program: self.0.program.clone(),
             args: self.0.args.clone(),
@@ -41,13 +41,13 @@ impl Adapter for Acp {
         events(line)
     }
 
-    fn dialogue(&self, assignment: &Assignment) -> Option<Box<dyn Dialogue>> {
-        Some(Box::new(Conversation::new(
+    fn dialogue(&self, assignment: &AgentAssignment) -> Option<Box<dyn Dialogue>> {
+        Some(Box::new(AcpConversation::new(
             assignment.dir.clone(),
             assignment.brief.clone(),
-            Rights {
-                edits: assignment.role == Role::Build,
-                runs: assignment.role == Role::Build || assignment.confinement.is_some(),
+            AcpPermissions {
+                edits: assignment.role == AgentRole::Build,
+                runs: assignment.role == AgentRole::Build || assignment.confinement.is_some(),
             },
             server(assignment),
         )))
@@ -63,7 +63,7 @@ impl Adapter for Acp {
 }
 
 /// Our server as a session is told of it: over the agent's stdin, in the token's own letters.
-fn server(assignment: &Assignment) -> Option<Value> {
+fn server(assignment: &AgentAssignment) -> Option<Value> {
     let tools = assignment.tools.as_ref()?;
     let bearer = format!("Bearer {}", tools::token(assignment)?.to_str()?);
     Some(json!({
@@ -76,7 +76,7 @@ fn server(assignment: &Assignment) -> Option<Value> {
 
 /// What is answered when the agent asks whether it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
+pub struct AcpPermissions {
     pub edits: bool,
     pub runs: bool,
 }

@@ -1,17 +1,17 @@
 //! Aider. No line format: what it prints is its answer, and it edits the files itself.
 
-use super::cli::{Cli, Native, Probe, Words, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, judges, variables};
 use super::contract::{brief_file, diff_file};
 use super::event::micros;
-use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "aider",
     title: "Aider",
     program: "aider",
     install: "pipx install aider-chat",
     log_in: "set the provider's key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &[
             "--message-file",
@@ -47,9 +47,9 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let notes = |name: &str| Some(assignment.scratch.join(name));
-    let args = Words::default()
+    let args = ArgsBuilder::default()
         .with("--message-file", Some(brief_file(assignment)))
         .and(&[
             "--yes-always",
@@ -137,7 +137,7 @@ fn spent(told: &str) -> AgentEvent {
     let price = told
         .split_once("Cost: $")
         .and_then(|(_, price)| price.split(' ').next()?.parse().ok());
-    let usage = Usage {
+    let usage = AgentUsage {
         usd_micros: price.and_then(micros),
         tokens_in: count(" sent"),
         tokens_out: count(" received"),

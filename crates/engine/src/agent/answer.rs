@@ -21,17 +21,17 @@ pub fn ticket_named(text: &str) -> Option<String> {
 
 /// What a builder says about its work. All of it is a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Built {
+pub struct BuilderAnswer {
     #[serde(default)]
     pub summary: String,
     #[serde(default)]
-    pub claims: Vec<Claim>,
+    pub claims: Vec<CriterionClaim>,
     #[serde(default)]
-    pub findings: Vec<Handled>,
+    pub findings: Vec<HandledFinding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Claim {
+pub struct CriterionClaim {
     pub criterion: String,
     pub met: bool,
     #[serde(default)]
@@ -40,16 +40,16 @@ pub struct Claim {
 
 /// What became of a finding that the builder was asked to fix.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Handled {
+pub struct HandledFinding {
     pub id: String,
-    pub outcome: Handling,
+    pub outcome: HandlingOutcome,
     #[serde(default)]
     pub note: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Handling {
+pub enum HandlingOutcome {
     Fixed,
     CouldNotFix,
     Disputed,
@@ -57,21 +57,21 @@ pub enum Handling {
 
 /// A verifier's answers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Verified {
-    pub answers: Vec<Answer>,
+pub struct VerifierAnswers {
+    pub answers: Vec<VerifiedFinding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Answer {
+pub struct VerifiedFinding {
     pub finding: String,
-    pub outcome: Verification,
+    pub outcome: VerificationOutcome,
     #[serde(default)]
     pub evidence: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verification {
+pub enum VerificationOutcome {
     Fixed,
     Confirmed,
     Refuted,
@@ -79,16 +79,18 @@ pub enum Verification {
 }
 
 /// A builder's answer. One that is not of the contract's form is a summary.
-pub fn built(text: &str) -> Built {
-    let told: Option<Built> = in_json(text).ok().filter(|told| *told != Built::default());
-    told.unwrap_or_else(|| Built {
+pub fn built(text: &str) -> BuilderAnswer {
+    let told: Option<BuilderAnswer> = in_json(text)
+        .ok()
+        .filter(|told| *told != BuilderAnswer::default());
+    told.unwrap_or_else(|| BuilderAnswer {
         summary: text.trim().to_owned(),
-        ..Built::default()
+        ..BuilderAnswer::default()
     })
 }
 
 /// A verifier's answer; the error says where it leaves the contract.
-pub fn verified(text: &str) -> Result<Verified, String> {
+pub fn verified(text: &str) -> Result<VerifierAnswers, String> {
     in_json(text).map_err(|error| {
         format!("the verifier's answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {error}")
     })
@@ -112,7 +114,7 @@ mod tests {
         let text = r#"{"summary": "s", "claims": [{"criterion": "c", "met": true}],
             "findings": [{"id": "F1", "outcome": "could_not_fix", "note": "why"}], "usage": {}}"#;
         let answer = built(text);
-        assert_eq!(answer.findings[0].outcome, Handling::CouldNotFix);
+        assert_eq!(answer.findings[0].outcome, HandlingOutcome::CouldNotFix);
         assert!(answer.claims[0].met);
     }
 
@@ -128,7 +130,7 @@ mod tests {
         let text = r#"{"answers": [{"finding": "F1", "outcome": "refuted", "evidence": "e"}]}"#;
         assert_eq!(
             verified(text).unwrap().answers[0].outcome,
-            Verification::Refuted
+            VerificationOutcome::Refuted
         );
         for bad in [
             "fine by me",

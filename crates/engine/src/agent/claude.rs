@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
-use super::{Assignment, Invocation, Role, schema, stream_json, tools};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
+use super::{AgentAssignment, AgentRole, Invocation, schema, stream_json, tools};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "claude",
     title: "Claude Code",
     program: "claude",
     install: "npm install -g @anthropic-ai/claude-code",
     log_in: "run `claude` and log in, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`)",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &[
             "--output-format",
@@ -56,7 +56,7 @@ const GIT_ONLY: &[&str] = &[
     "Bash(git commit:*)",
 ];
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let judges = judges(assignment);
     let confined = confined(assignment);
     let mode = if judges { "dontAsk" } else { "acceptEdits" };
@@ -66,14 +66,14 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
         "Read,Grep,Glob"
     };
     let ours = tools::list_in_file(assignment, json!({}));
-    let args = Words::of(&["-p", "--output-format", "stream-json", "--verbose"])
+    let args = ArgsBuilder::of(&["-p", "--output-format", "stream-json", "--verbose"])
         // Neither the person's own settings nor the repository's steer it, nor their servers.
         .and(&["--setting-sources", "", "--strict-mcp-config"])
         .with("--mcp-config", ours.as_ref().map(|(path, _)| path))
         .and(&["--permission-mode", mode])
         // A reviewer may be asked again in its session; a verifier never is.
         .when(
-            assignment.role == Role::Verify,
+            assignment.role == AgentRole::Verify,
             &["--no-session-persistence"],
         )
         .when(judges, &["--tools", tools])

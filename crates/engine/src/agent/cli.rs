@@ -8,15 +8,15 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::equipped::in_environment;
-use super::{Adapter, AgentEvent, Assignment, Invocation, Role, trouble};
-use crate::process::Exit;
+use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, Invocation, trouble};
+use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 
 /// For CLIs that take no prompt but in their arguments, which anybody on the machine can read.
 pub(super) const READ_THE_BRIEF: &str = "Your task is in the file named in the environment variable COUNTERSIGN_BRIEF_FILE. Read it and do what it says.";
 /// What is known about one CLI.
 #[derive(Clone, Copy, Debug)]
-pub struct Cli {
+pub struct AgentCli {
     /// As it is named on our command line.
     pub name: &'static str,
     /// As its makers call it.
@@ -25,7 +25,7 @@ pub struct Cli {
     pub install: &'static str,
     pub log_in: &'static str,
     /// What it must still have; found out before anything starts.
-    pub probes: &'static [Probe],
+    pub probes: &'static [HelpProbe],
     /// The flag that takes what a run may cost in dollars, where there may be one.
     pub money_flag: Option<&'static str>,
     /// Files below the person's home that it needs in its own.
@@ -38,7 +38,7 @@ pub struct Cli {
     pub barred_exit: Option<i32>,
     pub resumes: bool,
     pub sums_over_session: bool,
-    pub invocation: fn(&Native, &Assignment) -> Invocation,
+    pub invocation: fn(&CliAgent, &AgentAssignment) -> Invocation,
     /// Reads what it spent from a file that it leaves, where its output does not say so.
     pub accounts: Option<fn(&str) -> Option<AgentEvent>>,
     /// What it leaves for itself where it works, and that is no part of the work.
@@ -48,17 +48,17 @@ pub struct Cli {
 
 /// Words that a help text must have.
 #[derive(Clone, Copy, Debug)]
-pub struct Probe {
+pub struct HelpProbe {
     pub args: &'static [&'static str],
     pub flags: &'static [&'static str],
 }
 
 /// A known CLI as it is installed and wanted here.
 #[derive(Clone)]
-pub struct Native {
+pub struct CliAgent {
     /// The person's own name for it, or the CLI's.
     pub name: String,
-    pub cli: &'static Cli,
+    pub cli: &'static AgentCli,
     pub program: PathBuf,
     /// Put before our own arguments: a sub-command, or a script for an interpreter.
     pub before: Vec<OsString>,
@@ -76,7 +76,7 @@ pub struct Native {
 }
 
 /// What it is passed may be secret.
-impl fmt::Debug for Native {
+impl fmt::Debug for CliAgent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Native")
             .field("name", &self.name)
@@ -85,9 +85,9 @@ impl fmt::Debug for Native {
     }
 }
 
-impl Native {
+impl CliAgent {
     /// The words that keep it to what it may cost. What a person says about it themselves stands.
-    fn money(&self, assignment: &Assignment) -> Vec<OsString> {
+    fn money(&self, assignment: &AgentAssignment) -> Vec<OsString> {
         let Some(flag) = self.cli.money_flag.filter(|_| self.minds_money) else {
             return Vec::new();
         };
@@ -109,7 +109,7 @@ impl Native {
     }
 }
 
-impl Adapter for Native {
+impl Adapter for CliAgent {
     fn name(&self) -> &str {
         &self.name
     }
@@ -118,7 +118,7 @@ impl Adapter for Native {
         self.cli.name
     }
 
-    fn invocation(&self, assignment: &Assignment) -> Invocation {
+    fn invocation(&self, assignment: &AgentAssignment) -> Invocation {
         let own = (self.cli.invocation)(self, assignment);
         let money = self.money(assignment);
         let args = [self.before.clone(), money, own.args, self.extra.clone()].concat();
@@ -141,21 +141,21 @@ impl Adapter for Native {
     }
 
     /// Errors that a CLI gives outside of its format end up on stderr.
-    fn ended(&self, exit: Exit, complaint: &str) -> Option<AgentEvent> {
+    fn ended(&self, exit: ProcessExit, complaint: &str) -> Option<AgentEvent> {
         let message = complaint.trim();
         let code = match exit {
-            Exit::Code(code) if code != 0 => code,
+            ProcessExit::Code(code) if code != 0 => code,
             // Some try again without end where there is no quota, and say so.
-            Exit::IdleLimit => {
+            ProcessExit::IdleLimit => {
                 let found = trouble::of(message);
                 return matches!(found, AgentEvent::OutOfQuota { .. }).then_some(found);
             }
-            Exit::Code(_)
-            | Exit::Signal(_)
-            | Exit::WallLimit
-            | Exit::DiskLimit { .. }
-            | Exit::Cancelled
-            | Exit::Dismissed => {
+            ProcessExit::Code(_)
+            | ProcessExit::Signal(_)
+            | ProcessExit::WallLimit
+            | ProcessExit::DiskLimit { .. }
+            | ProcessExit::Cancelled
+            | ProcessExit::Dismissed => {
                 return None;
             }
         };
@@ -227,19 +227,19 @@ const QUIET: &[(&str, &str)] = &[
 ];
 
 /// Whether our own sandbox holds this run, so that the CLI's own must be off, and may.
-pub(super) fn confined(assignment: &Assignment) -> bool {
+pub(super) fn confined(assignment: &AgentAssignment) -> bool {
     assignment.confinement.is_some()
 }
 
-pub(super) fn judges(assignment: &Assignment) -> bool {
-    assignment.role != Role::Build
+pub(super) fn judges(assignment: &AgentAssignment) -> bool {
+    assignment.role != AgentRole::Build
 }
 
 /// Arguments as they come together.
 #[derive(Default)]
-pub(super) struct Words(Vec<OsString>);
+pub(super) struct ArgsBuilder(Vec<OsString>);
 
-impl Words {
+impl ArgsBuilder {
     pub fn of(words: &[&str]) -> Self {
         Self(words.iter().map(OsString::from).collect())
     }

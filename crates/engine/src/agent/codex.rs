@@ -5,18 +5,18 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges};
 use super::stream_json::{number, object, text, used};
-use super::tools::{SERVER, TOKEN, Tools};
-use super::{AgentEvent, Assignment, Invocation, Role, Usage, schema, trouble};
+use super::tools::{McpEndpoint, SERVER, TOKEN};
+use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, schema, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "codex",
     title: "Codex",
     program: "codex",
     install: "npm install -g @openai/codex",
     log_in: "run `codex login`, or set OPENAI_API_KEY",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["exec", "--help"],
         flags: &[
             "--json",
@@ -53,7 +53,7 @@ const SETTINGS: &[&str] = &[
     "otel.exporter=\"none\"",
 ];
 
-fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let judges = judges(assignment);
     let sandbox = match (confined(assignment), judges) {
         // Its own does not start inside ours.
@@ -66,12 +66,12 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
         .session
         .as_ref()
         .map(|session| session.id.as_str());
-    let args = Words::of(&["exec", "--json", "--skip-git-repo-check", "-s", sandbox])
+    let args = ArgsBuilder::of(&["exec", "--json", "--skip-git-repo-check", "-s", sandbox])
         .with("-C", Some(&assignment.dir))
         .and(SETTINGS)
         .with("-c", assignment.tools.as_ref().map(server))
         // A reviewer may be asked again in its session; a verifier never is.
-        .when(assignment.role == Role::Verify, &["--ephemeral"])
+        .when(assignment.role == AgentRole::Verify, &["--ephemeral"])
         .when(judges, &["--ignore-user-config", "--ignore-rules"])
         .with("--model", assignment.model.as_ref())
         .with("--output-schema", Some(&schema_file))
@@ -98,7 +98,7 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
 }
 
 /// Our server, as a setting: it reads the token from the variable, and asks nobody before it calls.
-fn server(tools: &Tools) -> String {
+fn server(tools: &McpEndpoint) -> String {
     let url = Value::from(tools.url.as_str());
     format!(
         "mcp_servers.{SERVER}={{url={url},bearer_token_env_var=\"{TOKEN}\",default_tools_approval_mode=\"approve\"}}"
@@ -160,9 +160,9 @@ fn failed(message: Option<String>) -> Vec<AgentEvent> {
         .collect()
 }
 
-fn usage(value: &Value) -> Usage {
+fn usage(value: &Value) -> AgentUsage {
     let count = |name: &str| number(value, &format!("/usage/{name}"));
-    Usage {
+    AgentUsage {
         usd_micros: None,
         tokens_in: count("input_tokens"),
         tokens_out: count("output_tokens"),

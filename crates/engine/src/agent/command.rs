@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::event::ToldUsage;
-use super::quota::Until;
-use super::{Adapter, AgentEvent, Assignment, Invocation};
+use super::event::ContractUsage;
+use super::quota::QuotaReset;
+use super::{Adapter, AgentAssignment, AgentEvent, Invocation};
 
 /// A program that speaks the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct CommandAgent {
     pub program: OsString,
     pub args: Vec<OsString>,
 }
 
-impl Command {
+impl CommandAgent {
     /// From one line, as a person writes it: words, quotes and backslashes, and
     /// none of a shell's other powers.
     pub fn parse(line: &str) -> Result<Self, String> {
@@ -29,14 +29,14 @@ impl Command {
     }
 }
 
-impl Adapter for Command {
+impl Adapter for CommandAgent {
     fn name(&self) -> &str {
         // Where it lies is for the log; people know it by its name.
         let file = Path::new(&self.program).file_name();
         file.and_then(OsStr::to_str).unwrap_or("command")
     }
 
-    fn invocation(&self, assignment: &Assignment) -> Invocation {
+    fn invocation(&self, assignment: &AgentAssignment) -> Invocation {
         Invocation {
             program: self.program.clone(),
             args: self.args.clone(),
@@ -59,7 +59,7 @@ impl Adapter for Command {
 /// A line of stdout that is an object with the key `event`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Told {
+enum ContractEvent {
     Start {
         session: Option<String>,
         model: Option<String>,
@@ -72,7 +72,7 @@ enum Told {
         #[serde(default)]
         detail: String,
     },
-    Usage(ToldUsage),
+    Usage(ContractUsage),
     Quota {
         until: Option<String>,
     },
@@ -87,17 +87,17 @@ pub(super) fn event(line: &str) -> Option<AgentEvent> {
         return None;
     }
     Some(match serde_json::from_str(line).ok()? {
-        Told::Start { session, model } => AgentEvent::Started { session, model },
-        Told::Say { text } => AgentEvent::Said { text },
-        Told::Tool { name, detail } => AgentEvent::Used { tool: name, detail },
-        Told::Usage(told) => {
+        ContractEvent::Start { session, model } => AgentEvent::Started { session, model },
+        ContractEvent::Say { text } => AgentEvent::Said { text },
+        ContractEvent::Tool { name, detail } => AgentEvent::Used { tool: name, detail },
+        ContractEvent::Usage(told) => {
             let (usage, model) = told.read();
             AgentEvent::Spent { usage, model }
         }
-        Told::Quota { until } => AgentEvent::OutOfQuota {
-            until: until.as_deref().and_then(Until::find),
+        ContractEvent::Quota { until } => AgentEvent::OutOfQuota {
+            until: until.as_deref().and_then(QuotaReset::find),
         },
-        Told::Fail { message } => AgentEvent::Failed { message },
+        ContractEvent::Fail { message } => AgentEvent::Failed { message },
     })
 }
 
@@ -132,17 +132,18 @@ fn words(line: &str) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Usage;
+    use super::super::AgentUsage;
     use super::*;
 
     #[test]
     fn a_line_is_split_as_a_person_means_it() {
-        let command = Command::parse(r#"my-agent --say 'two words' "a \"b\"" c\ d ''"#).unwrap();
+        let command =
+            CommandAgent::parse(r#"my-agent --say 'two words' "a \"b\"" c\ d ''"#).unwrap();
         assert_eq!(command.program, "my-agent");
         assert_eq!(command.args, ["--say", "two words", "a \"b\"", "c d", ""]);
-        assert!(Command::parse("  ").is_err());
+        assert!(CommandAgent::parse("  ").is_err());
         assert!(
-            Command::parse("agent 'open")
+            CommandAgent::parse("agent 'open")
                 .unwrap_err()
                 .contains("not closed")
         );
@@ -158,10 +159,10 @@ mod tests {
             })
         );
         let spent = event(r#"{"event":"usage","usd":0.5,"tokens_in":10}"#);
-        let usage = Usage {
+        let usage = AgentUsage {
             usd_micros: Some(500_000),
             tokens_in: Some(10),
-            ..Usage::default()
+            ..AgentUsage::default()
         };
         assert_eq!(spent, Some(AgentEvent::Spent { usage, model: None }));
         for text in [

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Assignment, Error, Invocation};
+use super::{AgentAssignment, Error, Invocation};
 use crate::own_home;
 use crate::private;
 use crate::redact::Redactor;
@@ -18,7 +18,7 @@ pub const CONTRACT: &str = "2";
 const RESULT_MAX: usize = 16 << 20;
 
 /// The brief's place, for agents that read it from a file.
-pub fn brief_file(assignment: &Assignment) -> PathBuf {
+pub fn brief_file(assignment: &AgentAssignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
@@ -28,13 +28,13 @@ pub fn diff_file(change: &Path) -> PathBuf {
 }
 
 /// Where an agent may leave what it spent, if it wants a file for it.
-pub(super) fn accounts_file(assignment: &Assignment) -> PathBuf {
+pub(super) fn accounts_file(assignment: &AgentAssignment) -> PathBuf {
     assignment.scratch.join("accounts.json")
 }
 
 /// Directories that must be there, and answers that must not: those of an
 /// earlier attempt would be taken for this one's.
-pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Result<(), Error> {
+pub(super) fn prepare(assignment: &AgentAssignment, invocation: &Invocation) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| Error::File { path, source }
@@ -70,7 +70,7 @@ pub(super) fn prepare(assignment: &Assignment, invocation: &Invocation) -> Resul
 }
 
 /// The environment of contract version 2.
-pub(super) fn environment(assignment: &Assignment) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(assignment: &AgentAssignment) -> Vec<(OsString, OsString)> {
     let mut env = assignment.env.clone();
     let mut set = |name: &str, value: OsString| {
         env.retain(|(known, _)| known != name);
@@ -156,7 +156,7 @@ pub(super) fn read_bounded(path: &Path) -> Option<String> {
 
 /// The answer without secrets; the file that held one is written again without it.
 pub(super) fn without_secrets(
-    assignment: &Assignment,
+    assignment: &AgentAssignment,
     answer: Option<String>,
     redactor: &Redactor,
 ) -> Result<Option<String>, Error> {

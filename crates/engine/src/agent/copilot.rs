@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
 use super::contract::accounts_file;
 use super::stream_json::{number, object, text, used};
-use super::{AgentEvent, Assignment, Invocation, Usage, tools, trouble};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, tools, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "copilot",
     title: "Copilot CLI",
     program: "copilot",
     install: "npm install -g @github/copilot",
     log_in: "run `copilot` and /login, or set COPILOT_GITHUB_TOKEN",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &[
             "--output-format",
@@ -52,10 +52,10 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let (judges, confined) = (judges(assignment), confined(assignment));
     let ours = tools::list_in_file(assignment, json!({"tools": ["*"]}));
-    let args = Words::of(&["--output-format", "json", "--stream", "off"])
+    let args = ArgsBuilder::of(&["--output-format", "json", "--stream", "off"])
         .and(&[
             "--no-ask-user",
             "--no-auto-update",
@@ -132,7 +132,7 @@ fn accounts(written: &str) -> Option<AgentEvent> {
         told.reduce(u64::saturating_add)
     };
     Some(AgentEvent::Spent {
-        usage: Usage {
+        usage: AgentUsage {
             usd_micros: None,
             tokens_in: sum("inputTokens"),
             tokens_out: sum("outputTokens"),

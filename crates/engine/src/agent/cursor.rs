@@ -3,17 +3,17 @@
 
 use serde_json::Value;
 
-use super::cli::{Cli, Native, Probe, READ_THE_BRIEF, Words, judges};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, READ_THE_BRIEF, judges};
 use super::stream_json::{self, object, used};
-use super::{AgentEvent, Assignment, Invocation};
+use super::{AgentAssignment, AgentEvent, Invocation};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "cursor",
     title: "Cursor",
     program: "cursor-agent",
     install: "curl https://cursor.com/install -fsS | bash",
     log_in: "run `cursor-agent login`, or set CURSOR_API_KEY",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &["--print", "--output-format", "--force", "--resume"],
     }],
@@ -30,8 +30,8 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
-    let args = Words::of(&["-p", "--output-format", "stream-json", "--trust"])
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
+    let args = ArgsBuilder::of(&["-p", "--output-format", "stream-json", "--trust"])
         .with("--workspace", Some(&assignment.dir))
         .when(judges(assignment), &["--mode", "plan"])
         .when(!judges(assignment), &["--force"])

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{Adapter, AgentEvent, Assignment, Dialogue, Invocation};
-use crate::process::Exit;
+use super::{Adapter, AgentAssignment, AgentEvent, Dialogue, Invocation};
+use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 
 /// Everything that is not given here is the inner agent's own.
-pub struct Equipped<A> {
+pub struct ConfiguredAgent<A> {
     pub name: String,
     pub agent: A,
     pub env: Vec<(OsString, OsString)>,
@@ -20,7 +20,7 @@ pub struct Equipped<A> {
 }
 
 /// What it is given may be secret.
-impl<A> fmt::Debug for Equipped<A> {
+impl<A> fmt::Debug for ConfiguredAgent<A> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Equipped")
             .field("name", &self.name)
@@ -28,7 +28,7 @@ impl<A> fmt::Debug for Equipped<A> {
     }
 }
 
-impl<A: Adapter> Adapter for Equipped<A> {
+impl<A: Adapter> Adapter for ConfiguredAgent<A> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -37,7 +37,7 @@ impl<A: Adapter> Adapter for Equipped<A> {
         self.agent.format()
     }
 
-    fn invocation(&self, assignment: &Assignment) -> Invocation {
+    fn invocation(&self, assignment: &AgentAssignment) -> Invocation {
         let mut own = self.agent.invocation(assignment);
         own.env.extend(self.env.clone());
         own
@@ -47,11 +47,11 @@ impl<A: Adapter> Adapter for Equipped<A> {
         self.agent.events(line)
     }
 
-    fn dialogue(&self, assignment: &Assignment) -> Option<Box<dyn Dialogue>> {
+    fn dialogue(&self, assignment: &AgentAssignment) -> Option<Box<dyn Dialogue>> {
         self.agent.dialogue(assignment)
     }
 
-    fn ended(&self, exit: Exit, complaint: &str) -> Option<AgentEvent> {
+    fn ended(&self, exit: ProcessExit, complaint: &str) -> Option<AgentEvent> {
         self.agent.ended(exit, complaint)
     }
 

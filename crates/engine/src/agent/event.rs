@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::quota::Until;
+use super::quota::QuotaReset;
 
 /// Something an agent did or said, as it went on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum AgentEvent {
     },
     /// Adds to what was spent before.
     Spent {
-        usage: Usage,
+        usage: AgentUsage,
         model: Option<String>,
     },
     /// How many turns it took, all in all.
@@ -45,7 +45,7 @@ pub enum AgentEvent {
     },
     /// The provider gives nothing more until then.
     OutOfQuota {
-        until: Option<Until>,
+        until: Option<QuotaReset>,
     },
     /// A person has to do something before it works at all: log in, pay.
     Barred {
@@ -68,7 +68,7 @@ pub enum AgentEvent {
 
 /// What a run cost, as far as the agent tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct AgentUsage {
     /// Millionths of a dollar. None: it gives no price.
     pub usd_micros: Option<u64>,
     /// All that was read, from a cache or not.
@@ -78,7 +78,7 @@ pub struct Usage {
     pub tokens_cached: Option<u64>,
 }
 
-impl Usage {
+impl AgentUsage {
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         self.each(more, |a, b| match (a, b) {
@@ -113,7 +113,7 @@ impl Usage {
 
 /// `usage` as the contract writes it.
 #[derive(Debug, Deserialize)]
-pub(super) struct ToldUsage {
+pub(super) struct ContractUsage {
     usd: Option<f64>,
     tokens_in: Option<u64>,
     tokens_out: Option<u64>,
@@ -121,9 +121,9 @@ pub(super) struct ToldUsage {
     model: Option<String>,
 }
 
-impl ToldUsage {
-    pub fn read(self) -> (Usage, Option<String>) {
-        let usage = Usage {
+impl ContractUsage {
+    pub fn read(self) -> (AgentUsage, Option<String>) {
+        let usage = AgentUsage {
             usd_micros: self.usd.and_then(micros),
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
@@ -146,9 +146,9 @@ pub(super) fn micros(usd: f64) -> Option<u64> {
 }
 
 /// The usage that a JSON result carries, if it is one and does.
-pub(super) fn usage_in(result: &str) -> Option<(Usage, Option<String>)> {
+pub(super) fn usage_in(result: &str) -> Option<(AgentUsage, Option<String>)> {
     let value: Value = serde_json::from_str(result).ok()?;
-    let told: ToldUsage = serde_json::from_value(value.get("usage")?.clone()).ok()?;
+    let told: ContractUsage = serde_json::from_value(value.get("usage")?.clone()).ok()?;
     Some(told.read())
 }
 

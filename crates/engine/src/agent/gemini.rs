@@ -3,18 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
 use super::stream_json::{number, object, text, used};
 use super::tools::{SERVER, listed};
-use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "gemini",
     title: "Gemini CLI",
     program: "gemini",
     install: "npm install -g @google/gemini-cli",
     log_in: "run `gemini` and log in, or set GEMINI_API_KEY",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &[
             "--output-format",
@@ -50,7 +50,7 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let shut = shut_tools(assignment, &["write_file", "replace"]);
     let settings = settings(assignment, sign_in(me), &shut);
     Invocation {
@@ -70,13 +70,13 @@ fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
 /// What it shares with Qwen Code, which began as its copy. In its plan mode it neither runs nor
 /// writes anything, its answer included; so a judge of ours is held by the sandbox and its tools.
 /// `edits` is the mode in which it edits without asking, and runs nothing.
-pub(super) fn arguments(assignment: &Assignment, edits: &str) -> Words {
+pub(super) fn arguments(assignment: &AgentAssignment, edits: &str) -> ArgsBuilder {
     let mode = match (confined(assignment), judges(assignment)) {
         (true, _) => "yolo",
         (false, true) => "default",
         (false, false) => edits,
     };
-    Words::of(&["-o", "stream-json", "--approval-mode", mode])
+    ArgsBuilder::of(&["-o", "stream-json", "--approval-mode", mode])
         .with("-m", assignment.model.as_ref())
         .with(
             "--resume",
@@ -90,7 +90,7 @@ pub(super) fn arguments(assignment: &Assignment, edits: &str) -> Words {
 }
 
 /// The tools that a judge is not given; it may run commands only where the sandbox holds them.
-pub(super) fn shut_tools(assignment: &Assignment, writing: &[&str]) -> Vec<String> {
+pub(super) fn shut_tools(assignment: &AgentAssignment, writing: &[&str]) -> Vec<String> {
     if !judges(assignment) {
         return Vec::new();
     }
@@ -99,7 +99,7 @@ pub(super) fn shut_tools(assignment: &Assignment, writing: &[&str]) -> Vec<Strin
     names.map(str::to_owned).collect()
 }
 
-pub(super) fn settings(assignment: &Assignment, sign_in: &str, shut: &[String]) -> Value {
+pub(super) fn settings(assignment: &AgentAssignment, sign_in: &str, shut: &[String]) -> Value {
     let mut settings = json!({
         "general": {"disableAutoUpdate": true, "enableAutoUpdate": false},
         "privacy": {"usageStatisticsEnabled": false},
@@ -114,7 +114,7 @@ pub(super) fn settings(assignment: &Assignment, sign_in: &str, shut: &[String]) 
     settings
 }
 
-fn sign_in(me: &Native) -> &'static str {
+fn sign_in(me: &CliAgent) -> &'static str {
     if me.is_given("GOOGLE_GENAI_USE_VERTEXAI") {
         "vertex-ai"
     } else if me.is_given("GEMINI_API_KEY") {
@@ -163,7 +163,7 @@ fn denied(value: &Value) -> Option<AgentEvent> {
 
 fn result(value: &Value) -> Vec<AgentEvent> {
     let count = |name: &str| number(value, &format!("/stats/{name}"));
-    let usage = Usage {
+    let usage = AgentUsage {
         usd_micros: None,
         tokens_in: count("input_tokens"),
         tokens_out: count("output_tokens"),

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
 use super::contract::brief_file;
 use super::stream_json::{list, number, object, text, used};
 use super::tools::{SERVER, TOKEN};
-use super::{AgentEvent, Assignment, Invocation, Role, Usage, tools, trouble};
+use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, tools, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "goose",
     title: "Goose",
     program: "goose",
     install: "npm install -g @aaif/goose",
     log_in: "run `goose configure`, or set GOOSE_PROVIDER, GOOSE_MODEL and the provider's key",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["run", "--help"],
         flags: &[
             "--instructions",
@@ -61,15 +61,15 @@ const SESSION: &str = "countersign";
 /// How long it waits for one of our tools.
 const TOOL_SECS_MAX: u64 = 60;
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let judges = judges(assignment);
-    let args = Words::of(&["run", "--quiet", "--output-format", "stream-json"])
+    let args = ArgsBuilder::of(&["run", "--quiet", "--output-format", "stream-json"])
         .with("--instructions", Some(brief_file(assignment)))
         .with("--model", assignment.model.as_ref())
         .and(&["--with-builtin", "developer"])
         // A reviewer may be asked again in its session; a verifier never is.
-        .when(assignment.role == Role::Verify, &["--no-session"])
-        .when(assignment.role != Role::Verify, &["--name", SESSION])
+        .when(assignment.role == AgentRole::Verify, &["--no-session"])
+        .when(assignment.role != AgentRole::Verify, &["--name", SESSION])
         .when(assignment.session.is_some(), &["--resume"]);
     // In `auto` it asks for nothing; where nothing of ours holds a judge it may only talk.
     let mode = match (confined(assignment), judges) {
@@ -93,7 +93,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
 }
 
 /// A file beside the person's own settings, which stay as they are.
-fn extensions(assignment: &Assignment) -> Option<(PathBuf, String)> {
+fn extensions(assignment: &AgentAssignment) -> Option<(PathBuf, String)> {
     let ours = assignment.tools.as_ref()?;
     let listed = tools::listed(json!({
         "enabled": true,
@@ -171,9 +171,9 @@ fn block(block: &Value) -> Option<AgentEvent> {
 }
 
 /// Some versions tell the sum only.
-fn usage(value: &Value) -> Usage {
+fn usage(value: &Value) -> AgentUsage {
     let told = |name: &str| number(value, &format!("/{name}"));
-    Usage {
+    AgentUsage {
         usd_micros: None,
         tokens_in: told("input_tokens").or_else(|| told("total_tokens")),
         tokens_out: told("output_tokens"),

@@ -1,8 +1,8 @@
 //! What a run says, gathered line by line, and the answer picked out of it.
 
 use super::event::last_json;
-use super::{AgentEvent, Source, Usage};
-use crate::process::Line;
+use super::{AgentEvent, AgentUsage, ResultSource};
+use crate::process::OutputLine;
 
 /// How much of what was said on stdout is kept: the end of it. More than an answer needs; who has
 /// more to say leaves a file.
@@ -13,14 +13,14 @@ const EVENTS_MAX: usize = 10_000;
 
 /// What has been heard of an agent so far.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct AgentOutput {
     said: String,
     /// What it is saying, or said last.
     saying: String,
     /// It did something since: what it says next is another saying.
     paused: bool,
     pub events: Vec<AgentEvent>,
-    pub usage: Usage,
+    pub usage: AgentUsage,
     pub session: Option<String>,
     pub model: Option<String>,
     pub turns: Option<u64>,
@@ -31,9 +31,9 @@ pub(super) struct Heard {
     pub complaint: String,
 }
 
-impl Heard {
+impl AgentOutput {
     /// A line that its format does not know: an agent's plain words.
-    pub fn hear_text(&mut self, line: &Line) {
+    pub fn hear_text(&mut self, line: &OutputLine) {
         let end = if line.whole { "\n" } else { "" };
         keep_end(&mut self.said, &line.text, SAID_MAX);
         keep_end(&mut self.said, end, SAID_MAX);
@@ -97,24 +97,27 @@ impl Heard {
     }
 
     /// The result, and what was said beside it.
-    pub fn result(&mut self, file: Option<String>) -> (Option<(String, Source)>, Option<String>) {
+    pub fn result(
+        &mut self,
+        file: Option<String>,
+    ) -> (Option<(String, ResultSource)>, Option<String>) {
         let message = self
             .answer
             .take()
             .or_else(|| Some(std::mem::take(&mut self.saying)).filter(|text| !is_blank(text)));
         let said = || Some(self.said.trim().to_owned()).filter(|text| !text.is_empty());
         if let Some(text) = file {
-            return (Some((text, Source::File)), message.or_else(said));
+            return (Some((text, ResultSource::File)), message.or_else(said));
         }
         if let Some(text) = message {
-            return (Some((text, Source::Event)), None);
+            return (Some((text, ResultSource::Event)), None);
         }
         if let Some(json) = last_json(&self.said) {
             let whole = self.said.trim();
             let beside = (whole != json.trim()).then(|| whole.to_owned());
-            return (Some((json.to_owned(), Source::Json)), beside);
+            return (Some((json.to_owned(), ResultSource::Json)), beside);
         }
-        (said().map(|text| (text, Source::Text)), None)
+        (said().map(|text| (text, ResultSource::Text)), None)
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::Cli;
+use super::AgentCli;
 use crate::hash;
 use crate::log::LogErr;
 use crate::private;
-use crate::process::{self, Call, output};
+use crate::process::{self, ShortCommand, output};
 
 /// A help text that takes longer does not come.
 const WALL: Duration = Duration::from_secs(30);
@@ -20,13 +20,13 @@ const OUTPUT_MAX: usize = 1 << 20;
 
 /// Where a CLI is, and how it is started there.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct CliLocation {
     pub program: PathBuf,
     pub before: Vec<OsString>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
+pub struct InstalledCli {
     pub version: String,
     /// Flags that its help does not have.
     pub missing: Vec<String>,
@@ -37,11 +37,11 @@ pub struct Installed {
 
 /// Asks the program, unless the same build was asked before. `data_dir` keeps the answers.
 pub async fn examine(
-    cli: &Cli,
-    place: &Place,
+    cli: &AgentCli,
+    place: &CliLocation,
     path: &OsString,
     data_dir: &Path,
-) -> Result<Installed, process::Error> {
+) -> Result<InstalledCli, process::Error> {
     let dir = data_dir.join("probes");
     let known = dir.join(format!("{}.json", key(cli, place)));
     if let Some(found) = fs::read(&known)
@@ -53,7 +53,7 @@ pub async fn examine(
     let home = dir.join("home");
     // Without it the answer is not kept, and nothing else is lost.
     private::make_dir(&home).log_err("make a home to ask an agent for its version in");
-    let mut found = Installed {
+    let mut found = InstalledCli {
         version: first_line(&ask(place, &["--version"], path, &home).await?),
         missing: Vec::new(),
         minds_money: false,
@@ -71,7 +71,7 @@ pub async fn examine(
 }
 
 async fn ask(
-    place: &Place,
+    place: &CliLocation,
     args: &[&str],
     path: &OsString,
     home: &Path,
@@ -87,7 +87,7 @@ async fn ask(
         // A narrow terminal would break flags over lines.
         ("COLUMNS", "300".into()),
     ];
-    let said = output(&Call {
+    let said = output(&ShortCommand {
         program: place.program.clone(),
         args: place
             .before
@@ -131,7 +131,7 @@ fn has(help: &str, flag: &str) -> bool {
 }
 
 /// Another build, another answer; and another when we come to need other flags.
-fn key(cli: &Cli, place: &Place) -> String {
+fn key(cli: &AgentCli, place: &CliLocation) -> String {
     let real = fs::canonicalize(&place.program).unwrap_or_else(|_| place.program.clone());
     let meta = fs::metadata(&real).ok();
     let changed = meta.as_ref().and_then(|meta| meta.modified().ok());

@@ -1,11 +1,11 @@
 //! The CLIs that we know, and whose output a transcript is in.
 
 use super::{
-    AgentEvent, Cli, acp, aider, claude, codex, command, copilot, cursor, gemini, goose, opencode,
-    qwen,
+    AgentCli, AgentEvent, acp, aider, claude, codex, command, copilot, cursor, gemini, goose,
+    opencode, qwen,
 };
 
-pub const ALL: [&Cli; 9] = [
+pub const ALL: [&AgentCli; 9] = [
     &claude::CLI,
     &codex::CLI,
     &gemini::CLI,
@@ -17,7 +17,7 @@ pub const ALL: [&Cli; 9] = [
     &cursor::CLI,
 ];
 
-pub fn find(name: &str) -> Option<&'static Cli> {
+pub fn find(name: &str) -> Option<&'static AgentCli> {
     ALL.into_iter().find(|cli| cli.name == name)
 }
 

@@ -3,19 +3,19 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Cli, Native, Probe, Words, confined, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
 use super::event::micros;
 use super::stream_json::{number, object, text, used};
-use super::tools::{SERVER, TOKEN, Tools, headers};
-use super::{AgentEvent, Assignment, Invocation, Usage, trouble};
+use super::tools::{McpEndpoint, SERVER, TOKEN, headers};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "opencode",
     title: "OpenCode",
     program: "opencode",
     install: "npm install -g opencode-ai",
     log_in: "run `opencode auth login`, or set the provider's key, for example ANTHROPIC_API_KEY",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["run", "--help"],
         flags: &["--format", "--model", "--session", "--pure"],
     }],
@@ -44,9 +44,9 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let config = assignment.home.join("countersign-opencode.json");
-    let args = Words::of(&["run", "--pure", "--format", "json"])
+    let args = ArgsBuilder::of(&["run", "--pure", "--format", "json"])
         .with("-m", assignment.model.as_ref())
         .with(
             "--session",
@@ -71,7 +71,7 @@ fn invocation(_: &Native, assignment: &Assignment) -> Invocation {
 }
 
 /// A question would never be answered, so nothing is asked: allowed or denied.
-fn settings(assignment: &Assignment) -> Value {
+fn settings(assignment: &AgentAssignment) -> Value {
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let mut settings = json!({
         "$schema": "https://opencode.ai/config.json",
@@ -91,7 +91,7 @@ fn settings(assignment: &Assignment) -> Value {
     settings
 }
 
-fn server(tools: &Tools) -> Value {
+fn server(tools: &McpEndpoint) -> Value {
     json!({SERVER: {
         "type": "remote",
         "url": tools.url,
@@ -146,11 +146,11 @@ fn complaint(value: &Value) -> String {
 }
 
 /// Told step by step; what came from the cache is counted apart.
-fn usage(part: &Value) -> Usage {
+fn usage(part: &Value) -> AgentUsage {
     let count = |name: &str| number(part, &format!("/tokens/{name}"));
     let cached = count("cache/read");
     let beside = cached.unwrap_or_default() + count("cache/write").unwrap_or_default();
-    Usage {
+    AgentUsage {
         usd_micros: part["cost"].as_f64().and_then(micros),
         tokens_in: count("input").map(|plain| plain + beside),
         tokens_out: count("output").map(|out| out + count("reasoning").unwrap_or_default()),

@@ -13,7 +13,7 @@ const DAY: i64 = 24 * 3600 * SECOND;
 
 /// When there may be more again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum QuotaReset {
     At(Time),
     /// From now, in milliseconds.
     In(i64),
@@ -21,7 +21,7 @@ pub enum Until {
     Clock(i64),
 }
 
-impl Until {
+impl QuotaReset {
     pub fn from_now(self, now: Time) -> Time {
         match self {
             Self::At(time) => time,
@@ -63,13 +63,13 @@ macro_rules! expression {
 }
 
 /// `limit reached|1760000000`
-fn stamp(text: &str) -> Option<Until> {
+fn stamp(text: &str) -> Option<QuotaReset> {
     let found = expression!(r"\b(1\d{9}|1\d{12})\b")?.captures(text)?;
-    Until::epoch(found[1].parse().ok()?)
+    QuotaReset::epoch(found[1].parse().ok()?)
 }
 
 /// `2030-01-01T00:00:00Z`, the seconds and their parts optional.
-fn in_iso(text: &str) -> Option<Until> {
+fn in_iso(text: &str) -> Option<QuotaReset> {
     let found = expression!(
         r"\b(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d))?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?"
     )?
@@ -80,7 +80,7 @@ fn in_iso(text: &str) -> Option<Until> {
     let days = days(number(1)?, number(2)?, number(3)?)?;
     let east = found.get(7).map_or(0, |zone| east_of_utc(zone.as_str()));
     let seconds = hour * 3600 + minute * 60 + second - east;
-    Some(Until::At(Time(days * DAY + seconds * SECOND)))
+    Some(QuotaReset::At(Time(days * DAY + seconds * SECOND)))
 }
 
 fn east_of_utc(zone: &str) -> i64 {
@@ -97,7 +97,7 @@ fn east_of_utc(zone: &str) -> i64 {
 }
 
 /// `Nov 3rd, 2026 4:12 PM`
-fn on_a_day(text: &str) -> Option<Until> {
+fn on_a_day(text: &str) -> Option<QuotaReset> {
     let found = expression!(
         r"(?i)\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
     )?
@@ -110,11 +110,11 @@ fn on_a_day(text: &str) -> Option<Until> {
         found[2].parse().ok()?,
     )?;
     let rest = &text[found.get(0)?.end()..];
-    Some(Until::At(Time(days * DAY + clock(rest).unwrap_or(0))))
+    Some(QuotaReset::At(Time(days * DAY + clock(rest).unwrap_or(0))))
 }
 
 /// `in 1 day 2 hours 3 minutes`, `after 18h23m5s`, `in 12.5s`
-fn after(text: &str) -> Option<Until> {
+fn after(text: &str) -> Option<QuotaReset> {
     let whole = expression!(
         r"(?i)\b(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:d|h|m|s)[a-z]*[\s,]*(?:and\s+)?)+)"
     )?;
@@ -131,7 +131,7 @@ fn after(text: &str) -> Option<Until> {
         ms = ms.saturating_add(part[1].parse::<i64>().ok()?.saturating_mul(each));
     }
     // What was cut off behind the point is waited for as well.
-    Some(Until::In(ms.saturating_add(SECOND)))
+    Some(QuotaReset::In(ms.saturating_add(SECOND)))
 }
 
 /// `3pm`, `3:51 PM`, `15:51`; milliseconds since midnight.
@@ -176,7 +176,7 @@ mod tests {
     const NOW: Time = Time(1_794_790_800_000);
 
     fn resolved(text: &str) -> Option<String> {
-        Until::find(text).map(|until| until.from_now(NOW).iso())
+        QuotaReset::find(text).map(|until| until.from_now(NOW).iso())
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Qwen Code: Gemini CLI's flags and settings, Claude Code's line format and schema.
 
-use super::cli::{Cli, Native, Probe, confined};
+use super::cli::{AgentCli, CliAgent, HelpProbe, confined};
 use super::gemini::{arguments, settings, shut_tools};
 use super::tools::SERVER;
-use super::{AgentEvent, Assignment, Invocation, schema, stream_json};
+use super::{AgentAssignment, AgentEvent, Invocation, schema, stream_json};
 
-pub(super) const CLI: Cli = Cli {
+pub(super) const CLI: AgentCli = AgentCli {
     name: "qwen",
     title: "Qwen Code",
     program: "qwen",
     install: "npm install -g @qwen-code/qwen-code",
     log_in: "run `qwen` and log in, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)",
-    probes: &[Probe {
+    probes: &[HelpProbe {
         args: &["--help"],
         flags: &[
             "--output-format",
@@ -46,7 +46,7 @@ pub(super) const CLI: Cli = Cli {
     events,
 };
 
-fn invocation(me: &Native, assignment: &Assignment) -> Invocation {
+fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let sign_in = if me.is_given("OPENAI_API_KEY") {
         "openai"
     } else {

@@ -5,13 +5,13 @@
 
 use serde_json::{Value, json};
 
-use super::Role;
+use super::AgentRole;
 
-pub fn of(role: Role) -> Value {
+pub fn of(role: AgentRole) -> Value {
     match role {
-        Role::Build => built(),
-        Role::Review => reviewed(),
-        Role::Verify => verified(),
+        AgentRole::Build => built(),
+        AgentRole::Review => reviewed(),
+        AgentRole::Verify => verified(),
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_the_schemas_allow_is_read_without_loss() {
         for choice in 0..5 {
-            let said = answer::built(&sample(&of(Role::Build), choice).to_string());
+            let said = answer::built(&sample(&of(AgentRole::Build), choice).to_string());
             assert_eq!(
                 (
                     said.summary.as_str(),
@@ -140,9 +140,10 @@ mod tests {
                 ),
                 ("some words", 1, 1)
             );
-            let said = answer::verified(&sample(&of(Role::Verify), choice).to_string()).unwrap();
+            let said =
+                answer::verified(&sample(&of(AgentRole::Verify), choice).to_string()).unwrap();
             assert_eq!(said.answers.len(), 1);
-            let text = sample(&of(Role::Review), choice).to_string();
+            let text = sample(&of(AgentRole::Review), choice).to_string();
             let review = findings::read(&text);
             assert_eq!(review.findings.len(), 1, "{text}\n{review:?}");
         }
@@ -161,7 +162,7 @@ mod tests {
                 strict(&schema["items"]);
             }
         }
-        for role in [Role::Build, Role::Review, Role::Verify] {
+        for role in [AgentRole::Build, AgentRole::Review, AgentRole::Verify] {
             strict(&of(role));
         }
     }

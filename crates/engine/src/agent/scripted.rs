@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Adapter, AgentEvent, Assignment, Invocation, command};
+use super::{Adapter, AgentAssignment, AgentEvent, Invocation, command};
 use crate::sandbox::Destination;
 
 mod play;
@@ -14,12 +14,12 @@ pub use script::{Error, Script};
 
 /// The adapter: our own binary with its hidden verb `play`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scripted {
+pub struct ScriptedAgent {
     pub exe: PathBuf,
     pub script: PathBuf,
 }
 
-impl Scripted {
+impl ScriptedAgent {
     /// Reads the script, so that a broken one is found before anything starts.
     pub fn new(exe: &Path, script: &Path) -> Result<Self, Error> {
         Script::read(script)?;
@@ -30,12 +30,12 @@ impl Scripted {
     }
 }
 
-impl Adapter for Scripted {
+impl Adapter for ScriptedAgent {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    fn invocation(&self, assignment: &Assignment) -> Invocation {
+    fn invocation(&self, assignment: &AgentAssignment) -> Invocation {
         Invocation {
             program: self.exe.clone().into(),
             args: vec!["play".into(), self.script.clone().into()],

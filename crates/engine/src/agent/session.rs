@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use super::AgentUsage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct ResumableSession {
     /// Whose it is; nobody else's means anything to an agent.
     pub agent: String,
     pub id: String,
     /// What had been spent in it, where the agent counts on from there.
     #[serde(default)]
-    pub spent: Usage,
+    pub spent: AgentUsage,
 }
 
-impl Session {
+impl ResumableSession {
     pub fn written(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -32,14 +32,14 @@ mod tests {
 
     #[test]
     fn a_session_is_read_by_its_own_agent_only() {
-        let session = Session {
+        let session = ResumableSession {
             agent: "codex".to_owned(),
             id: "t-1".to_owned(),
-            spent: Usage::default(),
+            spent: AgentUsage::default(),
         };
         let text = session.written();
-        assert_eq!(Session::read(&text, "codex"), Some(session));
-        assert_eq!(Session::read(&text, "claude"), None);
-        assert_eq!(Session::read("s-1", "claude"), None);
+        assert_eq!(ResumableSession::read(&text, "codex"), Some(session));
+        assert_eq!(ResumableSession::read(&text, "claude"), None);
+        assert_eq!(ResumableSession::read("s-1", "claude"), None);
     }
 }

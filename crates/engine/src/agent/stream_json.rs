@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::event::micros;
-use super::quota::Until;
-use super::{AgentEvent, Usage, tools, trouble};
+use super::quota::QuotaReset;
+use super::{AgentEvent, AgentUsage, tools, trouble};
 
 /// How much of a tool's input is told.
 const DETAIL_CHARS_MAX: usize = 200;
@@ -111,7 +111,7 @@ fn block(block: &Value) -> Option<AgentEvent> {
 fn limited(value: &Value) -> Option<AgentEvent> {
     let told = value.get("rate_limit_info")?;
     let rejected = told["status"].as_str() == Some("rejected");
-    let resets = told["resetsAt"].as_i64().and_then(Until::epoch);
+    let resets = told["resetsAt"].as_i64().and_then(QuotaReset::epoch);
     rejected.then_some(AgentEvent::OutOfQuota { until: resets })
 }
 
@@ -155,7 +155,7 @@ fn failure(value: &Value, message: &str) -> AgentEvent {
 }
 
 /// The price is of the whole session, so the part since the last result is taken where it is told.
-fn usage(value: &Value) -> Usage {
+fn usage(value: &Value) -> AgentUsage {
     let count = |name: &str| number(value, &format!("/usage/{name}"));
     let (plain, out) = (count("input_tokens"), count("output_tokens"));
     let cached = count("cache_read_input_tokens");
@@ -172,7 +172,7 @@ fn usage(value: &Value) -> Usage {
             .filter_map(|model| model["costUSD"].as_f64());
         prices.sum::<f64>()
     });
-    Usage {
+    AgentUsage {
         usd_micros: price
             .or_else(|| value["total_cost_usd"].as_f64())
             .and_then(micros),

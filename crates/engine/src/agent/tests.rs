@@ -12,8 +12,8 @@ mod invocations;
 mod recorded;
 
 /// A known CLI as if it were installed.
-fn native(cli: &'static Cli) -> Native {
-    Native {
+fn native(cli: &'static AgentCli) -> CliAgent {
+    CliAgent {
         name: cli.name.to_owned(),
         cli,
         program: format!("/usr/bin/{}", cli.program).into(),
@@ -29,13 +29,13 @@ fn native(cli: &'static Cli) -> Native {
 
 struct Desk {
     dir: TempDir,
-    host: Host,
+    host: ProcessHost,
 }
 
 impl Desk {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        let host = Host {
+        let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
             adopts: false,
@@ -44,11 +44,11 @@ impl Desk {
         Self { dir, host }
     }
 
-    fn assignment(&self) -> Assignment {
+    fn assignment(&self) -> AgentAssignment {
         let at = |name: &str| self.dir.path().join(name);
-        Assignment {
+        AgentAssignment {
             run_id: RunId::new("agent").unwrap(),
-            role: Role::Build,
+            role: AgentRole::Build,
             ticket: "T-7".to_owned(),
             round: 2,
             slot: 1,
@@ -64,13 +64,13 @@ impl Desk {
                 ("PATH".into(), "/usr/bin:/bin".into()),
                 ("KEY".into(), "k".into()),
             ],
-            facts: Facts {
+            facts: RepositoryFacts {
                 commit: Some("c0".into()),
                 base: Some("main".into()),
                 branch: None,
-                ..Facts::default()
+                ..RepositoryFacts::default()
             },
-            limits: Limits::default(),
+            limits: ProcessLimits::default(),
             model: Some("some-model".to_owned()),
             session: None,
             allotment: None,
@@ -80,8 +80,8 @@ impl Desk {
         }
     }
 
-    async fn run(&self, script: &str) -> Report {
-        let agent = Command {
+    async fn run(&self, script: &str) -> AgentReport {
+        let agent = CommandAgent {
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
         };
@@ -90,14 +90,14 @@ impl Desk {
             &agent,
             &self.assignment(),
             |_| {},
-            Stop::never(),
+            StopSignal::never(),
         )
         .await
         .unwrap()
     }
 }
 
-fn text(report: &Report) -> (&str, Source) {
+fn text(report: &AgentReport) -> (&str, ResultSource) {
     let (text, source) = report.result.as_ref().unwrap();
     (text.as_str(), *source)
 }
@@ -109,7 +109,7 @@ async fn an_agent_gets_the_contract_and_the_brief_both_ways() {
         .run("cat; cat $COUNTERSIGN_BRIEF_FILE; env | grep -v PWD | sort; pwd")
         .await;
     let (said, source) = text(&report);
-    assert_eq!(source, Source::Text);
+    assert_eq!(source, ResultSource::Text);
     assert!(said.starts_with("Do the thing.\nDo the thing.\n"));
     let root = desk.dir.path().display();
     for line in [
@@ -141,13 +141,13 @@ async fn the_result_file_wins_over_json_and_json_over_text() {
     let report = desk
         .run("echo '{\"a\":1}'; echo '{\"f\":1}' > $COUNTERSIGN_RESULT_FILE")
         .await;
-    assert_eq!(text(&report), ("{\"f\":1}\n", Source::File));
+    assert_eq!(text(&report), ("{\"f\":1}\n", ResultSource::File));
     let report = desk.run("echo thinking; echo '{\"a\":1}'; echo bye").await;
-    assert_eq!(text(&report), ("{\"a\":1}", Source::Json));
+    assert_eq!(text(&report), ("{\"a\":1}", ResultSource::Json));
     let report = desk.run("echo LGTM").await;
-    assert_eq!(text(&report), ("LGTM", Source::Text));
+    assert_eq!(text(&report), ("LGTM", ResultSource::Text));
     let report = desk.run("echo only complaints >&2; exit 4").await;
-    assert_eq!((report.result, report.exit), (None, Exit::Code(4)));
+    assert_eq!((report.result, report.exit), (None, ProcessExit::Code(4)));
     assert_eq!(report.complaint, "only complaints");
 }
 
@@ -181,7 +181,7 @@ async fn events_usage_session_and_model_are_kept() {
     let report = desk.run(script).await;
     assert_eq!(report.session.unwrap().id, "s-1");
     assert_eq!(report.model.as_deref(), Some("m-2"));
-    let usage = Usage {
+    let usage = AgentUsage {
         usd_micros: Some(500_000),
         tokens_in: Some(200),
         tokens_out: Some(5),
@@ -198,7 +198,7 @@ async fn events_usage_session_and_model_are_kept() {
 #[tokio::test]
 async fn an_agent_that_is_not_installed_says_so() {
     let desk = Desk::new();
-    let agent = Command {
+    let agent = CommandAgent {
         program: "no-such-agent".into(),
         args: Vec::new(),
     };
@@ -207,7 +207,7 @@ async fn an_agent_that_is_not_installed_says_so() {
         &agent,
         &desk.assignment(),
         |_| {},
-        Stop::never(),
+        StopSignal::never(),
     )
     .await;
     let error = failed.unwrap_err();
@@ -223,17 +223,17 @@ async fn an_agent_that_is_not_installed_says_so() {
 #[tokio::test]
 async fn an_agent_that_hangs_is_a_report_with_what_it_said_so_far() {
     let desk = Desk::new();
-    let agent = Command {
+    let agent = CommandAgent {
         program: "sh".into(),
         args: vec!["-c".into(), "echo half; sleep 600".into()],
     };
-    let (stopper, stop) = Stop::pair();
+    let (stopper, stop) = StopSignal::pair();
     let mut assignment = desk.assignment();
     assignment.limits.idle = Duration::from_millis(300);
     let report = run(&desk.host, &agent, &assignment, |_| {}, stop)
         .await
         .unwrap();
     drop(stopper);
-    assert_eq!(report.exit, Exit::IdleLimit);
+    assert_eq!(report.exit, ProcessExit::IdleLimit);
     assert!(report.result.is_none_or(|(text, _)| text == "half"));
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{AgentEvent, Assignment};
+use super::{AgentAssignment, AgentEvent};
 
 /// The server's name in the configuration; the tools' names begin with it.
 pub(super) const SERVER: &str = "countersign";
@@ -18,12 +18,12 @@ pub const TOKEN: &str = "COUNTERSIGN_TOKEN";
 
 /// Where the tools are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tools {
+pub struct McpEndpoint {
     /// Of the endpoint that speaks MCP.
     pub url: String,
 }
 
-impl Tools {
+impl McpEndpoint {
     /// Of the server that answers there.
     pub fn of(server: &str) -> Self {
         Self {
@@ -45,12 +45,15 @@ pub(super) fn headers(token: &str) -> Value {
 }
 
 /// Where the configuration goes, for CLIs that take a file for it alone.
-pub(super) fn file(assignment: &Assignment) -> PathBuf {
+pub(super) fn file(assignment: &AgentAssignment) -> PathBuf {
     assignment.scratch.join("mcp.json")
 }
 
 /// That file with our server alone in it, and what else the CLI wants to know about it.
-pub(super) fn list_in_file(assignment: &Assignment, mut more: Value) -> Option<(PathBuf, String)> {
+pub(super) fn list_in_file(
+    assignment: &AgentAssignment,
+    mut more: Value,
+) -> Option<(PathBuf, String)> {
     let tools = assignment.tools.as_ref()?;
     more["type"] = "http".into();
     more["url"] = tools.url.as_str().into();
@@ -59,7 +62,7 @@ pub(super) fn list_in_file(assignment: &Assignment, mut more: Value) -> Option<(
 }
 
 /// The token itself, for a protocol that knows no variables.
-pub(super) fn token(assignment: &Assignment) -> Option<&OsString> {
+pub(super) fn token(assignment: &AgentAssignment) -> Option<&OsString> {
     let mut known = assignment.env.iter();
     let found = known.find(|(name, _)| name == OsStr::new(TOKEN));
     found.map(|(_, token)| token)
@@ -103,6 +106,6 @@ mod tests {
 
     #[test]
     fn the_endpoint_is_below_the_server_s_address() {
-        assert_eq!(Tools::of("https://host:1/").url, "https://host:1/mcp");
+        assert_eq!(McpEndpoint::of("https://host:1/").url, "https://host:1/mcp");
     }
 }

@@ -3,7 +3,7 @@
 //! Only for what a CLI itself gives as an error; an agent's prose is never searched.
 
 use super::AgentEvent;
-use super::quota::Until;
+use super::quota::QuotaReset;
 
 /// A person has to do something before it works at all.
 const BARRED: &[&str] = &[
@@ -62,7 +62,7 @@ pub(super) fn of(message: &str) -> AgentEvent {
         AgentEvent::Barred { message }
     } else if says(OUT_OF_QUOTA) {
         AgentEvent::OutOfQuota {
-            until: Until::find(&message),
+            until: QuotaReset::find(&message),
         }
     } else {
         AgentEvent::Failed { message }

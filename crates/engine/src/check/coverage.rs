@@ -10,9 +10,9 @@ use regex::Regex;
 
 /// A share in hundredths of a percent, so that it can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(u32);
+pub struct CoveragePercent(u32);
 
-impl Share {
+impl CoveragePercent {
     pub fn percent(whole: u8) -> Self {
         Self(u32::from(whole) * 100)
     }
@@ -25,7 +25,7 @@ impl Share {
     }
 }
 
-impl std::fmt::Display for Share {
+impl std::fmt::Display for CoveragePercent {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}.{:02} %", self.0 / 100, self.0 % 100)
     }
@@ -33,13 +33,13 @@ impl std::fmt::Display for Share {
 
 /// Reads lines, and knows what they came to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Coverage {
-    total: Option<Share>,
-    lines: Option<Share>,
-    part: Option<Share>,
+pub struct CoverageReader {
+    total: Option<CoveragePercent>,
+    lines: Option<CoveragePercent>,
+    part: Option<CoveragePercent>,
 }
 
-impl Coverage {
+impl CoverageReader {
     pub fn read(&mut self, line: &str) {
         // A line longer than any tool's is not a figure.
         if line.len() > 400 {
@@ -57,7 +57,7 @@ impl Coverage {
         *place = Some(place.map_or(found, |known| known.min(found)));
     }
 
-    pub fn share(self) -> Option<Share> {
+    pub fn share(self) -> Option<CoveragePercent> {
         self.total.or(self.lines).or(self.part)
     }
 }
@@ -65,7 +65,7 @@ impl Coverage {
 const PERCENT: &str = r"(\d{1,3}(?:\.\d{1,4})?)\s?%";
 
 /// The last row of a table: llvm-cov, coverage.py, gcovr, `go tool cover`, coverlet, istanbul.
-fn total(line: &str) -> Option<Share> {
+fn total(line: &str) -> Option<CoveragePercent> {
     static ROW: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"(?i)^\W*(total|all files)\b").ok());
     static SHARE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PERCENT).ok());
@@ -73,7 +73,7 @@ fn total(line: &str) -> Option<Share> {
     if name.as_str().eq_ignore_ascii_case("all files") {
         // Statements, branches, functions, lines; without the sign.
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        return Share::read(cells.get(4)?.trim_end_matches('%').trim());
+        return CoveragePercent::read(cells.get(4)?.trim_end_matches('%').trim());
     }
     let shares: Vec<&str> = SHARE
         .as_ref()?
@@ -86,11 +86,11 @@ fn total(line: &str) -> Option<Share> {
     } else {
         shares.len().min(3).checked_sub(1)?
     };
-    Share::read(shares.get(at)?)
+    CoveragePercent::read(shares.get(at)?)
 }
 
 /// `Lines : 85.7% (6/7)`, `lines......: 85.7%`, `Line Coverage: 92.3%`, `85.32% coverage, 128/150 lines covered`.
-fn of_lines(line: &str) -> Option<Share> {
+fn of_lines(line: &str) -> Option<CoveragePercent> {
     static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(&format!(
             r"(?i)^\W*lines?(?:\s+coverage)?[\s.]*:\s*{PERCENT}"
@@ -104,14 +104,14 @@ fn of_lines(line: &str) -> Option<Share> {
         .as_ref()?
         .captures(line)
         .or_else(|| TARPAULIN.as_ref()?.captures(line))?;
-    Share::read(found.get(1)?.as_str())
+    CoveragePercent::read(found.get(1)?.as_str())
 }
 
 /// `coverage: 87.5% of statements`, as Go says for each package.
-fn of_a_part(line: &str) -> Option<Share> {
+fn of_a_part(line: &str) -> Option<CoveragePercent> {
     static SAID: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(&format!(r"(?i)\bcoverage\s*[:=]\s*{PERCENT}")).ok());
-    Share::read(SAID.as_ref()?.captures(line)?.get(1)?.as_str())
+    CoveragePercent::read(SAID.as_ref()?.captures(line)?.get(1)?.as_str())
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn said(output: &str) -> Option<String> {
-        let mut coverage = Coverage::default();
+        let mut coverage = CoverageReader::default();
         output.lines().for_each(|line| coverage.read(line));
         coverage.share().map(|share| share.to_string())
     }

@@ -8,22 +8,25 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use flow::event::Lease;
-use flow::{TicketId, What};
+use flow::{EventKind, TicketId};
 use store::Artefact;
 
 use super::wire::{Base64Bytes, FILE_BYTES_MAX};
 use crate::runs;
-use crate::workshop::Files;
+use crate::workshop::TicketFiles;
 
 /// The lease of a report that has something to show.
-pub fn of_report(what: &What) -> Option<Lease> {
-    let is_an_end = !matches!(what, What::Started { .. } | What::LeaseLost { .. });
+pub fn of_report(what: &EventKind) -> Option<Lease> {
+    let is_an_end = !matches!(
+        what,
+        EventKind::Started { .. } | EventKind::LeaseLost { .. }
+    );
     what.lease().filter(|_| is_an_end)
 }
 
 /// Below the data directory, each once.
 pub fn paths(ticket: &TicketId, lease: Lease, artefacts: &[Artefact]) -> BTreeSet<String> {
-    let files = Files::of(Path::new(""), ticket);
+    let files = TicketFiles::of(Path::new(""), ticket);
     let run = files.run(lease.serial, lease.fence);
     let own = [runs::RECORD, runs::TRANSCRIPT].map(|name| files.relative(&run.join(name)));
     let named = artefacts.iter().map(|artefact| artefact.path.clone());

@@ -7,10 +7,10 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::free;
 use flow::usage::Caps;
-use flow::{Actor, Policy, Queue, Task, Ticket, TicketId, What, stand_in};
+use flow::{Actor, EventKind, Policy, Queue, Task, Ticket, TicketId, stand_in};
 use store::{
-    ClaimTarget, Job, JobId, JobQuery, JobState, Leased, Page, Pause, Scope, ServedQueue, Stored,
-    Work,
+    ClaimTarget, Job, JobId, JobQuery, JobState, JobWork, Leased, Page, Pause, PauseScope,
+    ServedQueue, Stored,
 };
 
 use super::{AgentClaim, Error, JobRequest, LocalCoordinator, Offer, POLL, Report, WorkItem};
@@ -152,7 +152,7 @@ impl LocalCoordinator {
     ) -> Result<Option<Offer>, Error> {
         let ticket = match (&of, &job.work) {
             (WorkItem::Ticket(id), _) => self.ticket(id).await?.ticket,
-            (WorkItem::Task(_), Work::Free { body, .. }) => {
+            (WorkItem::Task(_), JobWork::Free { body, .. }) => {
                 let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
                     return Ok(None);
                 };
@@ -161,7 +161,7 @@ impl LocalCoordinator {
                 }
                 ticket
             }
-            (WorkItem::Task(_), Work::Task(_)) => return Ok(None),
+            (WorkItem::Task(_), JobWork::Task(_)) => return Ok(None),
         };
         let context = &ticket.spec.context;
         let labels = request.labels.as_ref();
@@ -203,8 +203,8 @@ impl LocalCoordinator {
         let kind = name.rsplit_once('-').map(|(kind, _)| kind);
         let pauses = self.lasting_pauses().await?;
         Ok(pauses.iter().any(|pause| match &pause.scope {
-            Scope::Agent(paused) => paused == name || Some(paused.as_str()) == kind,
-            Scope::Queue(_) | Scope::Provider(_) => false,
+            PauseScope::Agent(paused) => paused == name || Some(paused.as_str()) == kind,
+            PauseScope::Queue(_) | PauseScope::Provider(_) => false,
         }))
     }
 
@@ -282,7 +282,7 @@ impl LocalCoordinator {
         let spent = self.store.spent_since((self.clock)().day()).await?;
         match flow::over_day(ticket, policy, spent) {
             Some(limit) => {
-                self.tell_ticket(&ticket.id, policy, What::BudgetReached { limit })
+                self.tell_ticket(&ticket.id, policy, EventKind::BudgetReached { limit })
                     .await
             }
             None => Ok(()),
@@ -303,7 +303,7 @@ impl LocalCoordinator {
             let of = |agent: Option<&str>| request.agent_for(&job.task, agent, policy);
             let is_out = |agent: Option<&str>| {
                 let provider = of(agent).and_then(|agent| agent.provider.clone());
-                let scope = provider.map(Scope::Provider);
+                let scope = provider.map(PauseScope::Provider);
                 scope.is_some_and(|scope| pauses.iter().any(|pause| pause.scope == scope))
             };
             let other = stand_in(&ticket, policy, job.serial);
@@ -312,14 +312,19 @@ impl LocalCoordinator {
             }
             let who = of(job.agent.as_deref()).map_or("the agent", |agent| &agent.name);
             let (serial, why) = (job.serial, format!("{who} is out of quota"));
-            self.tell_ticket(id, policy, What::AgentOut { serial, why })
+            self.tell_ticket(id, policy, EventKind::AgentOut { serial, why })
                 .await?;
         }
         Ok(())
     }
 
     /// A refusal is no trouble: somebody else has taken the job up meanwhile, or said the same.
-    async fn tell_ticket(&self, id: &TicketId, policy: &Policy, what: What) -> Result<(), Error> {
+    async fn tell_ticket(
+        &self,
+        id: &TicketId,
+        policy: &Policy,
+        what: EventKind,
+    ) -> Result<(), Error> {
         match self
             .decide(id, policy, Report::new(Actor::house(), what))
             .await
@@ -339,7 +344,7 @@ impl LocalCoordinator {
         request: &JobRequest,
     ) -> Result<bool, Error> {
         // News belongs to nobody in particular; whoever brings some looks after it.
-        let is_news = |job: &Job| matches!(job.work, Work::Task(Task::Tell { .. }));
+        let is_news = |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. }));
         let is_leased = |job: &&Job| job.state == JobState::Leased && !is_news(job);
         let (mut now, mut taken) = (None, false);
         for job in jobs.iter().filter(is_leased) {
@@ -395,7 +400,7 @@ impl LocalCoordinator {
         policy: &Policy,
         lease: Lease,
     ) -> Result<bool, Error> {
-        let report = Report::new(Actor::house(), What::LeaseLost { lease });
+        let report = Report::new(Actor::house(), EventKind::LeaseLost { lease });
         match self.decide(id, policy, report).await {
             Ok(_) => Ok(true),
             // Another node was faster, or the lease was prolonged in this instant.
@@ -452,7 +457,7 @@ impl LocalCoordinator {
     /// Compares the day's spending of all tickets with the budget: tasks share it.
     async fn is_over_the_day(&self, job: JobId, request: &JobRequest) -> Result<bool, Error> {
         let found = self.store.job(job).await?;
-        let (Some(Work::Free { body, .. }), Some(policy)) =
+        let (Some(JobWork::Free { body, .. }), Some(policy)) =
             (found.map(|found| found.work), &request.policy)
         else {
             return Ok(false);

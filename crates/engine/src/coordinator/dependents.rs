@@ -1,9 +1,9 @@
 //! Tells the tickets that depend on another how that one stands now. Anybody may bring whatever
 //! news lies there: the process whose decision it was may have died before it could.
 
-use flow::job::News;
-use flow::{Actor, Queue, Refused, Task, TicketId, What};
-use store::{Ended, JobQuery, JobState, Leased, Outcome, Work};
+use flow::job::DependencyUpdate;
+use flow::{Actor, EventKind, Queue, Refused, Task, TicketId};
+use store::{FinishedTask, JobQuery, JobState, JobWork, Leased, TaskOutcome};
 
 use super::claim::page;
 use super::{Error, LocalCoordinator, Report};
@@ -49,13 +49,13 @@ impl LocalCoordinator {
     }
 
     async fn deliver(&self, job: Leased) -> Result<(), Error> {
-        if let (Some(id), Work::Task(Task::Tell { news })) = (&job.ticket, &job.work) {
+        if let (Some(id), JobWork::Task(Task::Tell { news })) = (&job.ticket, &job.work) {
             self.tell_dependents(id, news).await?;
         }
-        let ended = Ended {
+        let ended = FinishedTask {
             job: job.id,
             fence: job.fence,
-            outcome: Outcome::Done {
+            outcome: TaskOutcome::Done {
                 result: serde_json::Value::Null,
             },
         };
@@ -68,20 +68,20 @@ impl LocalCoordinator {
 
     /// Says how the ticket stands now, because news may have overtaken news. A dependent that has
     /// heard it, or no longer waits, refuses; that is noted and no trouble here.
-    async fn tell_dependents(&self, id: &TicketId, news: &News) -> Result<(), Error> {
+    async fn tell_dependents(&self, id: &TicketId, news: &DependencyUpdate) -> Result<(), Error> {
         let source = self.ticket(id).await?;
         let outcome = source.ticket.as_dependency(&self.policy_of(&source).await?);
         for dependent in self.store.dependents(id).await? {
             let ticket = id.clone();
             let what = match (&outcome, news) {
-                (Some(Ok(())), _) => What::DependencyMet { ticket },
-                (Some(Err(why)), _) => What::DependencyFailed {
+                (Some(Ok(())), _) => EventKind::DependencyMet { ticket },
+                (Some(Err(why)), _) => EventKind::DependencyFailed {
                     ticket,
                     why: why.clone(),
                 },
-                (None, News::Repaired) => What::DependencyRepaired { ticket },
+                (None, DependencyUpdate::Repaired) => EventKind::DependencyRepaired { ticket },
                 // It was so and is no longer; what comes of it will be told in its time.
-                (None, News::Met | News::Failed { .. }) => continue,
+                (None, DependencyUpdate::Met | DependencyUpdate::Failed { .. }) => continue,
             };
             let stored = self.ticket(&dependent).await?;
             let policy = self.policy_of(&stored).await?;

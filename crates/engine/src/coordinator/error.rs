@@ -1,6 +1,6 @@
 //! Why a coordinator did not do what was asked.
 
-use flow::standing::Barred;
+use flow::standing::Denied;
 use flow::{Queue, Refused, TicketId};
 
 use super::local::ATTEMPTS_MAX;
@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refused),
     #[error("{0}")]
-    Barred(#[from] Barred),
+    Barred(#[from] Denied),
     #[error("there is no ticket {0}; `countersign ticket list` shows those there are")]
     NoSuchTicket(TicketId),
     #[error("{ticket} depends on {dependency}, and there is no such ticket; add that one first")]

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use flow::event::{FindingReport, Lease, ReportedOutcome};
 use flow::narrate::narrate;
 use flow::ticket::Spec;
-use flow::{Actor, Effect, Event, Policy, Refused, Step, Task, Ticket, TicketId, Time, What};
+use flow::{Actor, Effect, Event, EventKind, Policy, Refused, Step, Task, Ticket, TicketId, Time};
 use serde_json::{Value, json};
 use store::{
-    Agent, Change, Committed, Ended, JobId, JobState, Leased, Noted, Outcome, Parcel, Pause,
-    StatementKind, Store, Stored, Token, Work,
+    Agent, Change, CommitOutcome, FinishedTask, JobId, JobState, JobWork, Leased, Noted, Parcel,
+    Pause, StatementKind, Store, Stored, TaskOutcome, Token,
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::git::without_secret;
 use crate::log::LogErr;
-use crate::rate::Rates;
+use crate::rate::RateLimiter;
 
 /// How often a decision is made again because somebody else was faster.
 pub(super) const ATTEMPTS_MAX: u32 = 32;
@@ -36,7 +36,7 @@ pub struct LocalCoordinator {
     /// Hears the story as it is decided, where somebody listens.
     pub witness: Option<Arc<dyn ProgressListener>>,
     /// How many refusals of one name are noted: a loop of bad reports must not fill the log.
-    pub refusals: Arc<Rates>,
+    pub refusals: Arc<RateLimiter>,
 }
 
 impl LocalCoordinator {
@@ -95,7 +95,7 @@ impl LocalCoordinator {
         &self,
         id: &TicketId,
         spec: &Spec,
-    ) -> Result<(What, Vec<(TicketId, u64)>), Error> {
+    ) -> Result<(EventKind, Vec<(TicketId, u64)>), Error> {
         let (mut met, mut failed, mut reads) = (BTreeSet::new(), Vec::new(), Vec::new());
         for dependency in spec
             .depends_on
@@ -117,7 +117,7 @@ impl LocalCoordinator {
             }
         }
         Ok((
-            What::Created {
+            EventKind::Created {
                 spec: Box::new(spec.clone()),
                 met,
                 failed,
@@ -166,11 +166,11 @@ impl LocalCoordinator {
             };
             let ticket = change.ticket.clone();
             match self.store.commit(change).await {
-                Ok(Committed::Written { .. }) => {
+                Ok(CommitOutcome::Written { .. }) => {
                     self.tell(Some(&stored.ticket), &event, &ticket, policy);
                     return Ok((ticket, has_news));
                 }
-                Ok(Committed::Again(_)) => return Ok((ticket, false)),
+                Ok(CommitOutcome::Again(_)) => return Ok((ticket, false)),
                 // The lease may have been prolonged in this instant: whoever asked looks again.
                 Err(error @ store::Error::Conflict { .. }) if is_about_a_lost_lease(&event) => {
                     return Err(error.into());
@@ -221,8 +221,8 @@ impl LocalCoordinator {
     }
 
     /// Adds what a builder disputed earlier under the same claim; the report has the last word.
-    async fn with_disputes(&self, ticket: &TicketId, what: What) -> Result<What, Error> {
-        let What::Submitted {
+    async fn with_disputes(&self, ticket: &TicketId, what: EventKind) -> Result<EventKind, Error> {
+        let EventKind::Submitted {
             lease,
             submission,
             mut reports,
@@ -241,7 +241,7 @@ impl LocalCoordinator {
                 });
             }
         }
-        Ok(What::Submitted {
+        Ok(EventKind::Submitted {
             lease,
             submission,
             reports,
@@ -364,8 +364,8 @@ impl Coordinator for LocalCoordinator {
     async fn finish(&self, report: TaskReport) -> Result<(), Error> {
         let found = self.store.job(report.job).await?;
         let (task, queue) = match found.map(|job| (job.work, job.queue)) {
-            Some((Work::Free { body, .. }, queue)) => (body["id"].clone(), Some(queue)),
-            Some((Work::Task(_), queue)) => (Value::Null, Some(queue)),
+            Some((JobWork::Free { body, .. }, queue)) => (body["id"].clone(), Some(queue)),
+            Some((JobWork::Task(_), queue)) => (Value::Null, Some(queue)),
             None => (Value::Null, None),
         };
         let TaskReport {
@@ -386,8 +386,8 @@ impl Coordinator for LocalCoordinator {
             let noted = noted("task_ran", body);
             self.store.spend(&key, noted, report.usage).await?;
         }
-        let is_result = matches!(report.outcome, Outcome::Done { .. });
-        let ended = Ended {
+        let is_result = matches!(report.outcome, TaskOutcome::Done { .. });
+        let ended = FinishedTask {
             job,
             fence,
             outcome: report.outcome,
@@ -503,5 +503,5 @@ fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change
 }
 
 fn is_about_a_lost_lease(event: &Event) -> bool {
-    matches!(event.what, What::LeaseLost { .. })
+    matches!(event.what, EventKind::LeaseLost { .. })
 }

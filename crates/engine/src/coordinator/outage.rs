@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Error, ProgressListener};
-use crate::process::Stop;
+use crate::process::StopSignal;
 
 /// How long a store that went away is waited for.
 const OUTAGE_MAX: Duration = Duration::from_secs(300);
@@ -39,7 +39,7 @@ impl Outage {
 
     /// Waits a little where the error is a store that is away; any other error comes back, and so does
     /// this one after `OUTAGE_MAX` or once `stop` is asked.
-    pub async fn wait(&mut self, error: Error, stop: &mut Stop) -> Result<(), Error> {
+    pub async fn wait(&mut self, error: Error, stop: &mut StopSignal) -> Result<(), Error> {
         let Error::Store(away) = &error else {
             return Err(error);
         };
@@ -87,11 +87,11 @@ mod tests {
             ..Outage::new(None)
         };
         let began = Instant::now();
-        while outage.wait(away(), &mut Stop::never()).await.is_ok() {}
+        while outage.wait(away(), &mut StopSignal::never()).await.is_ok() {}
         assert!(began.elapsed() >= most);
         outage.is_over();
         assert!(
-            outage.wait(away(), &mut Stop::never()).await.is_ok(),
+            outage.wait(away(), &mut StopSignal::never()).await.is_ok(),
             "a new one"
         );
     }
@@ -101,10 +101,10 @@ mod tests {
         let began = Instant::now();
         let mut outage = Outage::new(None);
         let broken = Error::Broken("no".to_owned());
-        assert!(outage.wait(broken, &mut Stop::never()).await.is_err());
+        assert!(outage.wait(broken, &mut StopSignal::never()).await.is_err());
         let gone = Error::Store(store::Error::Gone("no".to_owned()));
-        assert!(outage.wait(gone, &mut Stop::never()).await.is_err());
-        let (stopper, mut stop) = Stop::pair();
+        assert!(outage.wait(gone, &mut StopSignal::never()).await.is_err());
+        let (stopper, mut stop) = StopSignal::pair();
         stopper.stop();
         assert!(outage.wait(away(), &mut stop).await.is_err());
         assert!(began.elapsed() < BETWEEN_TRIES);

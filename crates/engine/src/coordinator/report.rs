@@ -4,7 +4,7 @@ use std::fmt;
 
 use flow::event::Lease;
 use flow::narrate::Sentence;
-use flow::{Actor, Ticket, TicketId, What};
+use flow::{Actor, EventKind, Ticket, TicketId};
 use serde_json::{Value, json};
 use store::{Artefact, Remembered};
 
@@ -36,7 +36,7 @@ pub struct ProgressUpdate {
 #[derive(Clone, Debug)]
 pub struct Report {
     pub by: Actor,
-    pub what: What,
+    pub what: EventKind,
     pub expects: Option<u64>,
     pub artefacts: Vec<Artefact>,
     /// The caller's own key, where the call may come again; a job's report has one by its lease.
@@ -54,7 +54,7 @@ pub struct Once {
 }
 
 impl Report {
-    pub fn new(by: Actor, what: What) -> Self {
+    pub fn new(by: Actor, what: EventKind) -> Self {
         Self {
             by,
             what,

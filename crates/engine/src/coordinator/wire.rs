@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flow::event::Lease;
-use flow::{Actor, TicketId, What};
+use flow::{Actor, EventKind, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Agent, Artefact, JobId, Parcel, Pause};
@@ -135,7 +135,7 @@ pub enum CallError {
 pub struct EventReport {
     pub ticket: TicketId,
     pub by: Actor,
-    pub what: What,
+    pub what: EventKind,
     pub artefacts: Vec<Artefact>,
 }
 

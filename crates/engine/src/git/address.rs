@@ -11,7 +11,7 @@ const URL_CHARS_MAX: usize = 2_000;
 
 /// Where to fetch from, and with which protocol.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct RemoteAddress {
     /// Without a password.
     pub url: String,
     pub protocol: &'static str,
@@ -20,13 +20,13 @@ pub struct Address {
 }
 
 /// Without what is a password.
-impl std::fmt::Debug for Address {
+impl std::fmt::Debug for RemoteAddress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Address({})", self.protocol)
     }
 }
 
-impl Address {
+impl RemoteAddress {
     pub fn parse(text: &str) -> Result<Self, String> {
         let plain = text.len() <= URL_CHARS_MAX && !text.contains(|c: char| c.is_control());
         let found = match text.split_once("://") {
@@ -56,7 +56,7 @@ impl Address {
 
 /// An address as it may be kept and shown.
 pub fn without_secret(text: &str) -> String {
-    Address::parse(text).map_or_else(|_| shown(text), |address| address.url)
+    RemoteAddress::parse(text).map_or_else(|_| shown(text), |address| address.url)
 }
 
 /// What may be said of an address that is none: what stands before an `@` may be a password.
@@ -84,21 +84,21 @@ fn parts(rest: &str) -> Option<(Option<&str>, &str, &str)> {
 }
 
 /// A name alone may be a token, and is left out too: whose password it is, `~/.netrc` says.
-fn of_https(rest: &str) -> Option<Address> {
+fn of_https(rest: &str) -> Option<RemoteAddress> {
     let (who, host, path) = parts(rest)?;
     let secret = who.and_then(|who| who.split_once(':'));
     let header = secret.map(|(name, password)| {
         let both = [decoded(name), b":".to_vec(), decoded(password)].concat();
         format!("Authorization: Basic {}", BASE64.encode(both))
     });
-    Some(Address {
+    Some(RemoteAddress {
         header,
-        ..Address::plain(&format!("https://{host}{path}"), "https")
+        ..RemoteAddress::plain(&format!("https://{host}{path}"), "https")
     })
 }
 
 /// ssh takes a name, and no password.
-fn of_ssh(rest: &str) -> Option<Address> {
+fn of_ssh(rest: &str) -> Option<RemoteAddress> {
     let (who, host, path) = parts(rest)?;
     let name = who.unwrap_or_default();
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -107,7 +107,7 @@ fn of_ssh(rest: &str) -> Option<Address> {
     }
     let at = if name.is_empty() { "" } else { "@" };
     let url = format!("ssh://{name}{at}{host}{path}");
-    Some(Address::plain(&url, "ssh"))
+    Some(RemoteAddress::plain(&url, "ssh"))
 }
 
 /// `user@host:path`, and nothing that git would take for another helper (`ext::…`).
@@ -149,7 +149,7 @@ mod tests {
             "git@h.example:x/y.git",
             "/srv/repos/x",
         ] {
-            assert_eq!(Address::parse(fine).unwrap().url, fine);
+            assert_eq!(RemoteAddress::parse(fine).unwrap().url, fine);
         }
         let wrong = [
             "",
@@ -170,19 +170,19 @@ mod tests {
             "ssh://ada:pass@h/x",
         ];
         for wrong in wrong {
-            let why = Address::parse(wrong).unwrap_err();
+            let why = RemoteAddress::parse(wrong).unwrap_err();
             assert!(!why.contains("pa/ss") && !why.contains("pass@"), "{why}");
         }
     }
 
     #[test]
     fn a_password_in_an_address_is_kept_apart() {
-        let address = Address::parse("https://ada:s%40crt@h:8443/x.git").unwrap();
+        let address = RemoteAddress::parse("https://ada:s%40crt@h:8443/x.git").unwrap();
         assert_eq!(address.url, "https://h:8443/x.git");
         let header = format!("Authorization: Basic {}", BASE64.encode("ada:s@crt"));
         assert_eq!(address.header.as_deref(), Some(header.as_str()));
         assert!(!format!("{address:?}").contains("crt"));
-        let token = Address::parse("https://ghp_token@h/x").unwrap();
+        let token = RemoteAddress::parse("https://ghp_token@h/x").unwrap();
         assert_eq!((token.url.as_str(), token.header), ("https://h/x", None));
     }
 }

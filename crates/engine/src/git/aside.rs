@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::commit::Large;
-use super::{Error, Identity, Oid, Place, Repository};
+use super::commit::LargeFilePolicy;
+use super::{CommitIdentity, Error, Oid, Repository, WorkTreeDirs};
 
 impl Repository {
     /// What is staged, as a commit on HEAD. `index` is a file that may be made and overwritten.
@@ -23,7 +23,7 @@ impl Repository {
         self.refuse_commands(Some(place)).await?;
         self.copy_index(place, index).await?;
         let snapshot = self
-            .snapshot_from(place, index.to_owned(), &mut Large::Refuse)
+            .snapshot_from(place, index.to_owned(), &mut LargeFilePolicy::Refuse)
             .await?;
         self.on_head(&snapshot.tree, "The work tree as it lies")
             .await
@@ -43,7 +43,7 @@ impl Repository {
             other => other,
         })?;
         let tree = git().args(["write-tree"]).oid().await?;
-        self.commit_tree(&tree, &[base], &Identity::countersign(), "The patch")
+        self.commit_tree(&tree, &[base], &CommitIdentity::countersign(), "The patch")
             .await
     }
 
@@ -54,16 +54,16 @@ impl Repository {
             found => return found,
         }
         let nothing = self.git().args(["mktree"]).stdin("").oid().await?;
-        self.commit_tree(&nothing, &[], &Identity::countersign(), "Nothing")
+        self.commit_tree(&nothing, &[], &CommitIdentity::countersign(), "Nothing")
             .await
     }
 
-    fn own_place(&self) -> Result<&Place, Error> {
+    fn own_place(&self) -> Result<&WorkTreeDirs, Error> {
         let bare = || Error::NotARepository(self.common.clone());
         self.own.as_ref().ok_or_else(bare)
     }
 
-    async fn copy_index(&self, place: &Place, index: &Path) -> Result<(), Error> {
+    async fn copy_index(&self, place: &WorkTreeDirs, index: &Path) -> Result<(), Error> {
         let theirs = place.git_dir.join("index");
         if theirs.exists() {
             return fs::copy(&theirs, index)
@@ -76,7 +76,7 @@ impl Repository {
 
     async fn on_head(&self, tree: &Oid, message: &str) -> Result<Oid, Error> {
         let head = self.resolve("HEAD").await?;
-        self.commit_tree(tree, &[&head], &Identity::countersign(), message)
+        self.commit_tree(tree, &[&head], &CommitIdentity::countersign(), message)
             .await
     }
 }

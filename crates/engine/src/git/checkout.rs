@@ -13,13 +13,13 @@ use std::slice::from_ref;
 
 use super::mirror::borrow_from;
 use super::remove::remove_tree;
-use super::run::Run;
+use super::run::GitCommand;
 use super::tool_files::{is_agent_configuration, is_read_by_tools};
-use super::{Error, Identity, Oid, Repository};
+use super::{CommitIdentity, Error, Oid, Repository};
 
 /// What a checkout is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose<'a> {
+pub enum CheckoutPurpose<'a> {
     /// To be read: files that tools read by themselves are the base's, but for these paths.
     Review { ordinary: &'a [String] },
     /// For a reviewer to build and run: the tree, with the base's instructions for agents.
@@ -28,7 +28,7 @@ pub enum Purpose<'a> {
     Check,
 }
 
-impl Purpose<'_> {
+impl CheckoutPurpose<'_> {
     /// Whether the file is the base's, whatever the change does to it.
     fn is_from_base(&self, path: &str) -> bool {
         match self {
@@ -82,7 +82,7 @@ impl Repository {
         &self,
         head: &Oid,
         base: &Oid,
-        purpose: Purpose<'_>,
+        purpose: CheckoutPurpose<'_>,
         mirror: &Path,
         dir: &Path,
     ) -> Result<Checkout, Error> {
@@ -94,7 +94,7 @@ impl Repository {
         let tree = self.tree_of(head).await?;
         self.transfer(&tree, from_ref(base), &git_dir).await?;
 
-        let inside = Inside {
+        let inside = CheckoutRepo {
             repository: self,
             dir,
             git_dir: &git_dir,
@@ -134,7 +134,7 @@ impl Repository {
     }
 }
 
-struct Inside<'a> {
+struct CheckoutRepo<'a> {
     repository: &'a Repository,
     dir: &'a Path,
     git_dir: &'a Path,
@@ -142,15 +142,15 @@ struct Inside<'a> {
     oid_len: usize,
 }
 
-impl Inside<'_> {
-    fn git(&self) -> Run<'_> {
-        let run = Run::new(&self.repository.tool, self.dir).with_git_dir(self.git_dir);
+impl CheckoutRepo<'_> {
+    fn git(&self) -> GitCommand<'_> {
+        let run = GitCommand::new(&self.repository.tool, self.dir).with_git_dir(self.git_dir);
         run.env("GIT_WORK_TREE", self.dir)
     }
 
     /// The same tree, base and time give the same commit.
     async fn one_commit(&self, tree: &Oid, base: &Oid, at: String) -> Result<Oid, Error> {
-        let run = self.git().by(&Identity::countersign());
+        let run = self.git().by(&CommitIdentity::countersign());
         let run = run
             .env("GIT_AUTHOR_DATE", &at)
             .env("GIT_COMMITTER_DATE", &at);
@@ -177,14 +177,14 @@ impl Inside<'_> {
     async fn fill(
         &self,
         touched: &BTreeSet<String>,
-        purpose: &Purpose<'_>,
+        purpose: &CheckoutPurpose<'_>,
     ) -> Result<Vec<String>, Error> {
         let mut steering: BTreeSet<String> = touched
             .iter()
             .filter(|path| purpose.is_from_base(path))
             .cloned()
             .collect();
-        if *purpose == Purpose::Check {
+        if *purpose == CheckoutPurpose::Check {
             self.git()
                 .args(["read-tree", "-u", "--reset", "HEAD"])
                 .done()
@@ -307,7 +307,7 @@ impl Inside<'_> {
         &self,
         touched: &BTreeSet<String>,
         steering: &BTreeSet<String>,
-        purpose: &Purpose<'_>,
+        purpose: &CheckoutPurpose<'_>,
     ) -> Result<BTreeSet<String>, Error> {
         let mut found = BTreeSet::new();
         let mut dirs = vec![self.dir.to_owned()];

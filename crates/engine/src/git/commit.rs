@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::nested::{SaveBudget, SaveLimits, plain};
 use super::remove::remove_tree;
-use super::{Error, Oid, Place, Repository, Worktree};
+use super::{Error, Oid, Repository, WorkTreeDirs, Worktree};
 use crate::log::removed;
 
 /// How often what git refuses is left out, before nothing is saved at all.
@@ -21,12 +21,12 @@ const UNSTORABLE_CHARS_MAX: usize = 200;
 
 /// Who a commit of ours is by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct CommitIdentity {
     pub name: String,
     pub email: String,
 }
 
-impl Identity {
+impl CommitIdentity {
     pub fn countersign() -> Self {
         Self {
             name: "Countersign".to_owned(),
@@ -37,7 +37,7 @@ impl Identity {
 
 /// What became of a worktree's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct WorktreeCommit {
     /// None if there was nothing to commit.
     pub commit: Option<Oid>,
     /// Repositories inside the worktree. They are not part of the commit: a link
@@ -52,9 +52,9 @@ impl Repository {
     pub async fn commit_all(
         &self,
         worktree: &Worktree,
-        identity: &Identity,
+        identity: &CommitIdentity,
         message: &str,
-    ) -> Result<Committed, Error> {
+    ) -> Result<WorktreeCommit, Error> {
         let place = worktree.place()?;
         let head = self.head_at(&place).await?;
         if head.branch.as_ref() != Some(&worktree.branch) {
@@ -65,7 +65,7 @@ impl Repository {
             });
         }
         let (apart, aside) = self.apart(&place)?;
-        let snapshot = apart.snapshot(&place, &mut Large::Refuse).await?;
+        let snapshot = apart.snapshot(&place, &mut LargeFilePolicy::Refuse).await?;
         let tree = &snapshot.tree;
         let mut made = None;
         if *tree != self.tree_of(&head.commit).await? {
@@ -85,7 +85,7 @@ impl Repository {
         let index = place.git_dir.join("index");
         fs::rename(&snapshot.index, &index).map_err(Error::file(&index))?;
         remove_tree(&aside).map_err(Error::file(&aside))?;
-        Ok(Committed {
+        Ok(WorktreeCommit {
             commit: made,
             nested: snapshot.nested,
             unstorable: snapshot.unstorable,
@@ -104,7 +104,7 @@ impl Repository {
         let mut budget = SaveBudget::new(SaveLimits::default());
         let (apart, aside) = self.apart(&place)?;
         let snapshot = apart
-            .snapshot(&place, &mut Large::LeaveOut(&mut budget))
+            .snapshot(&place, &mut LargeFilePolicy::LeaveOut(&mut budget))
             .await?;
         if !snapshot.nested.is_empty() {
             apart
@@ -136,12 +136,12 @@ impl Repository {
     /// named and left out. None if nothing is left that differs.
     async fn save_soundly(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         (apart, aside): (&Self, &Path),
         (head, index): (&Oid, &Path),
         mut budget: SaveBudget,
     ) -> Result<Option<Oid>, Error> {
-        let (identity, unchanged) = (Identity::countersign(), self.tree_of(head).await?);
+        let (identity, unchanged) = (CommitIdentity::countersign(), self.tree_of(head).await?);
         let mut is_hopeless = false;
         for tries in 0..=UNSOUND_TRIES_MAX {
             let mut tree = apart.write_tree(place, index).await?;
@@ -208,7 +208,7 @@ impl Repository {
         &self,
         tree: &Oid,
         parents: &[&Oid],
-        identity: &Identity,
+        identity: &CommitIdentity,
         message: &str,
     ) -> Result<Oid, Error> {
         let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
@@ -223,7 +223,11 @@ impl Repository {
     /// The worktree as a tree, in an index of its own. It begins with a copy of
     /// the worktree's, whose file times save reading every file. Where that one
     /// hides files from git, or is damaged, it begins with HEAD's.
-    async fn snapshot(&self, place: &Place, large: &mut Large<'_>) -> Result<Snapshot, Error> {
+    async fn snapshot(
+        &self,
+        place: &WorkTreeDirs,
+        large: &mut LargeFilePolicy<'_>,
+    ) -> Result<WorktreeSnapshot, Error> {
         self.refuse_commands(Some(place)).await?;
         // Whoever worked here has ended: a lock is a killed git's.
         let lock = place.git_dir.join("index.lock");
@@ -252,10 +256,10 @@ impl Repository {
 
     pub(super) async fn snapshot_from(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         index: PathBuf,
-        large: &mut Large<'_>,
-    ) -> Result<Snapshot, Error> {
+        large: &mut LargeFilePolicy<'_>,
+    ) -> Result<WorktreeSnapshot, Error> {
         let git = || self.git_at(place).index(&index);
         let list = [
             "ls-files",
@@ -269,7 +273,7 @@ impl Repository {
         if changed.cut {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
-        let sorted = Sorted::of(&changed.out, &place.path, large)?;
+        let sorted = SortedPaths::of(&changed.out, &place.path, large)?;
         if !sorted.gone.is_empty() {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
             git().args(remove).stdin(sorted.gone).done().await?;
@@ -288,7 +292,7 @@ impl Repository {
         } else {
             Vec::new()
         };
-        Ok(Snapshot {
+        Ok(WorktreeSnapshot {
             tree,
             index,
             nested: sorted.nested,
@@ -297,7 +301,11 @@ impl Repository {
     }
 
     /// Files that git was to add and passed over: their names are not for a repository.
-    async fn still_unknown(&self, place: &Place, index: &Path) -> Result<Vec<String>, Error> {
+    async fn still_unknown(
+        &self,
+        place: &WorkTreeDirs,
+        index: &Path,
+    ) -> Result<Vec<String>, Error> {
         let list = [
             "ls-files",
             "-z",
@@ -314,7 +322,11 @@ impl Repository {
             .collect())
     }
 
-    pub(super) async fn write_tree(&self, place: &Place, index: &Path) -> Result<Oid, Error> {
+    pub(super) async fn write_tree(
+        &self,
+        place: &WorkTreeDirs,
+        index: &Path,
+    ) -> Result<Oid, Error> {
         self.git_at(place)
             .index(index)
             .args(["write-tree"])
@@ -323,7 +335,7 @@ impl Repository {
     }
 
     /// Whether no entry of the worktree's index is marked as not to be looked at.
-    async fn hides_nothing(&self, place: &Place) -> Result<bool, Error> {
+    async fn hides_nothing(&self, place: &WorkTreeDirs) -> Result<bool, Error> {
         let listed = self
             .git_at(place)
             .args(["ls-files", "-v", "-z"])
@@ -339,7 +351,7 @@ impl Repository {
     }
 }
 
-pub(super) struct Snapshot {
+pub(super) struct WorktreeSnapshot {
     pub tree: Oid,
     pub index: PathBuf,
     /// Repositories inside the worktree, which are not in the index.
@@ -349,15 +361,15 @@ pub(super) struct Snapshot {
 
 /// Changed paths by what lies there now.
 #[derive(Default)]
-struct Sorted {
+struct SortedPaths {
     nested: Vec<String>,
     gone: Vec<u8>,
     there: Vec<u8>,
 }
 
-impl Sorted {
+impl SortedPaths {
     /// From paths that each end with a NUL; a nested repository has a slash before it.
-    fn of(list: &[u8], root: &Path, large: &mut Large<'_>) -> Result<Self, Error> {
+    fn of(list: &[u8], root: &Path, large: &mut LargeFilePolicy<'_>) -> Result<Self, Error> {
         let mut sorted = Self::default();
         for entry in list.split_inclusive(|&byte| byte == 0) {
             let path = Path::new(OsStr::from_bytes(
@@ -380,7 +392,7 @@ impl Sorted {
 
 /// What becomes of files too large to be read: a sparse file costs an agent nothing and git minutes.
 #[derive(Debug)]
-pub(super) enum Large<'a> {
+pub(super) enum LargeFilePolicy<'a> {
     /// It is an error that names the file: nothing is left out of a commit unseen.
     Refuse,
     LeaveOut(&'a mut SaveBudget),
@@ -389,7 +401,7 @@ pub(super) enum Large<'a> {
 /// The largest file that is committed from a worktree.
 const COMMITTED_FILE_MAX: u64 = 2 << 30;
 
-impl Large<'_> {
+impl LargeFilePolicy<'_> {
     fn start_again(&mut self) {
         if let Self::LeaveOut(budget) = self {
             **budget = SaveBudget::new(SaveLimits::default());

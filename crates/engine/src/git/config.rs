@@ -7,11 +7,11 @@
 //! them out would write other content than the project means. So the answer is
 //! no, and it names the keys.
 
-use super::{Error, Place, Repository};
+use super::{Error, Repository, WorkTreeDirs};
 
 impl Repository {
     /// Refuses, before a verb that would read or write work tree files or merge.
-    pub(super) async fn refuse_commands(&self, place: Option<&Place>) -> Result<(), Error> {
+    pub(super) async fn refuse_commands(&self, place: Option<&WorkTreeDirs>) -> Result<(), Error> {
         let run = match place {
             Some(place) => self.git_at(place),
             None => self.git(),

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::run::Run;
-use super::{Error, Identity, Tool};
+use super::run::GitCommand;
+use super::{CommitIdentity, Error, GitProgram};
 
-impl Tool {
+impl GitProgram {
     /// `git version 2.47.3`.
     pub async fn version(&self) -> Result<String, Error> {
-        Run::new(self, Path::new("/"))
+        GitCommand::new(self, Path::new("/"))
             .args(["version"])
             .text()
             .await
@@ -19,10 +19,10 @@ impl Tool {
         &self,
         dir: &Path,
         branch: &str,
-        identity: &Identity,
+        identity: &CommitIdentity,
         message: &str,
     ) -> Result<(), Error> {
-        let git = || Run::new(self, dir).durable().by(identity);
+        let git = || GitCommand::new(self, dir).durable().by(identity);
         let init = ["init", "--quiet", "--template=", "--initial-branch", branch];
         git().args(init).done().await?;
         git().args(["add", "--all"]).done().await?;

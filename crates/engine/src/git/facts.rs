@@ -13,16 +13,16 @@ const KNOWN_BYTES_MAX: usize = 8 << 20;
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Facts(Mutex<Known>);
+pub(super) struct GitFactCache(Mutex<GitFacts>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct GitFacts {
     /// Questions as they were put to git, with what it said.
     answers: HashMap<String, String>,
     bytes: usize,
 }
 
-impl Facts {
+impl GitFactCache {
     pub fn known(&self, args: &[&str]) -> Option<String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.answers.get(&args.join(" ")).cloned()
@@ -45,7 +45,7 @@ impl Facts {
         let question = args.join(" ");
         let bytes = question.len() + answer.len();
         if known.bytes + bytes > KNOWN_BYTES_MAX {
-            *known = Known::default();
+            *known = GitFacts::default();
         }
         known.bytes += bytes;
         known.answers.insert(question, answer.to_owned());

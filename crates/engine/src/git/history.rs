@@ -1,11 +1,11 @@
 //! Reading history: ranges, diffs, and who wrote them.
 
-use super::run::Run;
+use super::run::GitCommand;
 use super::{Error, Oid, Repository};
 
 /// How much of a diff stands around a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
+pub enum DiffContext {
     /// Three lines, for reading.
     Usual,
     /// None, for mapping lines.
@@ -14,14 +14,14 @@ pub enum Context {
 
 /// A diff as text; cut where it is longer than 64 MiB.
 #[derive(Clone, Debug)]
-pub struct Diff {
+pub struct DiffText {
     pub text: String,
     pub cut: bool,
 }
 
 /// One file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileChange {
+pub struct ChangedFile {
     pub path: String,
     /// Where it was, if it was renamed.
     pub old_path: Option<String>,
@@ -33,7 +33,7 @@ pub struct FileChange {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Person {
+pub struct CommitPerson {
     pub name: String,
     pub email: String,
 }
@@ -41,8 +41,8 @@ pub struct Person {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     pub oid: Oid,
-    pub author: Person,
-    pub committer: Person,
+    pub author: CommitPerson,
+    pub committer: CommitPerson,
     /// Seconds since 1970, as the committer's clock had it.
     pub committed_at: i64,
     pub message: String,
@@ -208,33 +208,38 @@ impl Repository {
     /// For differences: without anybody's attributes, so that no `*.py -diff` hides a change from us.
     /// There is no work tree here; git would take them from the person's index, and newer versions
     /// from a tree, unless another is named.
-    fn git_for_diff(&self, like: &Oid) -> Run<'_> {
+    fn git_for_diff(&self, like: &Oid) -> GitCommand<'_> {
         let no_index = self.common.join("countersign-no-index");
         let run = self.git().index(&no_index);
         run.env("GIT_ATTR_SOURCE", empty_tree(like))
     }
 
-    pub async fn diff(&self, from: &Oid, to: &Oid, context: Context) -> Result<Diff, Error> {
+    pub async fn diff(
+        &self,
+        from: &Oid,
+        to: &Oid,
+        context: DiffContext,
+    ) -> Result<DiffText, Error> {
         let unified = match context {
-            Context::Usual => "-U3",
-            Context::None => "-U0",
+            DiffContext::Usual => "-U3",
+            DiffContext::None => "-U0",
         };
         let args = [DIFF, &["-p", unified, from.as_str(), to.as_str()]].concat();
         if let Some(text) = self.facts.known(&args) {
-            return Ok(Diff { text, cut: false });
+            return Ok(DiffText { text, cut: false });
         }
         let said = self.git_for_diff(from).args(&args).said().await?;
         let text = String::from_utf8_lossy(&said.out).into_owned();
         if !said.cut {
             self.facts.learn(&args, &text);
         }
-        Ok(Diff {
+        Ok(DiffText {
             text,
             cut: said.cut,
         })
     }
 
-    pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<FileChange>, Error> {
+    pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<ChangedFile>, Error> {
         let more = ["-z", "--raw", "--numstat", from.as_str(), to.as_str()];
         let args = [DIFF, &more].concat();
         let known = self.facts.known(&args);
@@ -262,14 +267,14 @@ impl Repository {
     }
 
     /// Everybody who wrote or committed a part of `from..to`.
-    pub async fn people(&self, from: &Oid, to: &Oid) -> Result<Vec<Person>, Error> {
+    pub async fn people(&self, from: &Oid, to: &Oid) -> Result<Vec<CommitPerson>, Error> {
         let range = format!("{from}..{to}");
         let format = "--format=tformat:%an%x00%ae%x00%cn%x00%ce";
         let text = self
             .fact(&["log", "-z", "--no-mailmap", format, &range])
             .await?;
         let fields: Vec<String> = text.split('\0').map(str::to_owned).collect();
-        let mut people: Vec<Person> = fields.chunks_exact(2).map(person).collect();
+        let mut people: Vec<CommitPerson> = fields.chunks_exact(2).map(person).collect();
         people.sort();
         people.dedup();
         Ok(people)
@@ -291,8 +296,8 @@ fn descent<'a>(ancestor: &'a Oid, of: &'a Oid) -> [&'a str; 4] {
     ["merge-base", "--is-ancestor", ancestor, of]
 }
 
-fn person(pair: &[String]) -> Person {
-    Person {
+fn person(pair: &[String]) -> CommitPerson {
+    CommitPerson {
         name: pair[0].clone(),
         email: pair[1].clone(),
     }
@@ -310,7 +315,7 @@ fn commit(fields: &[String]) -> Option<Commit> {
 
 /// Raw records (`:modes oids status`, path, and the new path of a rename), then
 /// numstat records (`added\tremoved\tpath`, or with an empty path and both after).
-fn file_changes(fields: &[String]) -> Vec<FileChange> {
+fn file_changes(fields: &[String]) -> Vec<ChangedFile> {
     let mut changes = Vec::new();
     let mut counted = 0;
     let mut fields = fields.iter();
@@ -331,14 +336,14 @@ fn file_changes(fields: &[String]) -> Vec<FileChange> {
     changes
 }
 
-fn raw_change<'a>(raw: &str, fields: &mut impl Iterator<Item = &'a String>) -> Option<FileChange> {
+fn raw_change<'a>(raw: &str, fields: &mut impl Iterator<Item = &'a String>) -> Option<ChangedFile> {
     let status = raw.rsplit(' ').next()?.chars().next()?;
     let first = fields.next()?.clone();
     let (path, old_path) = match status {
         'R' | 'C' => (fields.next()?.clone(), Some(first)),
         _ => (first, None),
     };
-    Some(FileChange {
+    Some(ChangedFile {
         path,
         old_path,
         status,

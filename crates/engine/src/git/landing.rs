@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::lock::Lock;
+use super::lock::RepositoryLock;
 use super::places::Tree;
 use super::remove::remove_tree;
 use super::state::sync;
-use super::{Error, Oid, Place, Repository};
+use super::{Error, Oid, Repository, WorkTreeDirs};
 
 mod changes;
 mod files;
@@ -29,9 +29,9 @@ mod journal;
 
 use crate::log::LogErr;
 use changes::TreeChange;
-use files::{FileStep, NotDone, Site};
+use files::{FileStep, FileStepError, StagedWorkTree};
 use index::IndexFiles;
-use journal::Journal;
+use journal::LandingJournal;
 
 pub(super) use journal::write_durably;
 
@@ -42,7 +42,7 @@ const STAGE_BESIDE: &str = ".countersign-landing";
 
 /// How long we wait for others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct LandingTimeouts {
     /// For another landing.
     landing: Duration,
     /// For whoever has the index locked: an editor with a commit message may be open.
@@ -51,7 +51,7 @@ pub(super) struct Patience {
     held: Duration,
 }
 
-impl Patience {
+impl LandingTimeouts {
     const USUAL: Self = Self {
         landing: Duration::from_secs(600),
         index: Duration::from_secs(180),
@@ -65,7 +65,7 @@ const SWAPS_MAX: u32 = 50;
 
 /// The outcome of landing a commit on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Landed {
+pub enum LandingOutcome {
     /// The branch is there; `forwarded` are the work trees that went with it.
     Done { forwarded: Vec<PathBuf> },
     /// The branch is no longer where the combination was made; make it again.
@@ -77,17 +77,17 @@ pub enum Landed {
 
 /// What a landing does in one work tree.
 #[derive(Debug)]
-struct Plan {
-    place: Place,
+struct WorkTreePlan {
+    place: WorkTreeDirs,
     stage: PathBuf,
     steps: Vec<FileStep>,
     outside: Vec<PathBuf>,
     submodules: Vec<PathBuf>,
 }
 
-impl Plan {
-    fn site(&self) -> Site<'_> {
-        Site {
+impl WorkTreePlan {
+    fn site(&self) -> StagedWorkTree<'_> {
+        StagedWorkTree {
             root: &self.place.path,
             stage: &self.stage,
         }
@@ -97,22 +97,22 @@ impl Plan {
         IndexFiles::of(&self.place.git_dir)
     }
 
-    fn held(&self, why: impl Into<String>) -> Landed {
-        Landed::Held {
+    fn held(&self, why: impl Into<String>) -> LandingOutcome {
+        LandingOutcome::Held {
             work_tree: self.place.path.clone(),
             why: why.into(),
         }
     }
 
-    fn apply(&self) -> Result<Option<Landed>, Error> {
+    fn apply(&self) -> Result<Option<LandingOutcome>, Error> {
         for (number, step) in self.steps.iter().enumerate() {
             match step.apply(self.site(), number) {
                 Ok(()) => {}
-                Err(NotDone::Disturbed) => {
+                Err(FileStepError::Disturbed) => {
                     let path = step.path.display();
                     return Ok(Some(self.held(format!("{path} there is being changed"))));
                 }
-                Err(NotDone::Failed(error)) => {
+                Err(FileStepError::Failed(error)) => {
                     return Err(Error::file(&self.place.path.join(&step.path))(error));
                 }
             }
@@ -145,8 +145,9 @@ impl Repository {
     ///
     /// What a person has changed in other files stays as it is; a change of theirs in the same
     /// files, or a new file where the commit has one, keeps the branch where it is.
-    pub async fn land(&self, branch: &str, new: &Oid, old: &Oid) -> Result<Landed, Error> {
-        self.land_within(branch, new, old, Patience::USUAL).await
+    pub async fn land(&self, branch: &str, new: &Oid, old: &Oid) -> Result<LandingOutcome, Error> {
+        self.land_within(branch, new, old, LandingTimeouts::USUAL)
+            .await
     }
 
     pub(super) async fn land_within(
@@ -154,15 +155,15 @@ impl Repository {
         branch: &str,
         new: &Oid,
         old: &Oid,
-        patience: Patience,
-    ) -> Result<Landed, Error> {
+        patience: LandingTimeouts,
+    ) -> Result<LandingOutcome, Error> {
         let branch = &self.real_branch(branch).await?;
         let _lock = self.landing_lock(patience).await?;
         self.recover(patience).await?;
         let until = Instant::now() + patience.held;
         loop {
             match self.try_to_land(branch, new, old, patience).await? {
-                Landed::Held { .. } if Instant::now() < until => sleep(LOOK_AGAIN).await,
+                LandingOutcome::Held { .. } if Instant::now() < until => sleep(LOOK_AGAIN).await,
                 landed => return Ok(landed),
             }
         }
@@ -173,8 +174,8 @@ impl Repository {
         if !self.has_journal() {
             return Ok(());
         }
-        let _lock = self.landing_lock(Patience::USUAL).await?;
-        self.recover(Patience::USUAL).await
+        let _lock = self.landing_lock(LandingTimeouts::USUAL).await?;
+        self.recover(LandingTimeouts::USUAL).await
     }
 
     /// What differs from HEAD in the person's own work tree, seen while nobody lands.
@@ -184,14 +185,14 @@ impl Repository {
         if dirty.is_empty() {
             return Ok(dirty);
         }
-        let _lock = self.landing_lock(Patience::USUAL).await?;
-        self.recover(Patience::USUAL).await?;
+        let _lock = self.landing_lock(LandingTimeouts::USUAL).await?;
+        self.recover(LandingTimeouts::USUAL).await?;
         self.dirty().await
     }
 
-    async fn landing_lock(&self, patience: Patience) -> Result<Lock, Error> {
+    async fn landing_lock(&self, patience: LandingTimeouts) -> Result<RepositoryLock, Error> {
         let path = self.common.join("countersign-landing.lock");
-        Lock::take_within(&path, patience.landing).await
+        RepositoryLock::take_within(&path, patience.landing).await
     }
 
     async fn try_to_land(
@@ -199,19 +200,19 @@ impl Repository {
         branch: &str,
         new: &Oid,
         old: &Oid,
-        patience: Patience,
-    ) -> Result<Landed, Error> {
+        patience: LandingTimeouts,
+    ) -> Result<LandingOutcome, Error> {
         let tip = self.branch(branch).await?;
         let places = match self.places_on(branch).await? {
             Ok(places) => places,
-            Err((work_tree, why)) => return Ok(Landed::Held { work_tree, why }),
+            Err((work_tree, why)) => return Ok(LandingOutcome::Held { work_tree, why }),
         };
         if tip.as_ref() == Some(new) {
             let forwarded = places.into_iter().map(|place| place.path).collect();
-            return Ok(Landed::Done { forwarded });
+            return Ok(LandingOutcome::Done { forwarded });
         }
         if tip.as_ref() != Some(old) {
-            return Ok(Landed::Moved { to: tip });
+            return Ok(LandingOutcome::Moved { to: tip });
         }
         if let Some(held) = self.is_being_rebased(branch).await? {
             return Ok(held);
@@ -220,14 +221,14 @@ impl Repository {
             Ok(plans) => plans,
             Err(held) => return Ok(held),
         };
-        let journal = Journal::new(branch, old, new, &plans);
+        let journal = LandingJournal::new(branch, old, new, &plans);
         if !plans.is_empty() {
             self.write_journal(&journal)?;
         }
         let outcome = self.carry_out(&journal, &plans, patience).await;
         if self.settle(&journal, &plans).await? {
             let forwarded = plans.into_iter().map(|plan| plan.place.path).collect();
-            return Ok(Landed::Done { forwarded });
+            return Ok(LandingOutcome::Done { forwarded });
         }
         outcome
     }
@@ -236,10 +237,10 @@ impl Repository {
     /// when this returns.
     async fn plan(
         &self,
-        places: Vec<Place>,
+        places: Vec<WorkTreeDirs>,
         old: &Oid,
         new: &Oid,
-    ) -> Result<Result<Vec<Plan>, Landed>, Error> {
+    ) -> Result<Result<Vec<WorkTreePlan>, LandingOutcome>, Error> {
         let mut plans = Vec::new();
         if !places.is_empty() {
             let changes = self.tree_changes(old, new).await?;
@@ -270,19 +271,19 @@ impl Repository {
 
     async fn plan_for(
         &self,
-        place: Place,
+        place: WorkTreeDirs,
         changes: &[TreeChange],
         old: &Oid,
         new: &Oid,
-    ) -> Result<Result<Plan, Landed>, Error> {
+    ) -> Result<Result<WorkTreePlan, LandingOutcome>, Error> {
         if let Some(what) = super::state::unfinished_in(&place.git_dir) {
-            return Ok(Err(Landed::Held {
+            return Ok(Err(LandingOutcome::Held {
                 work_tree: place.path,
                 why: format!("a {what} waits to be finished there"),
             }));
         }
         self.refuse_commands(Some(&place)).await?;
-        let mut plan = Plan {
+        let mut plan = WorkTreePlan {
             stage: make_stage(&place)?,
             place,
             steps: Vec::new(),
@@ -310,7 +311,7 @@ impl Repository {
     /// there is to do; the inner error says what is in the way.
     async fn lay_ready(
         &self,
-        plan: &mut Plan,
+        plan: &mut WorkTreePlan,
         changes: &[TreeChange],
         old: &Oid,
         new: &Oid,
@@ -319,7 +320,7 @@ impl Repository {
         let next = plan.stage.join("index");
         // In an empty work tree nothing is in git's way, and what it writes is what has changed:
         // with line ends, modes and a sparse checkout as the person has them.
-        let empty = Place {
+        let empty = WorkTreeDirs {
             git_dir: plan.place.git_dir.clone(),
             path: plan.stage.join("new"),
         };
@@ -334,7 +335,7 @@ impl Repository {
             Err(why) => return Ok(Err(why)),
         };
         (plan.steps, plan.outside) = (survey.steps, survey.outside);
-        let site = Site {
+        let site = StagedWorkTree {
             root: &plan.place.path,
             stage: &plan.stage,
         };
@@ -351,10 +352,10 @@ impl Repository {
     /// of it.
     async fn carry_out(
         &self,
-        journal: &Journal,
-        plans: &[Plan],
-        patience: Patience,
-    ) -> Result<Landed, Error> {
+        journal: &LandingJournal,
+        plans: &[WorkTreePlan],
+        patience: LandingTimeouts,
+    ) -> Result<LandingOutcome, Error> {
         let (branch, old, new) = (&journal.branch, &journal.old, &journal.new);
         for plan in plans {
             plan.index_files().lock(patience.index).await?;
@@ -382,29 +383,34 @@ impl Repository {
     }
 
     /// The compare and swap. A lock on the branch that somebody has for an instant is waited for.
-    async fn swap_branch(&self, branch: &str, new: &Oid, old: &Oid) -> Result<Landed, Error> {
+    async fn swap_branch(
+        &self,
+        branch: &str,
+        new: &Oid,
+        old: &Oid,
+    ) -> Result<LandingOutcome, Error> {
         let name = format!("refs/heads/{branch}");
         for _ in 0..SWAPS_MAX {
             self.unlock_shared_branch(branch).await?;
             let args = ["update-ref", "-m", "countersign: land", &name];
             let run = self.git().args(args).args([new.as_str(), old.as_str()]);
             if run.answers(&[1, 128]).said().await?.code == 0 {
-                return Ok(Landed::Done {
+                return Ok(LandingOutcome::Done {
                     forwarded: Vec::new(),
                 });
             }
             let to = self.branch(branch).await?;
             if to.as_ref() != Some(old) {
-                return Ok(Landed::Moved { to });
+                return Ok(LandingOutcome::Moved { to });
             }
             sleep(LOOK_AGAIN).await;
         }
-        Ok(Landed::Moved {
+        Ok(LandingOutcome::Moved {
             to: self.branch(branch).await?,
         })
     }
 
-    async fn recover(&self, patience: Patience) -> Result<(), Error> {
+    async fn recover(&self, patience: LandingTimeouts) -> Result<(), Error> {
         match self.read_journal() {
             Some(journal) => {
                 let (branch, old, new) = (
@@ -418,7 +424,7 @@ impl Repository {
                     // Somebody may have taken our lock away and have one of their own.
                     plan.index_files().lock(patience.index).await?;
                 }
-                let journal = Journal::new(&branch, &old, &new, &plans);
+                let journal = LandingJournal::new(&branch, &old, &new, &plans);
                 self.settle(&journal, &plans).await.map(drop)
             }
             None => self.remove_journal(),
@@ -427,7 +433,11 @@ impl Repository {
 
     /// Where the branch has arrived, the rest is done already; else all is put back. Returns whether
     /// it has.
-    async fn settle(&self, journal: &Journal, plans: &[Plan]) -> Result<bool, Error> {
+    async fn settle(
+        &self,
+        journal: &LandingJournal,
+        plans: &[WorkTreePlan],
+    ) -> Result<bool, Error> {
         let arrived = self.has_arrived(&journal.branch, &journal.new).await?;
         if !arrived {
             for plan in plans {
@@ -450,7 +460,7 @@ impl Repository {
     }
 
     /// A rebase takes the branch off HEAD, and moves it at its end from where it was.
-    async fn is_being_rebased(&self, branch: &str) -> Result<Option<Landed>, Error> {
+    async fn is_being_rebased(&self, branch: &str) -> Result<Option<LandingOutcome>, Error> {
         let name = format!("refs/heads/{branch}");
         let busy = self.git_dirs().into_iter().find(|dir| {
             ["rebase-merge/head-name", "rebase-apply/head-name"]
@@ -464,7 +474,7 @@ impl Repository {
             Tree::At(path) => path,
             Tree::None | Tree::Unclear(_) => git_dir,
         };
-        Ok(Some(Landed::Held {
+        Ok(Some(LandingOutcome::Held {
             work_tree,
             why: format!("a rebase of {branch} waits to be finished there"),
         }))
@@ -472,7 +482,7 @@ impl Repository {
 }
 
 /// An empty directory on the file system of the work tree, so that a rename is enough.
-fn make_stage(place: &Place) -> Result<PathBuf, Error> {
+fn make_stage(place: &WorkTreeDirs) -> Result<PathBuf, Error> {
     let device = |path: &Path| {
         let meta = fs::metadata(path).map_err(Error::file(path))?;
         Ok::<u64, Error>(meta.dev())

@@ -12,9 +12,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Held until dropped; the operating system lets go of it if we are killed.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+pub(super) struct RepositoryLock(#[expect(dead_code, reason = "held for its lock")] File);
 
-impl Lock {
+impl RepositoryLock {
     pub async fn take(path: &Path) -> Result<Self, Error> {
         Self::take_within(path, WAIT_MAX).await
     }
@@ -34,16 +34,16 @@ impl Lock {
 
 /// The right to land on a branch; the next in line has it when this one is dropped, or we die.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct LandingTurn(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl Repository {
     /// The turn to land on a branch, if nobody has it.
-    pub fn landing_turn(&self, branch: &str) -> Result<Option<Turn>, Error> {
+    pub fn landing_turn(&self, branch: &str) -> Result<Option<LandingTurn>, Error> {
         let name = crate::hash::short(branch.as_bytes());
         let path = self.common.join(format!("countersign-landing-{name}.lock"));
         let file = open(&path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Turn(file))),
+            Ok(()) => Ok(Some(LandingTurn(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(Error::file(&path)(source)),
         }

@@ -1,10 +1,10 @@
 //! Bringing two histories together without a work tree: objects are written, and nothing else.
 
-use super::{Error, Identity, Oid, Repository};
+use super::{CommitIdentity, Error, Oid, Repository};
 
 /// What the landed history looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum MergeStyle {
     /// The very commit where the base has not moved, else a merge commit.
     FastForward,
     /// Always a merge commit.
@@ -15,7 +15,7 @@ pub enum How {
 
 /// A combination of a base and a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Combined {
+pub enum MergeResult {
     Clean {
         commit: Oid,
         tree: Oid,
@@ -33,13 +33,13 @@ impl Repository {
         &self,
         base: &Oid,
         head: &Oid,
-        how: How,
-        identity: &Identity,
+        how: MergeStyle,
+        identity: &CommitIdentity,
         message: &str,
-    ) -> Result<Combined, Error> {
-        if how == How::FastForward && self.is_ancestor(base, head).await? {
+    ) -> Result<MergeResult, Error> {
+        if how == MergeStyle::FastForward && self.is_ancestor(base, head).await? {
             let tree = self.tree_of(head).await?;
-            return Ok(Combined::Clean {
+            return Ok(MergeResult::Clean {
                 commit: head.clone(),
                 tree,
             });
@@ -64,17 +64,17 @@ impl Repository {
             return Ok(conflicts(&fields));
         };
         let parents: &[&Oid] = match how {
-            How::Squash => &[base],
-            How::Merge | How::FastForward => &[base, head],
+            MergeStyle::Squash => &[base],
+            MergeStyle::Merge | MergeStyle::FastForward => &[base, head],
         };
         let commit = self.commit_tree(&tree, parents, identity, message).await?;
-        Ok(Combined::Clean { commit, tree })
+        Ok(MergeResult::Clean { commit, tree })
     }
 }
 
 /// After the tree: the files, an empty field, then per message how many paths,
 /// the paths, its kind and its text.
-fn conflicts(fields: &[String]) -> Combined {
+fn conflicts(fields: &[String]) -> MergeResult {
     let mut rest = fields.get(1..).unwrap_or_default().iter();
     let mut files: Vec<String> = rest
         .by_ref()
@@ -87,7 +87,7 @@ fn conflicts(fields: &[String]) -> Combined {
         let mut message = rest.by_ref().skip(count + 1);
         messages.push_str(message.next().map_or("", String::as_str));
     }
-    Combined::Conflicts {
+    MergeResult::Conflicts {
         files,
         messages: messages.trim_end().to_owned(),
     }

@@ -9,8 +9,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::landing::write_durably;
-use super::lock::Lock;
-use super::run::Run;
+use super::lock::RepositoryLock;
+use super::run::GitCommand;
 use super::state::sync;
 use super::{Error, Oid, Repository};
 
@@ -22,7 +22,7 @@ impl Repository {
     pub(super) async fn mirror(&self, dir: &Path, base: &Oid) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
         crate::private::make_dir(parent).map_err(Error::file(parent))?;
-        let _lock = Lock::take(&dir.with_extension("lock")).await?;
+        let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
         let list = dir.join("bases");
         let known = fs::read_to_string(&list).unwrap_or_default();
         let mut known: Vec<String> = known.lines().map(str::to_owned).collect();
@@ -74,7 +74,7 @@ impl Repository {
             .stdout_to(&pack)
             .done()
             .await?;
-        let index = Run::new(&self.tool, git_dir).with_git_dir(git_dir);
+        let index = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         index.args(["index-pack"]).args([&pack]).done().await
     }
 
@@ -83,7 +83,8 @@ impl Repository {
         crate::private::make_dir(dir).map_err(Error::file(dir))?;
         let format = self.fact(&["rev-parse", "--show-object-format"]).await?;
         let format = format!("--object-format={format}");
-        let init = Run::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);
+        let init =
+            GitCommand::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);
         init.args(options).done().await
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Place, Repository};
+use super::{Error, Repository, WorkTreeDirs};
 
 /// What is saved of leftovers at most. Sizes are what reading would give: a sparse file of 8 GiB
 /// has no blocks, and git would read and compress all of it.
@@ -100,13 +100,13 @@ pub(super) fn plain(text: &str, chars_max: usize) -> String {
     plain.take(chars_max).collect()
 }
 
-struct Plain {
+struct NestedFile {
     path: PathBuf,
     mode: &'static str,
-    content: Content,
+    content: NestedContent,
 }
 
-enum Content {
+enum NestedContent {
     /// Read by git, from its path.
     File,
     LinkTo(Vec<u8>),
@@ -117,7 +117,7 @@ impl Repository {
     /// the name of their commit, which nobody else has.
     pub(super) async fn add_nested(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         index: &Path,
         nested: &[String],
         budget: &mut SaveBudget,
@@ -127,8 +127,8 @@ impl Repository {
             for file in plain_files(&place.path, Path::new(dir), budget)? {
                 let run = self.git().args(["hash-object", "-w"]);
                 let run = match file.content {
-                    Content::LinkTo(target) => run.args(["--stdin"]).stdin(target),
-                    Content::File => run
+                    NestedContent::LinkTo(target) => run.args(["--stdin"]).stdin(target),
+                    NestedContent::File => run
                         .args(["--no-filters", "--"])
                         .args([place.path.join(&file.path)]),
                 };
@@ -147,7 +147,11 @@ impl Repository {
 }
 
 /// Every file and link below within the budget, git's own aside.
-fn plain_files(root: &Path, below: &Path, budget: &mut SaveBudget) -> Result<Vec<Plain>, Error> {
+fn plain_files(
+    root: &Path,
+    below: &Path,
+    budget: &mut SaveBudget,
+) -> Result<Vec<NestedFile>, Error> {
     let mut files = Vec::new();
     let mut dirs = vec![below.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -169,10 +173,10 @@ fn plain_files(root: &Path, below: &Path, budget: &mut SaveBudget) -> Result<Vec
                 let target = fs::read_link(&full).map_err(Error::file(&full))?;
                 let target = target.into_os_string().into_vec();
                 if budget.admits(&path, target.len() as u64) {
-                    files.push(Plain {
+                    files.push(NestedFile {
                         path,
                         mode: "120000",
-                        content: Content::LinkTo(target),
+                        content: NestedContent::LinkTo(target),
                     });
                 }
             } else if meta.is_file() && budget.admits(&path, meta.len()) {
@@ -181,10 +185,10 @@ fn plain_files(root: &Path, below: &Path, budget: &mut SaveBudget) -> Result<Vec
                 } else {
                     "100755"
                 };
-                files.push(Plain {
+                files.push(NestedFile {
                     path,
                     mode,
-                    content: Content::File,
+                    content: NestedContent::File,
                 });
             }
         }

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Error, Oid, Place, Repository, Tool};
+use super::{Error, GitProgram, Oid, Repository, WorkTreeDirs};
 
 impl Repository {
     /// Opens the repository that `path` is in: a work tree or anything below it,
     /// a linked worktree, or a bare repository.
-    pub async fn open(tool: Tool, path: &Path) -> Result<Self, Error> {
+    pub async fn open(tool: GitProgram, path: &Path) -> Result<Self, Error> {
         let start = fs::canonicalize(path).map_err(Error::file(path))?;
         let found = start.ancestors().find_map(find_here);
         let (common, tree) = found.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
@@ -73,7 +73,7 @@ impl Repository {
 
 /// The common git directory, and the directory that leads to it if one does. Git may take another
 /// for the work tree.
-fn find_here(dir: &Path) -> Option<(PathBuf, Option<Place>)> {
+fn find_here(dir: &Path) -> Option<(PathBuf, Option<WorkTreeDirs>)> {
     let dot_git = dir.join(".git");
     let git_dir = if dot_git.is_dir() {
         fs::canonicalize(dot_git).ok()
@@ -85,7 +85,7 @@ fn find_here(dir: &Path) -> Option<(PathBuf, Option<Place>)> {
         let common = common_of(&git_dir)?;
         return Some((
             common,
-            Some(Place {
+            Some(WorkTreeDirs {
                 git_dir,
                 path: dir.to_owned(),
             }),

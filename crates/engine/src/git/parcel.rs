@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::lock::Lock;
-use super::run::Run;
-use super::{Error, Oid, Repository, Tool};
+use super::lock::RepositoryLock;
+use super::run::GitCommand;
+use super::{Error, GitProgram, Oid, Repository};
 
 impl Repository {
     /// The commit with all that it needs beyond `have`; none where that is more than `bytes_max`.
@@ -32,7 +32,7 @@ impl Repository {
     /// Takes objects in, and points a ref of ours at the commit that they are for. Several may bring the
     /// same: one does, and the others find it.
     pub async fn unpack(&self, bytes: Vec<u8>, commit: &Oid, name: &str) -> Result<(), Error> {
-        let _lock = Lock::take(&self.common.join("countersign-parcels.lock")).await?;
+        let _lock = RepositoryLock::take(&self.common.join("countersign-parcels.lock")).await?;
         if self.read_ref(name).await?.as_ref() == Some(commit) {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Repository {
     }
 }
 
-impl Tool {
+impl GitProgram {
     /// An empty bare repository at `dir`, unless there is one.
     pub async fn empty(&self, branch: &str, dir: &Path) -> Result<(), Error> {
         if dir.join("HEAD").exists() {
@@ -68,7 +68,7 @@ impl Tool {
             "--template=",
             "--initial-branch",
         ];
-        let run = Run::new(self, dir).durable();
+        let run = GitCommand::new(self, dir).durable();
         run.args(init).args([branch]).done().await
     }
 

@@ -10,8 +10,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::landing::write_durably;
-use super::run::Run;
-use super::{Error, Oid, Place, Repository};
+use super::run::GitCommand;
+use super::{Error, Oid, Repository, WorkTreeDirs};
 use crate::log::LogErr;
 
 /// A file of ours in a git directory that does not say where its work tree is.
@@ -101,7 +101,7 @@ impl Repository {
     /// The work tree that git takes from inside a git directory; none where it takes it for bare.
     async fn ask_for_tree(&self, git_dir: &Path) -> Result<Option<PathBuf>, Error> {
         // Without GIT_COMMON_DIR, which keeps git from reading core.worktree.
-        let run = || Run::new(&self.tool, git_dir).with_git_dir(git_dir);
+        let run = || GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         let bare = ["rev-parse", "--is-bare-repository"];
         if run().args(bare).text().await? == "true" {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Repository {
         &self,
         git_dir: PathBuf,
         dir: &Path,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<WorkTreeDirs>, Error> {
         if fs::symlink_metadata(self.common.join("refs")).is_ok_and(|meta| meta.is_symlink()) {
             return Err(Error::Unserved(format!(
                 "{}/refs is a symbolic link, so other repositories have the same branches and \
@@ -135,7 +135,7 @@ impl Repository {
                 if leads_to(&path, &git_dir) && alone.as_deref() != Some(path.as_path()) {
                     note(&git_dir, &path);
                 }
-                Ok(Some(Place { git_dir, path }))
+                Ok(Some(WorkTreeDirs { git_dir, path }))
             }
         }
     }
@@ -163,7 +163,7 @@ impl Repository {
     pub(super) async fn places_on(
         &self,
         branch: &str,
-    ) -> Result<Result<Vec<Place>, (PathBuf, String)>, Error> {
+    ) -> Result<Result<Vec<WorkTreeDirs>, (PathBuf, String)>, Error> {
         let mut places = Vec::new();
         for git_dir in self.git_dirs() {
             if self.branch_of(&git_dir).await?.as_deref() != Some(branch) {
@@ -171,7 +171,7 @@ impl Repository {
             }
             match self.work_tree_of(&git_dir, None).await? {
                 Tree::None => {}
-                Tree::At(path) => places.push(Place { git_dir, path }),
+                Tree::At(path) => places.push(WorkTreeDirs { git_dir, path }),
                 Tree::Unclear(why) => return Ok(Err((git_dir, why))),
             }
         }
@@ -229,7 +229,7 @@ impl Repository {
     }
 
     async fn named_by(&self, name: &str, git_dir: &Path) -> Result<Option<String>, Error> {
-        let run = Run::new(&self.tool, git_dir).with_git_dir(git_dir);
+        let run = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         let args = [
             "rev-parse",
             "--symbolic-full-name",

@@ -13,9 +13,9 @@ use regex::Regex;
 
 use super::nested::plain;
 use super::remove::remove_tree;
-use super::run::Run;
+use super::run::GitCommand;
 use super::state::sync_file;
-use super::{Error, Oid, Place, Repository};
+use super::{Error, Oid, Repository, WorkTreeDirs};
 
 /// A directory of ours in a worktree's git directory.
 const APART: &str = "countersign-apart";
@@ -29,7 +29,7 @@ static COMPLAINT: LazyLock<Option<Regex>> =
 
 impl Repository {
     /// The same repository with its new objects written apart, and the directory of those.
-    pub(super) fn apart(&self, place: &Place) -> Result<(Self, PathBuf), Error> {
+    pub(super) fn apart(&self, place: &WorkTreeDirs) -> Result<(Self, PathBuf), Error> {
         let dir = place.git_dir.join(APART);
         remove_tree(&dir).map_err(Error::file(&dir))?;
         let objects = dir.join("objects");
@@ -94,7 +94,7 @@ impl Repository {
 
     async fn pack_soundly<'a>(
         &self,
-        git: impl Fn() -> Run<'a>,
+        git: impl Fn() -> GitCommand<'a>,
         range: &str,
         pack: &Path,
     ) -> Result<(), Error> {
@@ -120,7 +120,7 @@ impl Repository {
 }
 
 /// Lists git's complaints, with the paths that the objects have in the commits.
-async fn unsound(git: Run<'_>, range: &str, detail: &str) -> Error {
+async fn unsound(git: GitCommand<'_>, range: &str, detail: &str) -> Error {
     let listed = git.args(["rev-list", "--objects", "--stdin"]).stdin(range);
     let listed = listed.said().await.map(|said| said.out).unwrap_or_default();
     let name_of = |oid: &str| {

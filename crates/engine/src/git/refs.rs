@@ -13,7 +13,7 @@ const PACKED_BYTES_MAX: u64 = 1 << 20;
 
 /// What the files say about a ref.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum RefLookup {
     Is(Option<Oid>),
     /// Only git can tell.
     Unclear,
@@ -23,14 +23,14 @@ impl Repository {
     /// The object that a ref (`refs/…`) names, if there is such a ref.
     pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
         match look_up(&self.common, name) {
-            Found::Is(found) => Ok(found),
-            Found::Unclear => self.ask_for_ref(name).await,
+            RefLookup::Is(found) => Ok(found),
+            RefLookup::Unclear => self.ask_for_ref(name).await,
         }
     }
 
     /// False where the files are sure that there is none.
     pub(super) fn may_have_ref(&self, name: &str) -> bool {
-        look_up(&self.common, name) != Found::Is(None)
+        look_up(&self.common, name) != RefLookup::Is(None)
     }
 
     async fn ask_for_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
@@ -41,39 +41,39 @@ impl Repository {
 }
 
 /// First its own file and then the packed ones, as git does: it packs before it removes.
-fn look_up(common: &Path, name: &str) -> Found {
+fn look_up(common: &Path, name: &str) -> RefLookup {
     let plain = name.starts_with("refs/") && !name.split('/').any(|part| part.starts_with('.'));
     if !plain || !common.join("refs").is_dir() || common.join("reftable").exists() {
-        return Found::Unclear;
+        return RefLookup::Unclear;
     }
     match fs::read_to_string(common.join(name)) {
         Ok(text) => match text.strip_suffix('\n').and_then(Oid::parse) {
-            Some(oid) => Found::Is(Some(oid)),
-            None => Found::Unclear,
+            Some(oid) => RefLookup::Is(Some(oid)),
+            None => RefLookup::Unclear,
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => packed(common, name),
-        Err(_) => Found::Unclear,
+        Err(_) => RefLookup::Unclear,
     }
 }
 
-fn packed(common: &Path, name: &str) -> Found {
+fn packed(common: &Path, name: &str) -> RefLookup {
     let file = common.join("packed-refs");
     match fs::metadata(&file) {
-        Ok(meta) if meta.len() > PACKED_BYTES_MAX => return Found::Unclear,
+        Ok(meta) if meta.len() > PACKED_BYTES_MAX => return RefLookup::Unclear,
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Is(None),
-        Err(_) => return Found::Unclear,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return RefLookup::Is(None),
+        Err(_) => return RefLookup::Unclear,
     }
     let Ok(text) = fs::read_to_string(&file) else {
-        return Found::Unclear;
+        return RefLookup::Unclear;
     };
     let line = text
         .lines()
         .find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
     match line.map(Oid::parse) {
-        None => Found::Is(None),
-        Some(Some(oid)) => Found::Is(Some(oid)),
-        Some(None) => Found::Unclear,
+        None => RefLookup::Is(None),
+        Some(Some(oid)) => RefLookup::Is(Some(oid)),
+        Some(None) => RefLookup::Unclear,
     }
 }
 
@@ -85,17 +85,17 @@ mod tests {
     fn a_ref_is_read_from_its_file_or_from_the_packed_ones() {
         let dir = tempfile::TempDir::new().unwrap();
         let (one, two) = ("1".repeat(40), "2".repeat(40));
-        let oid = |text: &str| Found::Is(Some(Oid::parse(text).unwrap()));
+        let oid = |text: &str| RefLookup::Is(Some(Oid::parse(text).unwrap()));
         let put = |name: &str, text: &str| {
             let file = dir.path().join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
         let found = |name: &str| look_up(dir.path(), name);
-        assert_eq!(found("refs/heads/main"), Found::Unclear);
+        assert_eq!(found("refs/heads/main"), RefLookup::Unclear);
         put("refs/heads/main", &format!("{one}\n"));
         assert_eq!(found("refs/heads/main"), oid(&one));
-        assert_eq!(found("refs/heads/other"), Found::Is(None));
+        assert_eq!(found("refs/heads/other"), RefLookup::Is(None));
         let header = "# pack-refs with: peeled fully-peeled sorted\n";
         put(
             "packed-refs",
@@ -103,8 +103,8 @@ mod tests {
         );
         assert_eq!(found("refs/heads/main"), oid(&one));
         assert_eq!(found("refs/heads/other"), oid(&two));
-        assert_eq!(found("refs/heads/the"), Found::Is(None));
-        assert_eq!(found("heads/other"), Found::Unclear);
+        assert_eq!(found("refs/heads/the"), RefLookup::Is(None));
+        assert_eq!(found("heads/other"), RefLookup::Unclear);
     }
 
     #[test]
@@ -121,9 +121,9 @@ mod tests {
         }
         for name in ["points", "empty", "half", "dir", "../../config", ".hidden"] {
             let name = format!("refs/heads/{name}");
-            assert_eq!(look_up(dir.path(), &name), Found::Unclear, "{name}");
+            assert_eq!(look_up(dir.path(), &name), RefLookup::Unclear, "{name}");
         }
         fs::create_dir(dir.path().join("reftable")).unwrap();
-        assert_eq!(look_up(dir.path(), "refs/heads/none"), Found::Unclear);
+        assert_eq!(look_up(dir.path(), "refs/heads/none"), RefLookup::Unclear);
     }
 }

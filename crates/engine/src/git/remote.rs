@@ -5,10 +5,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::address::Address;
-use super::lock::Lock;
-use super::run::{Run, SSH};
-use super::{Error, Oid, Repository, Tool};
+use super::address::RemoteAddress;
+use super::lock::RepositoryLock;
+use super::run::{GitCommand, SSH};
+use super::{Error, GitProgram, Oid, Repository};
 
 const FETCH: [&str; 5] = [
     "fetch",
@@ -44,12 +44,12 @@ const WANTS_A_PASSWORD: [&str; 5] = [
 
 /// Another repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote(Address);
+pub struct Remote(RemoteAddress);
 
 impl Remote {
     /// `https://…`, `ssh://…`, `user@host:path`, or a directory that several machines share.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Address::parse(text).map(Self)
+        RemoteAddress::parse(text).map(Self)
     }
 
     /// Without a password.
@@ -61,8 +61,8 @@ impl Remote {
         &self.0.url
     }
 
-    fn of<'a>(&self, run: Run<'a>) -> Run<'a> {
-        let Address {
+    fn of<'a>(&self, run: GitCommand<'a>) -> GitCommand<'a> {
+        let RemoteAddress {
             protocol, header, ..
         } = &self.0;
         let mut settings: Vec<OsString> = Vec::new();
@@ -110,13 +110,13 @@ fn explained(error: Error) -> Error {
     Error::Failed { verb, dir, detail }
 }
 
-impl Tool {
+impl GitProgram {
     /// A bare repository at `dir` for what another one has, with this branch of it; made where there is
     /// none, and brought up to date.
     pub async fn follow(&self, remote: &Remote, branch: &str, dir: &Path) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
         crate::private::make_dir(parent).map_err(Error::file(parent))?;
-        let _lock = Lock::take(&dir.with_extension("lock")).await?;
+        let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
         let made = dir.join("followed");
         if !made.exists() {
             super::remove_tree(dir).map_err(Error::file(dir))?;
@@ -124,7 +124,7 @@ impl Tool {
         }
         // What we have of the branch is the remote's own word from before.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");
-        let fetch = remote.of(Run::new(self, dir).with_git_dir(dir).durable());
+        let fetch = remote.of(GitCommand::new(self, dir).with_git_dir(dir).durable());
         let fetched = fetch.args(FETCH).args([remote.url(), &spec]).done().await;
         fetched.map_err(explained)?;
         if made.exists() {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// kernel takes 4,096 bytes, and a name has 255 at most.
 const PATH_BYTES_MAX: usize = 256;
 
-enum Step {
+enum RemoveStep {
     Empty(PathBuf),
     Remove(PathBuf),
 }
@@ -30,28 +30,28 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 fn remove_dir(top: &Path) -> io::Result<()> {
     let mut moved = 0_u64;
     let path_max = top.as_os_str().len() + PATH_BYTES_MAX;
-    let mut steps = vec![Step::Empty(top.to_owned())];
+    let mut steps = vec![RemoveStep::Empty(top.to_owned())];
     while let Some(step) = steps.pop() {
         let dir = match step {
-            Step::Remove(dir) => {
+            RemoveStep::Remove(dir) => {
                 fs::remove_dir(dir)?;
                 continue;
             }
-            Step::Empty(dir) => dir,
+            RemoveStep::Empty(dir) => dir,
         };
-        steps.push(Step::Remove(dir.clone()));
+        steps.push(RemoveStep::Remove(dir.clone()));
         for entry in opened(&dir)? {
             let entry = entry?;
             if !entry.file_type()?.is_dir() {
                 in_dir(&dir, || fs::remove_file(entry.path()))?;
             } else if entry.path().as_os_str().len() < path_max {
-                steps.push(Step::Empty(entry.path()));
+                steps.push(RemoveStep::Empty(entry.path()));
             } else {
                 let short = free_name(top, &mut moved);
                 // Moving a directory changes its entry for its parent, so it must be writable too.
                 open_up(&entry.path())?;
                 in_dir(&dir, || fs::rename(entry.path(), &short))?;
-                steps.push(Step::Empty(short));
+                steps.push(RemoveStep::Empty(short));
             }
         }
     }

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Error, Identity, Oid, Place, Repository, Tool};
-use crate::process::{Call, Exit, output};
+use super::{CommitIdentity, Error, GitProgram, Oid, Repository, WorkTreeDirs};
+use crate::process::{ProcessExit, ShortCommand, output};
 
 const WALL: Duration = Duration::from_secs(600);
 const OUTPUT_MAX: usize = 64 << 20;
@@ -77,8 +77,8 @@ pub(super) const SSH: &str = "GIT_SSH_COMMAND";
 
 /// A git command in the making.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
-    tool: &'a Tool,
+pub(super) struct GitCommand<'a> {
+    tool: &'a GitProgram,
     cwd: PathBuf,
     place: Vec<OsString>,
     args: Vec<OsString>,
@@ -92,13 +92,13 @@ pub(super) struct Run<'a> {
 
 /// What git said.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct GitOutput {
     pub code: i32,
     pub out: Vec<u8>,
     pub cut: bool,
 }
 
-impl Said {
+impl GitOutput {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.out).trim_end().to_owned()
     }
@@ -119,12 +119,12 @@ impl Said {
 
 impl Repository {
     /// In the repository as a whole: objects and refs.
-    pub(super) fn git(&self) -> Run<'_> {
-        let run = Run::new(&self.tool, &self.common).with_git_dir(&self.common);
+    pub(super) fn git(&self) -> GitCommand<'_> {
+        let run = GitCommand::new(&self.tool, &self.common).with_git_dir(&self.common);
         self.writing_apart(run.durable())
     }
 
-    fn writing_apart<'a>(&self, run: Run<'a>) -> Run<'a> {
+    fn writing_apart<'a>(&self, run: GitCommand<'a>) -> GitCommand<'a> {
         match &self.apart {
             Some(objects) => run.env("GIT_OBJECT_DIRECTORY", objects),
             None => run,
@@ -133,17 +133,17 @@ impl Repository {
 
     /// In one work tree. The common directory is named too: the file in the
     /// worktree's git directory that points to it is as writable as any other.
-    pub(super) fn git_at(&self, place: &Place) -> Run<'_> {
+    pub(super) fn git_at(&self, place: &WorkTreeDirs) -> GitCommand<'_> {
         let mut work_tree = OsString::from("--work-tree=");
         work_tree.push(&place.path);
-        let mut run = Run::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
+        let mut run = GitCommand::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
         run.place.push(work_tree);
         self.writing_apart(run.env("GIT_COMMON_DIR", &self.common).durable())
     }
 }
 
-impl<'a> Run<'a> {
-    pub fn new(tool: &'a Tool, cwd: &Path) -> Self {
+impl<'a> GitCommand<'a> {
+    pub fn new(tool: &'a GitProgram, cwd: &Path) -> Self {
         Self {
             tool,
             cwd: cwd.to_owned(),
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         self.env("GIT_INDEX_FILE", path)
     }
 
-    pub fn by(self, identity: &Identity) -> Self {
+    pub fn by(self, identity: &CommitIdentity) -> Self {
         self.env("GIT_AUTHOR_NAME", &identity.name)
             .env("GIT_AUTHOR_EMAIL", &identity.email)
             .env("GIT_COMMITTER_NAME", &identity.name)
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs it; a code that is neither 0 nor an answer is an error.
-    pub async fn said(self) -> Result<Said, Error> {
+    pub async fn said(self) -> Result<GitOutput, Error> {
         let verb = self
             .args
             .first()
@@ -237,22 +237,22 @@ impl<'a> Run<'a> {
         let dir = self.cwd.clone();
         let output = output(&self.call()).await?;
         match output.exit {
-            Exit::Code(code) if code == 0 || answers.contains(&code) => Ok(Said {
+            ProcessExit::Code(code) if code == 0 || answers.contains(&code) => Ok(GitOutput {
                 code,
                 out: output.stdout,
                 cut: output.cut,
             }),
-            Exit::Code(_) => Err(Error::Failed {
+            ProcessExit::Code(_) => Err(Error::Failed {
                 verb,
                 dir,
                 detail: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             }),
-            Exit::Signal(_)
-            | Exit::WallLimit
-            | Exit::IdleLimit
-            | Exit::DiskLimit { .. }
-            | Exit::Cancelled
-            | Exit::Dismissed => Err(Error::CutOff {
+            ProcessExit::Signal(_)
+            | ProcessExit::WallLimit
+            | ProcessExit::IdleLimit
+            | ProcessExit::DiskLimit { .. }
+            | ProcessExit::Cancelled
+            | ProcessExit::Dismissed => Err(Error::CutOff {
                 verb,
                 dir,
                 how: output.exit.to_string(),
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
         self.said().await.map(drop)
     }
 
-    async fn whole(self) -> Result<Said, Error> {
+    async fn whole(self) -> Result<GitOutput, Error> {
         let verb = self
             .args
             .first()
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn call(self) -> Call {
+    fn call(self) -> ShortCommand {
         let mut args: Vec<OsString> = vec!["--no-pager".into()];
         args.extend(
             SETTINGS
@@ -314,7 +314,7 @@ impl<'a> Run<'a> {
         let fixed = ENVIRONMENT
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
-        Call {
+        ShortCommand {
             program: self.tool.program.clone(),
             args,
             env: fixed.chain(self.env).collect(),

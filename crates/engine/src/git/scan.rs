@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::nested::plain;
-use super::secrets::{Match, Secret, find};
+use super::secrets::{LeakedSecret, Match, find};
 use super::{Error, Oid, Repository};
 use crate::log::removed;
 use crate::redact::Redactor;
@@ -40,7 +40,7 @@ pub struct Search {
 /// Secrets that were found in commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
-    pub secrets: Vec<Secret>,
+    pub secrets: Vec<LeakedSecret>,
     /// Commits whose message or names have characters that are not shown, or turn the text around.
     pub hidden: Vec<String>,
     /// Why not all of it was looked through.
@@ -321,7 +321,7 @@ impl CommitRange {
                 let commit = self.by.get(blob).filter(|_| earlier);
                 let of =
                     commit.map_or_else(String::new, |oid| format!(" in commit {}", oid.short()));
-                scanned.secrets.push(Secret {
+                scanned.secrets.push(LeakedSecret {
                     place: format!("{name}:{}{of}", found.line),
                     path: Some(name),
                     line: found.line,
@@ -332,7 +332,9 @@ impl CommitRange {
         for path in &self.names {
             for found in find(path.as_os_str().as_bytes(), lent) {
                 let place = format!("the name of the file {}", shown(path, lent));
-                scanned.secrets.push(Secret::outside(found.kind, place));
+                scanned
+                    .secrets
+                    .push(LeakedSecret::outside(found.kind, place));
             }
         }
         for commit in &self.commits {
@@ -340,7 +342,7 @@ impl CommitRange {
             for found in looked.secrets.get(commit).into_iter().flatten() {
                 scanned
                     .secrets
-                    .push(Secret::outside(found.kind, place.clone()));
+                    .push(LeakedSecret::outside(found.kind, place.clone()));
             }
             if looked.hidden.contains(commit) {
                 scanned.hidden.push(commit.short().to_owned());
@@ -352,7 +354,7 @@ impl CommitRange {
     }
 }
 
-impl Secret {
+impl LeakedSecret {
     fn outside(kind: &'static str, place: String) -> Self {
         Self {
             path: None,

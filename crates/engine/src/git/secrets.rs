@@ -11,7 +11,7 @@ use crate::redact::Redactor;
 
 /// Where a secret seems to be. The secret itself is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Secret {
+pub struct LeakedSecret {
     /// The file that it is in, where it is in one.
     pub path: Option<String>,
     /// In that file, from 1; 0 where it is in none.

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::{Error, Oid, Place, Repository, Worktree};
+use super::{Error, Oid, Repository, WorkTreeDirs, Worktree};
 
 /// Where a work tree stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct WorkTreeHead {
     /// None when it is detached.
     pub branch: Option<String>,
     pub commit: Oid,
@@ -76,7 +76,7 @@ impl Repository {
         unfinished_in(&worktree.git_dir)
     }
 
-    pub async fn head_of(&self, worktree: &Worktree) -> Result<Head, Error> {
+    pub async fn head_of(&self, worktree: &Worktree) -> Result<WorkTreeHead, Error> {
         self.head_at(&worktree.place()?).await
     }
 
@@ -86,7 +86,7 @@ impl Repository {
         sync(&self.common).await
     }
 
-    pub(super) async fn head_at(&self, place: &Place) -> Result<Head, Error> {
+    pub(super) async fn head_at(&self, place: &WorkTreeDirs) -> Result<WorkTreeHead, Error> {
         let both = ["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"];
         let said = self.git_at(place).args(both).text().await?;
         let (commit, full) = said.split_once('\n').unwrap_or((&said, ""));
@@ -94,16 +94,16 @@ impl Repository {
             rev: "HEAD".to_owned(),
         })?;
         let branch = full.strip_prefix("refs/heads/").map(str::to_owned);
-        Ok(Head { branch, commit })
+        Ok(WorkTreeHead { branch, commit })
     }
 
-    pub(super) async fn dirty_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+    pub(super) async fn dirty_at(&self, place: &WorkTreeDirs) -> Result<Vec<String>, Error> {
         let entries = self.status_at(place).await?;
         Ok(entries.into_iter().map(|(path, _)| path).collect())
     }
 
     /// What differs from HEAD among the files that git knows: new ones are nobody's change.
-    pub(super) async fn changed_at(&self, place: &Place) -> Result<Vec<String>, Error> {
+    pub(super) async fn changed_at(&self, place: &WorkTreeDirs) -> Result<Vec<String>, Error> {
         let entries = self.status_at(place).await?.into_iter();
         Ok(entries
             .filter(|(_, new)| !new)
@@ -115,7 +115,7 @@ impl Repository {
     ///
     /// Submodules are compared by commit only: looking inside one would run git
     /// there, with whatever configuration it has.
-    async fn status_at(&self, place: &Place) -> Result<Vec<(String, bool)>, Error> {
+    async fn status_at(&self, place: &WorkTreeDirs) -> Result<Vec<(String, bool)>, Error> {
         self.refuse_commands(Some(place)).await?;
         let args = [
             "status",

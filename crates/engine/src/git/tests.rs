@@ -95,17 +95,17 @@ impl Ground {
     }
 }
 
-fn tool() -> Tool {
+fn tool() -> GitProgram {
     let program = process::find_program("git".as_ref(), "/usr/bin:/bin".as_ref(), "/".as_ref());
-    Tool {
+    GitProgram {
         program: program.unwrap(),
         launcher: None,
         abroad: Vec::new(),
     }
 }
 
-pub(super) fn builder() -> Identity {
-    Identity {
+pub(super) fn builder() -> CommitIdentity {
+    CommitIdentity {
         name: "Builder".to_owned(),
         email: "builder@example.org".to_owned(),
     }
@@ -272,14 +272,14 @@ async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
         .await;
     let diff = ground
         .repository
-        .diff(&base, &head, Context::None)
+        .diff(&base, &head, DiffContext::None)
         .await
         .unwrap();
     assert!(diff.text.contains("@@ -2 +2 @@"), "{}", diff.text);
     assert!(
         ground
             .repository
-            .diff(&base, &head, Context::Usual)
+            .diff(&base, &head, DiffContext::Usual)
             .await
             .unwrap()
             .text
@@ -290,7 +290,7 @@ async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
     let people = ground.repository.people(&base, &head).await.unwrap();
     assert_eq!(
         people,
-        [Person {
+        [CommitPerson {
             name: "Builder".into(),
             email: "builder@example.org".into()
         }]

@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::landing::write_durably;
-use super::lock::Lock;
+use super::lock::RepositoryLock;
 use super::remove::remove_tree;
 use super::stale::remove_file;
 use super::state::{sync, sync_file};
-use super::{Error, Oid, Place, Repository};
+use super::{Error, Oid, Repository, WorkTreeDirs};
 
 /// What git writes into the `commondir` of a worktree's git directory.
 const COMMON: &str = "../..\n";
@@ -27,12 +27,12 @@ pub struct Worktree {
     pub path: PathBuf,
     pub git_dir: PathBuf,
     pub branch: String,
-    pub made: Made,
+    pub made: WorktreeOrigin,
 }
 
 /// What it took to have the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum WorktreeOrigin {
     /// Neither it nor its branch was there: nobody has worked on either.
     Fresh,
     /// It was there, whole.
@@ -44,12 +44,12 @@ pub enum Made {
 impl Worktree {
     /// Where to run git for it. Its git directory says where the refs are, in a
     /// file that whoever worked there could write; it is set right first.
-    pub(super) fn place(&self) -> Result<Place, Error> {
+    pub(super) fn place(&self) -> Result<WorkTreeDirs, Error> {
         let file = self.git_dir.join("commondir");
         if fs::read_to_string(&file).is_ok_and(|text| text != COMMON) {
             write_durably(&file, COMMON.as_bytes())?;
         }
-        Ok(Place {
+        Ok(WorkTreeDirs {
             git_dir: self.git_dir.clone(),
             path: self.path.clone(),
         })
@@ -99,7 +99,7 @@ impl Repository {
             path,
             git_dir,
             branch: branch.to_owned(),
-            made: Made::Found,
+            made: WorktreeOrigin::Found,
         })
     }
 
@@ -133,8 +133,8 @@ impl Repository {
         remove_tree(&gone).map_err(Error::file(&gone))
     }
 
-    pub(super) async fn lock(&self) -> Result<Lock, Error> {
-        Lock::take(&self.common.join("countersign.lock")).await
+    pub(super) async fn lock(&self) -> Result<RepositoryLock, Error> {
+        RepositoryLock::take(&self.common.join("countersign.lock")).await
     }
 
     /// The git directory that the repository keeps for a worktree, if it is whole
@@ -169,7 +169,7 @@ impl Repository {
         start: &Oid,
         half_made: Option<PathBuf>,
         path: &Path,
-    ) -> Result<Made, Error> {
+    ) -> Result<WorktreeOrigin, Error> {
         if half_made.is_none() && is_someones(path) {
             return Err(Error::Occupied(path.to_owned()));
         }
@@ -186,9 +186,9 @@ impl Repository {
         sync(path).await?;
         write_durably(&note_of(path), format!("{branch}\n").as_bytes())?;
         Ok(if begins && !again {
-            Made::Fresh
+            WorktreeOrigin::Fresh
         } else {
-            Made::Recovered
+            WorktreeOrigin::Recovered
         })
     }
 
@@ -254,7 +254,7 @@ impl Repository {
     }
 
     async fn check_out(&self, git_dir: &Path, path: &Path) -> Result<(), Error> {
-        let place = Place {
+        let place = WorkTreeDirs {
             git_dir: git_dir.to_owned(),
             path: path.to_owned(),
         };
@@ -290,17 +290,17 @@ impl Repository {
     }
 
     /// The files are gone, the records are there.
-    async fn fill(&self, git_dir: &Path, path: &Path) -> Result<Made, Error> {
+    async fn fill(&self, git_dir: &Path, path: &Path) -> Result<WorktreeOrigin, Error> {
         self.refuse_commands(None).await?;
         fs::create_dir_all(path).map_err(Error::file(path))?;
         mend(git_dir, path)?;
         self.check_out(git_dir, path).await?;
-        Ok(Made::Recovered)
+        Ok(WorktreeOrigin::Recovered)
     }
 
     /// The files are there, the records are gone. Git will not add a worktree
     /// over files, so they step aside while it does.
-    async fn register_again(&self, branch: &str, path: &Path) -> Result<Made, Error> {
+    async fn register_again(&self, branch: &str, path: &Path) -> Result<WorktreeOrigin, Error> {
         let aside = path.with_extension("aside");
         let failed = Error::file;
         fs::rename(path, &aside).map_err(failed(path))?;
@@ -313,7 +313,7 @@ impl Repository {
             .registered(path)
             .ok_or_else(|| Error::Occupied(path.to_owned()))?;
         mend(&git_dir, path)?;
-        let place = Place {
+        let place = WorkTreeDirs {
             git_dir,
             path: path.to_owned(),
         };
@@ -321,7 +321,7 @@ impl Repository {
             .args(["read-tree", "HEAD"])
             .done()
             .await?;
-        Ok(Made::Recovered)
+        Ok(WorktreeOrigin::Recovered)
     }
 
     /// Removes records of this worktree, whole or not. A half-made entry may not
@@ -345,7 +345,7 @@ impl Repository {
 }
 
 /// Whole, or no more than the pointer and a stale lock away from it.
-fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
+fn mend(git_dir: &Path, path: &Path) -> Result<WorktreeOrigin, Error> {
     remove_file(&git_dir.join("index.lock"))?;
     remove_file(&git_dir.join("HEAD.lock"))?;
     let common = git_dir.join("commondir");
@@ -355,11 +355,11 @@ fn mend(git_dir: &Path, path: &Path) -> Result<Made, Error> {
     let pointer = path.join(".git");
     let wanted = pointer_text(git_dir);
     if fs::read(&pointer).is_ok_and(|text| text == wanted) {
-        return Ok(Made::Found);
+        return Ok(WorktreeOrigin::Found);
     }
     remove_tree(&pointer).map_err(Error::file(&pointer))?;
     fs::write(&pointer, wanted).map_err(Error::file(&pointer))?;
-    Ok(Made::Recovered)
+    Ok(WorktreeOrigin::Recovered)
 }
 
 /// What a worktree says about where its records are.

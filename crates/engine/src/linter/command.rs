@@ -2,7 +2,7 @@
 
 /// The tool at the end of a shell command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command<'a> {
+pub struct LinterCommand<'a> {
     /// Its name without a path, `eslint`; with its verb where that is the tool, `go vet`.
     pub tool: Option<&'a str>,
     /// What follows the tool's name.
@@ -20,7 +20,7 @@ const WRAPPERS: [&str; 24] = [
 /// What stands between a wrapper and the program.
 const WRAPPER_VERBS: [&str; 6] = ["exec", "dlx", "run", "x", "tool", "--"];
 
-impl<'a> Command<'a> {
+impl<'a> LinterCommand<'a> {
     pub fn parse(command: &'a str) -> Self {
         let segments = segments(command);
         let is_alone = segments.len() == 1;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn tool(command: &str) -> (Option<&str>, bool) {
-        let parsed = Command::parse(command);
+        let parsed = LinterCommand::parse(command);
         (parsed.tool, parsed.is_alone)
     }
 

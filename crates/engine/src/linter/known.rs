@@ -1,10 +1,10 @@
 //! The exit codes of known linters, each as its own documentation has them.
 
-use super::command::Command;
+use super::command::LinterCommand;
 
 /// What an exit code says about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum ExitCodeMeaning {
     /// It ran to its end. `is_certain` where the tool would have used another code for the
     /// slightest finding.
     Clean { is_certain: bool },
@@ -15,7 +15,7 @@ pub enum Meaning {
 }
 
 /// The codes of one tool.
-struct Codes {
+struct LinterExitCodes {
     tools: &'static [&'static str],
     /// Codes that say "something was found".
     findings: &'static [i32],
@@ -27,15 +27,15 @@ const fn codes(
     tools: &'static [&'static str],
     findings: &'static [i32],
     zero_is_certain: bool,
-) -> Codes {
-    Codes {
+) -> LinterExitCodes {
+    LinterExitCodes {
         tools,
         findings,
         zero_is_certain,
     }
 }
 
-const TABLE: [Codes; 19] = [
+const TABLE: [LinterExitCodes; 19] = [
     // 2: bad options or configuration, or a crash.
     codes(
         &[
@@ -123,47 +123,47 @@ const TABLE: [Codes; 19] = [
 ];
 
 /// Whether the exit codes of the command's tool are known.
-pub fn is_known(command: &Command<'_>) -> bool {
+pub fn is_known(command: &LinterCommand<'_>) -> bool {
     command
         .tool
         .is_some_and(|tool| matches!(tool, "pylint" | "checkstyle") || row(tool).is_some())
 }
 
-fn row(tool: &str) -> Option<&'static Codes> {
+fn row(tool: &str) -> Option<&'static LinterExitCodes> {
     TABLE.iter().find(|row| row.tools.contains(&tool))
 }
 
 /// What the exit code of a command says.
-pub fn meaning(command: &Command<'_>, code: i32) -> Meaning {
-    let clean = |zero_is_certain: bool| Meaning::Clean {
+pub fn meaning(command: &LinterCommand<'_>, code: i32) -> ExitCodeMeaning {
+    let clean = |zero_is_certain: bool| ExitCodeMeaning::Clean {
         is_certain: zero_is_certain && command.is_alone && !sets_its_codes(command),
     };
     match command.tool {
         // A bit field: 1 fatal, 2 error, 4 warning, 8 refactor, 16 convention, 32 bad call.
         Some("pylint") => match code {
             0 => clean(true),
-            1..=31 if code & 1 == 0 => Meaning::Findings,
-            _ => Meaning::Broken,
+            1..=31 if code & 1 == 0 => ExitCodeMeaning::Findings,
+            _ => ExitCodeMeaning::Broken,
         },
         // The number of errors; a bad call is negative, which the shell shows as 254 and 255.
         Some("checkstyle") => match code {
             0 => clean(false),
-            1..=125 => Meaning::Findings,
-            _ => Meaning::Broken,
+            1..=125 => ExitCodeMeaning::Findings,
+            _ => ExitCodeMeaning::Broken,
         },
         tool => match (tool.and_then(row), code) {
             (Some(row), 0) => clean(row.zero_is_certain),
-            (Some(row), code) if row.findings.contains(&code) => Meaning::Findings,
+            (Some(row), code) if row.findings.contains(&code) => ExitCodeMeaning::Findings,
             (None, 0) => clean(false),
-            (None, 1) => Meaning::Findings,
-            (Some(_) | None, _) => Meaning::Broken,
+            (None, 1) => ExitCodeMeaning::Findings,
+            (Some(_) | None, _) => ExitCodeMeaning::Broken,
         },
     }
 }
 
 /// Whether an option changes what the tool's exit codes mean: `--exit-zero`, `--fail-on`,
 /// `--issues-exit-code`, `--max-warnings`.
-fn sets_its_codes(command: &Command<'_>) -> bool {
+fn sets_its_codes(command: &LinterCommand<'_>) -> bool {
     command.arguments.iter().any(|word| {
         word.starts_with('-')
             && ["exit", "fail", "max-warnings", "no-error", "quiet"]

@@ -2,7 +2,7 @@ use super::*;
 
 const FINDING: &str = "src/a.py:3:1: error: a name is missing\n";
 
-fn run<'a>(command: &'a str, exit: Exit, stdout: &'a str) -> LinterRun<'a> {
+fn run<'a>(command: &'a str, exit: ProcessExit, stdout: &'a str) -> LinterRun<'a> {
     LinterRun {
         name: "lint",
         command,
@@ -16,7 +16,7 @@ fn run<'a>(command: &'a str, exit: Exit, stdout: &'a str) -> LinterRun<'a> {
 }
 
 fn count(command: &str, code: i32, stdout: &str) -> Option<usize> {
-    findings_of(&run(command, Exit::Code(code), stdout))
+    findings_of(&run(command, ProcessExit::Code(code), stdout))
         .ok()
         .map(|review| review.findings.len())
 }
@@ -75,12 +75,12 @@ fn the_bits_of_pylint_are_read() {
 
 #[test]
 fn what_was_stopped_is_no_answer() {
-    let exits = (1..=64).map(Exit::Signal).chain([
-        Exit::WallLimit,
-        Exit::IdleLimit,
-        Exit::DiskLimit { bytes: 1, files: 1 },
-        Exit::Dismissed,
-        Exit::Cancelled,
+    let exits = (1..=64).map(ProcessExit::Signal).chain([
+        ProcessExit::WallLimit,
+        ProcessExit::IdleLimit,
+        ProcessExit::DiskLimit { bytes: 1, files: 1 },
+        ProcessExit::Dismissed,
+        ProcessExit::Cancelled,
     ]);
     for exit in exits {
         for stdout in ["", FINDING, "[]", "All checks passed!"] {
@@ -93,12 +93,12 @@ fn what_was_stopped_is_no_answer() {
     }
     let not_started = LinterRun {
         exit: None,
-        ..run("ruff", Exit::Code(0), "")
+        ..run("ruff", ProcessExit::Code(0), "")
     };
     assert!(findings_of(&not_started).is_err());
     let cut = LinterRun {
         cut: true,
-        ..run("ruff", Exit::Code(1), FINDING)
+        ..run("ruff", ProcessExit::Code(1), FINDING)
     };
     assert!(findings_of(&cut).is_err());
 }
@@ -138,7 +138,7 @@ fn an_exit_code_of_zero_with_words_that_cannot_be_read_is_no_answer() {
     // A failure behind a pipe or `|| true` leaves only standard error.
     let hidden = LinterRun {
         output: "error: cannot find the configuration\n",
-        ..run("my-lint || true", Exit::Code(0), "")
+        ..run("my-lint || true", ProcessExit::Code(0), "")
     };
     assert!(findings_of(&hidden).is_err());
 }
@@ -178,7 +178,7 @@ fn notes_on_standard_error_do_not_hide_a_report() {
         roots: &["/w"],
         ..run(
             "eslint -f json .",
-            Exit::Code(1),
+            ProcessExit::Code(1),
             "[{\"filePath\":\"/w/a.js\",\"messages\":[{\"severity\":2,\"message\":\"Bad\",\"line\":3}]}]\n",
         )
     };
@@ -188,7 +188,7 @@ fn notes_on_standard_error_do_not_hide_a_report() {
     let text = "warning: unused variable: `x`\n --> src/main.rs:2:9\n  |\n2 |     let x = 1;\n";
     let clippy = LinterRun {
         output: text,
-        ..run("cargo clippy", Exit::Code(0), "")
+        ..run("cargo clippy", ProcessExit::Code(0), "")
     };
     assert_eq!(findings_of(&clippy).unwrap().findings.len(), 1);
 }

@@ -117,9 +117,9 @@ fn the_same_size_and_time_do_not_hide_other_content() {
     let changes = diff(&before, &take(dir.path()).unwrap());
     assert_eq!(
         changes,
-        [Change {
+        [ManifestChange {
             path: "src/lib.rs".into(),
-            what: What::Content
+            what: ManifestChangeKind::Content
         }]
     );
 }
@@ -140,10 +140,10 @@ fn every_kind_of_change_has_its_word() {
         .map(|c| (c.path.to_str().unwrap(), c.what))
         .collect();
     let wanted = [
-        (".gitignore", What::Vanished),
-        ("src/lib.rs", What::BecameAnotherType),
-        ("tool.sh", What::Mode),
-        ("zz", What::Appeared),
+        (".gitignore", ManifestChangeKind::Vanished),
+        ("src/lib.rs", ManifestChangeKind::BecameAnotherType),
+        ("tool.sh", ManifestChangeKind::Mode),
+        ("zz", ManifestChangeKind::Appeared),
     ];
     assert_eq!(words, wanted);
 }

@@ -16,24 +16,27 @@ use tokio::sync::Notify;
 
 use super::build::identity;
 use super::fault::{could_not_go_on, trouble, trouble_of};
-use super::purse::Purse;
+use super::purse::BudgetGuard;
 use super::review::CHANGE;
-use super::{Held, Trouble, millis, pass, room, secs};
-use crate::agent::{self, AgentEvent, Assignment, Facts, Question, Report, Role, Source};
+use super::{JobContext, JobError, millis, pass, room, secs};
+use crate::agent::{
+    self, AgentAssignment, AgentEvent, AgentReport, AgentRole, RepositoryFacts, ResultSource,
+    ReviewQuestion,
+};
 use crate::git::{make_readable, remove_tree};
 use crate::log::removed;
 use crate::private;
-use crate::process::{Exit, Limits, RunId, Stop, end_runs};
+use crate::process::{ProcessExit, ProcessLimits, RunId, StopSignal, end_runs};
 use crate::redact::Redactor;
 use crate::runs;
 use crate::sandbox::{RefusedHost, hosts};
-use crate::workshop::{Member, Workshop};
+use crate::workshop::{AgentConfig, Project};
 
 /// The record of a run that has ended, in that run's own directory.
 const ENDED: &str = "ended.json";
 /// A run that came to its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Run {
+pub struct AgentRun {
     pub result: Option<String>,
     /// What was said beside the result.
     #[serde(default)]
@@ -56,7 +59,7 @@ pub struct Run {
 }
 
 /// The newest run for this job that came to its end, whoever held the job then.
-pub fn finished(held: &Held<'_>) -> Option<Run> {
+pub fn finished(held: &JobContext<'_>) -> Option<AgentRun> {
     let runs = runs_of(held.shop, &held.ticket.id, held.lease);
     let texts = runs.filter_map(|(fence, dir)| Some((fence, fs::read(dir.join(ENDED)).ok()?)));
     let (_, newest) = texts.max_by_key(|(fence, _)| *fence)?;
@@ -64,7 +67,7 @@ pub fn finished(held: &Held<'_>) -> Option<Run> {
 }
 
 /// Which run for this job is reported: the newest that came to its end, else the one under our lease.
-pub fn newest(held: &Held<'_>) -> u64 {
+pub fn newest(held: &JobContext<'_>) -> u64 {
     let runs = runs_of(held.shop, &held.ticket.id, held.lease);
     let ended = runs.filter(|(_, dir)| dir.join(ENDED).exists());
     let newest = ended.map(|(fence, _)| fence).max();
@@ -72,10 +75,10 @@ pub fn newest(held: &Held<'_>) -> u64 {
 }
 
 /// Notes on disk, whole or not at all, that the run has ended.
-pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
+pub fn record(held: &JobContext<'_>, run: &AgentRun) -> Result<(), JobError> {
     let (path, text) = (
         record_file(held),
-        serde_json::to_vec(run).map_err(Trouble::transient)?,
+        serde_json::to_vec(run).map_err(JobError::transient)?,
     );
     let aside = path.with_extension("part");
     let mut file = private::create(&aside)?;
@@ -89,7 +92,7 @@ pub fn record(held: &Held<'_>, run: &Run) -> Result<(), Trouble> {
 
 /// The run did not do: whoever takes the job next runs the agent again. What a later holder has
 /// on record is not ours to forget.
-pub fn forget(shop: &Workshop, ticket: &TicketId, lease: Lease) {
+pub fn forget(shop: &Project, ticket: &TicketId, lease: Lease) {
     for (_, dir) in runs_of(shop, ticket, lease) {
         // It may never have been there.
         let path = dir.join(ENDED);
@@ -97,13 +100,13 @@ pub fn forget(shop: &Workshop, ticket: &TicketId, lease: Lease) {
     }
 }
 
-fn record_file(held: &Held<'_>) -> PathBuf {
+fn record_file(held: &JobContext<'_>) -> PathBuf {
     held.dir().join(ENDED)
 }
 
 /// The directories of the runs for this job, up to the lease's own, by fence.
 fn runs_of(
-    shop: &Workshop,
+    shop: &Project,
     ticket: &TicketId,
     lease: Lease,
 ) -> impl Iterator<Item = (u64, PathBuf)> {
@@ -114,25 +117,25 @@ fn runs_of(
 
 /// One start of an agent: what it is told, where, and for how long.
 #[derive(Clone, Debug)]
-pub struct Start<'a> {
-    pub role: Role,
+pub struct AgentStart<'a> {
+    pub role: AgentRole,
     pub brief: &'a str,
     pub dir: &'a Path,
     pub limit_secs: u64,
-    pub question: Question,
+    pub question: ReviewQuestion,
     /// Where it was before, to go on there.
-    pub resumed: Option<Resumed>,
+    pub resumed: Option<ResumedSession>,
 }
 
 /// A session that has ended, and the home that it lives in.
 #[derive(Clone, Debug)]
-pub struct Resumed {
-    pub session: agent::Session,
+pub struct ResumedSession {
+    pub session: agent::ResumableSession,
     pub home: PathBuf,
 }
 
 /// The newest run of an earlier job of this ticket that came to its end here, and its directory.
-pub fn ended_run(held: &Held<'_>, serial: u32) -> Option<(PathBuf, Run)> {
+pub fn ended_run(held: &JobContext<'_>, serial: u32) -> Option<(PathBuf, AgentRun)> {
     let dirs = runs::numbered(&held.shop.files(&held.ticket.id).job(serial), "run-");
     let ended = dirs.into_iter().filter_map(|(fence, dir)| {
         let text = fs::read(dir.join(ENDED)).ok()?;
@@ -143,28 +146,28 @@ pub fn ended_run(held: &Held<'_>, serial: u32) -> Option<(PathBuf, Run)> {
 }
 
 /// Where a run of this agent left its session, if a later one can go on there.
-pub fn resumable(member: &Member, run: &Run, dir: &Path) -> Option<Resumed> {
+pub fn resumable(member: &AgentConfig, run: &AgentRun, dir: &Path) -> Option<ResumedSession> {
     let (adapter, home) = (member.adapter.as_ref(), dir.join("home"));
     let written = run.session.as_deref().filter(|_| adapter.resumes())?;
-    let session = agent::Session::read(written, adapter.format())?;
-    home.is_dir().then_some(Resumed { session, home })
+    let session = agent::ResumableSession::read(written, adapter.format())?;
+    home.is_dir().then_some(ResumedSession { session, home })
 }
 
 /// Starts the agent with its brief in `dir` and waits for its end.
 pub async fn run(
-    held: &Held<'_>,
-    member: &Member,
-    role: Role,
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    role: AgentRole,
     brief: &str,
     dir: &Path,
     limit_secs: u64,
-) -> Result<Run, Trouble> {
-    let start = Start {
+) -> Result<AgentRun, JobError> {
+    let start = AgentStart {
         role,
         brief,
         dir,
         limit_secs,
-        question: Question::Work,
+        question: ReviewQuestion::Work,
         resumed: None,
     };
     begin(held, member, &start, None).await
@@ -172,11 +175,11 @@ pub async fn run(
 
 /// The same for any question. `whole` is the brief for an agent that turns out to have forgotten.
 pub async fn begin(
-    held: &Held<'_>,
-    member: &Member,
-    start: &Start<'_>,
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    start: &AgentStart<'_>,
     whole: Option<&str>,
-) -> Result<Run, Trouble> {
+) -> Result<AgentRun, JobError> {
     let role = start.role;
     held.must_be_ours().await?;
     end_earlier_holders(held).await?;
@@ -184,7 +187,7 @@ pub async fn begin(
     private::make_dir(&own)?;
     let mut assignment = assignment(held, member, start, &own)?;
     let (shop, adapter) = (held.shop, member.adapter.as_ref());
-    if role == Role::Build {
+    if role == AgentRole::Build {
         // Its home is empty: without this git would not let it commit.
         assignment.env.extend(signs_as(&member.name));
     }
@@ -194,25 +197,25 @@ pub async fn begin(
     }
     let report = up_to_twice(held, member, &mut assignment, whole).await;
     let mut left = vec![assignment.home.clone(), assignment.scratch.clone()];
-    if role == Role::Build {
+    if role == AgentRole::Build {
         // A judge's checkout is compared with how it was, modes included.
         left.extend([own.clone(), assignment.dir.clone()]);
     }
     // What it left may deny even us to read and to remove it.
     let opened =
         tokio::task::spawn_blocking(move || left.iter().for_each(|dir| make_readable(dir)));
-    opened.await.map_err(Trouble::transient)?;
+    opened.await.map_err(JobError::transient)?;
     if assignment.confinement.is_some() {
         room::clear_git_layer(&own)?;
         room::remove_credentials(adapter, &assignment.home)?;
     }
     let report = report?;
     let usage = usage_of(&report);
-    if let Exit::DiskLimit { .. } = report.exit {
+    if let ProcessExit::DiskLimit { .. } = report.exit {
         throw_away(held, &assignment)?;
     }
     if let Some(trouble) = trouble_of(held, member, &report) {
-        return Err(Trouble { usage, ..trouble });
+        return Err(JobError { usage, ..trouble });
     }
     let artefacts = vec![artefact(
         held,
@@ -220,16 +223,18 @@ pub async fn begin(
         &member.name,
         &assignment.transcript,
     )];
-    if start.question == Question::Form {
+    if start.question == ReviewQuestion::Form {
         append(&assignment.transcript, &own.join(runs::TRANSCRIPT))?;
     }
     let session = report.session.filter(|_| adapter.resumes());
     let (result, beside) = match (report.result, report.beside) {
         // Output around a JSON result is a part of a review: its form must stand alone.
-        (Some((_, Source::Json)), Some(whole)) if role == Role::Review => (Some(whole), None),
+        (Some((_, ResultSource::Json)), Some(whole)) if role == AgentRole::Review => {
+            (Some(whole), None)
+        }
         (result, beside) => (result.map(|(text, _)| text), beside),
     };
-    Ok(Run {
+    Ok(AgentRun {
         result,
         beside,
         first: None,
@@ -247,7 +252,7 @@ pub async fn begin(
 }
 
 /// One transcript for both answers of a reviewer that was asked twice.
-fn append(from: &Path, to: &Path) -> Result<(), Trouble> {
+fn append(from: &Path, to: &Path) -> Result<(), JobError> {
     let mut to = fs::OpenOptions::new().append(true).create(true).open(to)?;
     io::copy(&mut fs::File::open(from)?, &mut to)?;
     Ok(fs::remove_file(from)?)
@@ -255,11 +260,11 @@ fn append(from: &Path, to: &Path) -> Result<(), Trouble> {
 
 /// Starts it again without its session, where it could not go on in that.
 async fn up_to_twice(
-    held: &Held<'_>,
-    member: &Member,
-    assignment: &mut Assignment,
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    assignment: &mut AgentAssignment,
     whole: Option<&str>,
-) -> Result<Report, Trouble> {
+) -> Result<AgentReport, JobError> {
     let report = once(held, member, assignment).await?;
     if assignment.session.is_some() && could_not_go_on(&report) {
         // The brief says everything that the session would have known.
@@ -287,16 +292,16 @@ fn signs_as(builder: &str) -> Vec<(OsString, OsString)> {
 
 /// One start of the agent, with a pass for as long as it runs.
 async fn once(
-    held: &Held<'_>,
-    member: &Member,
-    assignment: &Assignment,
-) -> Result<Report, Trouble> {
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    assignment: &AgentAssignment,
+) -> Result<AgentReport, JobError> {
     let pass = pass::issue(held, member, assignment).await?;
     let mut assignment = assignment.clone();
     assignment
         .env
-        .extend(pass.iter().flat_map(pass::Pass::environment));
-    assignment.tools = pass.as_ref().map(pass::Pass::tools);
+        .extend(pass.iter().flat_map(pass::RunTokenGuard::environment));
+    assignment.tools = pass.as_ref().map(pass::RunTokenGuard::tools);
     if let (Some(tools), Some(confinement)) = (&assignment.tools, &mut assignment.confinement) {
         for host in hosts::in_text(&tools.url) {
             confinement.network.admit(host);
@@ -313,13 +318,13 @@ async fn once(
 
 /// The run is on record before and after.
 async fn recorded(
-    held: &Held<'_>,
-    member: &Member,
-    assignment: &Assignment,
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    assignment: &AgentAssignment,
     token: Option<String>,
-) -> Result<Report, Trouble> {
+) -> Result<AgentReport, JobError> {
     let (own, adapter) = (held.dir(), member.adapter.as_ref());
-    let mut noted = runs::Run {
+    let mut noted = runs::RunRecord {
         role: assignment.role.as_str().to_owned(),
         round: assignment.round,
         agent: member.name.clone(),
@@ -329,7 +334,7 @@ async fn recorded(
         token,
         ended: None,
     };
-    let before = runs::read(&own).filter(|_| assignment.facts.question == Question::Form);
+    let before = runs::read(&own).filter(|_| assignment.facts.question == ReviewQuestion::Form);
     if let Some(before) = &before {
         noted.started = before.started;
     }
@@ -339,7 +344,7 @@ async fn recorded(
         .unwrap_or_default();
     runs::write(&own, &noted)?;
     let report = watched(held, member, assignment).await?;
-    noted.ended = Some(runs::Ended {
+    noted.ended = Some(runs::RunEnd {
         how: report.exit.to_string(),
         wall_ms: wall_ms.saturating_add(millis(report.wall)),
         model: report.model.clone(),
@@ -357,7 +362,7 @@ async fn recorded(
 const REFUSED_CHARS_MAX: usize = 1000;
 
 /// Hosts that a run wanted and may not reach are on record once.
-async fn tell_refused(held: &Held<'_>, who: &str, refused: &[RefusedHost]) {
+async fn tell_refused(held: &JobContext<'_>, who: &str, refused: &[RefusedHost]) {
     if refused.is_empty() {
         return;
     }
@@ -375,15 +380,15 @@ async fn tell_refused(held: &Held<'_>, who: &str, refused: &[RefusedHost]) {
 
 /// The agent to its end, or to the end of what it may spend; seen by whoever watches.
 async fn watched(
-    held: &Held<'_>,
-    member: &Member,
-    assignment: &Assignment,
-) -> Result<Report, Trouble> {
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    assignment: &AgentAssignment,
+) -> Result<AgentReport, JobError> {
     let mut observer = held.observer(assignment.role.as_str(), &member.name);
     observer.began();
     let adapter = member.adapter.as_ref();
-    let mut purse = Purse::new(held.left(), adapter, assignment);
-    let ((stopper, stop), mut asked) = (Stop::pair(), held.stop.clone());
+    let mut purse = BudgetGuard::new(held.left(), adapter, assignment);
+    let ((stopper, stop), mut asked) = (StopSignal::pair(), held.stop.clone());
     let emptied = Notify::new();
     let on_event = |event: &AgentEvent| {
         observer.see(event);
@@ -418,18 +423,18 @@ async fn watched(
             Ok(report)
         }
         Err(error) => {
-            observer.ended(&error.to_string(), agent::Usage::default());
+            observer.ended(&error.to_string(), agent::AgentUsage::default());
             Err(trouble(error))
         }
     }
 }
 
-fn usage_of(report: &Report) -> Usage {
+fn usage_of(report: &AgentReport) -> Usage {
     spent(report.usage, report.wall)
 }
 
 /// As budgets count.
-pub fn spent(told: agent::Usage, wall: Duration) -> Usage {
+pub fn spent(told: agent::AgentUsage, wall: Duration) -> Usage {
     let tokens = told.tokens_in.unwrap_or_default();
     Usage {
         usd_micros: told.usd_micros.unwrap_or_default(),
@@ -440,11 +445,11 @@ pub fn spent(told: agent::Usage, wall: Duration) -> Usage {
 
 /// What a run left that was ended for the room it took. Kept under a ref it would take that room
 /// for good.
-fn throw_away(held: &Held<'_>, assignment: &Assignment) -> Result<(), Trouble> {
+fn throw_away(held: &JobContext<'_>, assignment: &AgentAssignment) -> Result<(), JobError> {
     let mut dirs = vec![&assignment.home, &assignment.scratch];
     let layer = held.dir().join("git");
     dirs.push(&layer);
-    if assignment.role == Role::Build {
+    if assignment.role == AgentRole::Build {
         dirs.push(&assignment.dir);
         // Set up again, in the worktree that the next try gets.
         let path = held.shop.files(&held.ticket.id).set_up();
@@ -457,7 +462,7 @@ fn throw_away(held: &Held<'_>, assignment: &Assignment) -> Result<(), Trouble> {
 }
 
 /// Whoever held this job before us has lost it; what it started must not go on in our worktree.
-async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
+async fn end_earlier_holders(held: &JobContext<'_>) -> Result<(), JobError> {
     let ours = format!("{}.{}.", held.ticket.id, held.lease.serial);
     let fence = held.lease.fence;
     let earlier = |run: &str| {
@@ -469,23 +474,23 @@ async fn end_earlier_holders(held: &Held<'_>) -> Result<(), Trouble> {
     };
     end_runs(&held.shop.host.data_dir, earlier)
         .await
-        .map_err(Trouble::transient)?;
+        .map_err(JobError::transient)?;
     Ok(())
 }
 
 /// Finds again the credentials that agents of this crew get in their environment.
-pub fn lent(held: &Held<'_>) -> Result<Redactor, Trouble> {
+pub fn lent(held: &JobContext<'_>) -> Result<Redactor, JobError> {
     let (crew, own) = (&held.shop.crew, held.dir());
     let usual = [&crew.builder, &crew.reviewer, &crew.verifier];
     let others = crew.others.iter().map(|(_, member)| member);
     let mut env = Vec::new();
     for member in usual.into_iter().flatten().chain(others) {
-        let start = Start {
-            role: Role::Build,
+        let start = AgentStart {
+            role: AgentRole::Build,
             brief: "",
             dir: &own,
             limit_secs: 0,
-            question: Question::Work,
+            question: ReviewQuestion::Work,
             resumed: None,
         };
         let assignment = assignment(held, member, &start, &own)?;
@@ -495,11 +500,11 @@ pub fn lent(held: &Held<'_>) -> Result<Redactor, Trouble> {
 }
 
 fn assignment(
-    held: &Held<'_>,
-    member: &Member,
-    start: &Start<'_>,
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    start: &AgentStart<'_>,
     own: &Path,
-) -> Result<Assignment, Trouble> {
+) -> Result<AgentAssignment, JobError> {
     let (ticket, lease, limits) = (held.ticket, held.lease, &held.shop.project.policy.limits);
     let put = ticket.submission.as_ref();
     let (role, dir, limit_secs) = (start.role, start.dir, start.limit_secs);
@@ -509,35 +514,35 @@ fn assignment(
         None => (session(held, member, role), home(held, member, role)),
     };
     let transcript = match start.question {
-        Question::Form => "transcript-form.log",
-        Question::Work | Question::Countersign => runs::TRANSCRIPT,
+        ReviewQuestion::Form => "transcript-form.log",
+        ReviewQuestion::Work | ReviewQuestion::Countersign => runs::TRANSCRIPT,
     };
-    Ok(Assignment {
+    Ok(AgentAssignment {
         run_id: RunId::new(&format!("{}.{}.{}", ticket.id, lease.serial, lease.fence))
-            .map_err(Trouble::permanent)?,
+            .map_err(JobError::permanent)?,
         role,
         ticket: ticket.id.to_string(),
         round: ticket.round,
         slot: 1,
         brief: start.brief.to_owned(),
         dir: dir.to_owned(),
-        change: (role != Role::Build).then(|| dir.join(CHANGE)),
+        change: (role != AgentRole::Build).then(|| dir.join(CHANGE)),
         scratch: own.join("scratch"),
         copy: Some(own.join("scratch/copy/checkout")).filter(|copy| copy.is_dir()),
         result_file: own.join("answer/result.json"),
         transcript: own.join(transcript),
         env: held.shop.environment(),
-        facts: Facts {
+        facts: RepositoryFacts {
             commit: put.map(|put| put.commit.clone()),
             base: put.map(|put| put.base.clone()),
             branch: put.map(|put| put.branch.clone()),
             question: start.question,
         },
-        limits: Limits {
+        limits: ProcessLimits {
             wall: secs(limit_secs.min(left.wall_secs.unwrap_or(u64::MAX))),
             idle: secs(limits.idle_secs),
             output_bytes: limits.output_bytes_max,
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
         allotment: Some(held.allotment(vec![dir.to_owned(), home.clone(), own.to_owned()])),
         home,
@@ -550,8 +555,8 @@ fn assignment(
 }
 
 /// One that goes on in its own session finds it in its home.
-pub fn home(held: &Held<'_>, member: &Member, role: Role) -> PathBuf {
-    if role == Role::Build && member.adapter.resumes() {
+pub fn home(held: &JobContext<'_>, member: &AgentConfig, role: AgentRole) -> PathBuf {
+    if role == AgentRole::Build && member.adapter.resumes() {
         let files = held.shop.files(&held.ticket.id);
         files.home(member.adapter.format())
     } else {
@@ -561,18 +566,22 @@ pub fn home(held: &Held<'_>, member: &Member, role: Role) -> PathBuf {
 
 /// A builder goes on where it was; whoever judges begins with a fresh mind. A try that was cut
 /// short has moved the session on while the worktree was put back, so the next one begins anew.
-fn session(held: &Held<'_>, member: &Member, role: Role) -> Option<agent::Session> {
+fn session(
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    role: AgentRole,
+) -> Option<agent::ResumableSession> {
     let mut runs = runs_of(held.shop, &held.ticket.id, held.lease);
     let first_try = runs.all(|(fence, _)| fence == held.lease.fence);
-    if role != Role::Build || !member.adapter.resumes() || !first_try {
+    if role != AgentRole::Build || !member.adapter.resumes() || !first_try {
         return None;
     }
     let written = held.ticket.assigned.session.as_deref()?;
-    agent::Session::read(written, member.adapter.format())
+    agent::ResumableSession::read(written, member.adapter.format())
 }
 
 /// A file of this job, as the store refers to it.
-pub fn artefact(held: &Held<'_>, kind: &str, name: &str, path: &Path) -> Artefact {
+pub fn artefact(held: &JobContext<'_>, kind: &str, name: &str, path: &Path) -> Artefact {
     Artefact {
         ticket: held.ticket.id.clone(),
         round: held.ticket.round,

@@ -3,16 +3,19 @@
 use findings::CriterionAnswer;
 use flow::brief::Recipient;
 use flow::event::{FindingReport, ReportedOutcome};
-use flow::policy::Leftovers;
-use flow::{Ticket, TicketId, What};
+use flow::policy::UncommittedChanges;
+use flow::{EventKind, Ticket, TicketId};
 
-use super::agents::{self, Run};
-use super::{Brought, Held, Trouble, ground, refusal, room, submission, supply};
-use crate::agent::Role;
-use crate::agent::answer::{self, Handling};
-use crate::git::{Combined, How, Identity, Made, Oid, Worktree, make_readable, remove_tree};
+use super::agents::{self, AgentRun};
+use super::{JobContext, JobError, JobOutput, ground, refusal, room, submission, supply};
+use crate::agent::AgentRole;
+use crate::agent::answer::{self, HandlingOutcome};
+use crate::git::{
+    CommitIdentity, MergeResult, MergeStyle, Oid, Worktree, WorktreeOrigin, make_readable,
+    remove_tree,
+};
 use crate::log::LogErr;
-use crate::workshop::Workshop;
+use crate::workshop::Project;
 
 /// Of a builder's summary, and of each of its claims.
 const WORDS_CHARS_MAX: usize = 4_000;
@@ -24,13 +27,13 @@ pub const STACK: &str = "stack";
 
 /// What an agent has made in its worktree.
 #[derive(Debug)]
-pub struct Work {
+pub struct BuiltCommit {
     pub head: Oid,
     pub branch: String,
-    pub run: Run,
+    pub run: AgentRun,
 }
 
-pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
+pub async fn build(held: &JobContext<'_>) -> Result<JobOutput, JobError> {
     let (shop, project) = (held.shop, &held.shop.project);
     let (policy, house) = (&project.policy, &project.house);
     let brief = flow::brief::build(held.ticket, policy, house, Recipient::Spawned);
@@ -40,7 +43,7 @@ pub async fn build(held: &Held<'_>) -> Result<Brought, Trouble> {
 }
 
 /// Has the brief worked on in the ticket's own worktree, and takes the commit that comes out.
-pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> {
+pub async fn in_worktree(held: &JobContext<'_>, brief: &str) -> Result<BuiltCommit, JobError> {
     let shop = held.shop;
     let branch = branch(held.ticket);
     let start = start(held).await?;
@@ -50,14 +53,16 @@ pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> 
     if let Some(run) = agents::finished(held)
         && let Some(head) = run.head.as_deref().and_then(Oid::parse)
     {
-        return Ok(Work { head, branch, run });
+        return Ok(BuiltCommit { head, branch, run });
     }
     let aside = held.ref_named(&format!(
         "leftovers-{}-{}",
         held.lease.serial, held.lease.fence
     ));
     make_readable(&path);
-    if worktree.made != Made::Fresh && is_left_behind(held, &worktree, &start, &aside).await? {
+    if worktree.made != WorktreeOrigin::Fresh
+        && is_left_behind(held, &worktree, &start, &aside).await?
+    {
         // Whoever holds the job now may be at work in there.
         held.must_be_ours().await?;
         shop.git.put_back(&worktree, &start).await?;
@@ -75,15 +80,15 @@ pub async fn in_worktree(held: &Held<'_>, brief: &str) -> Result<Work, Trouble> 
     run.head = Some(head.to_string());
     run.unstorable = unstorable;
     agents::record(held, &run)?;
-    Ok(Work { head, branch, run })
+    Ok(BuiltCommit { head, branch, run })
 }
 
 /// The commit that comes out of a run, and the files that git does not store.
 async fn take(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     worktree: &Worktree,
     start: &Oid,
-) -> Result<(Oid, Vec<String>), Trouble> {
+) -> Result<(Oid, Vec<String>), JobError> {
     held.must_be_ours().await?;
     let git = &held.shop.git;
     if held.shop.ward.is_some() {
@@ -101,7 +106,7 @@ async fn take(
 
 /// A builder's own view of the git directory is of no use once its commits are taken, and its logs
 /// and messages may hold whatever it was lent. Those of earlier tries go too: they have ended.
-fn remove_layers(held: &Held<'_>) -> Result<(), Trouble> {
+fn remove_layers(held: &JobContext<'_>) -> Result<(), JobError> {
     let own = held.dir();
     let job = own.parent().unwrap_or(&own);
     for (_, run) in crate::runs::numbered(job, "run-") {
@@ -112,29 +117,29 @@ fn remove_layers(held: &Held<'_>) -> Result<(), Trouble> {
 
 /// Whether there is anything that an earlier try left; it is saved under a ref.
 async fn is_left_behind(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     worktree: &Worktree,
     start: &Oid,
     aside: &str,
-) -> Result<bool, Trouble> {
+) -> Result<bool, JobError> {
     let set_aside = held.shop.git.set_aside(worktree, start, aside).await;
     set_aside.map_err(|error| left_so(held, error))
 }
 
 /// Whoever is not confined can take away more than its own work.
-fn must_have_repository(held: &Held<'_>) -> Result<(), Trouble> {
+fn must_have_repository(held: &JobContext<'_>) -> Result<(), JobError> {
     let common = held.shop.git.common_dir();
     if common.join("HEAD").is_file() && common.join("objects").is_dir() {
         return Ok(());
     }
-    Err(Trouble::permanent(format!(
+    Err(JobError::permanent(format!(
         "the builder, whom nothing confined, deleted the repository's git directory {}; put it back from a clone or a backup, and run with `isolation = \"enforced\"`",
         common.display()
     )))
 }
 
 /// The round's commit stays, whatever becomes of the branch.
-async fn keep(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
+async fn keep(held: &JobContext<'_>, head: &Oid) -> Result<(), JobError> {
     let (git, name) = (
         &held.shop.git,
         held.ref_named(&format!("job-{}", held.lease.serial)),
@@ -152,7 +157,7 @@ pub fn branch(ticket: &Ticket) -> String {
 
 /// Removes the worktree of a ticket whose change has landed: nothing is left to do there, and git
 /// would list it for ever. What lies there uncommitted is kept under a ref.
-pub async fn remove_worktree(shop: &Workshop, ticket: &Ticket) {
+pub async fn remove_worktree(shop: &Project, ticket: &Ticket) {
     if ticket.landed.is_none() || !ticket.stage.is_terminal() {
         return;
     }
@@ -166,7 +171,7 @@ pub async fn remove_worktree(shop: &Workshop, ticket: &Ticket) {
 }
 
 /// Later rounds go on from the last submission, the first one from the base.
-async fn start(held: &Held<'_>) -> Result<Oid, Trouble> {
+async fn start(held: &JobContext<'_>) -> Result<Oid, JobError> {
     match last_commit(held.ticket) {
         Some(commit) => Ok(commit),
         None => first(held).await,
@@ -182,7 +187,7 @@ pub fn last_commit(ticket: &Ticket) -> Option<Oid> {
 }
 
 /// The base, or where a ticket may begin before what it needs has landed, the base with that on top.
-async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
+async fn first(held: &JobContext<'_>) -> Result<Oid, JobError> {
     let (shop, name) = (held.shop, held.ref_named(STACK));
     if let Some(stack) = shop.git.read_ref(&name).await? {
         return Ok(stack);
@@ -192,15 +197,15 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
     let mut top = base.clone();
     for below in unlanded(held).await? {
         let message = format!("Stack {} on {}", held.ticket.id, below.0);
-        let identity = Identity::countersign();
+        let identity = CommitIdentity::countersign();
         let combined = shop
             .git
-            .combine(&top, &below.1, How::FastForward, &identity, &message)
+            .combine(&top, &below.1, MergeStyle::FastForward, &identity, &message)
             .await?;
         top = match combined {
-            Combined::Clean { commit, .. } => commit,
-            Combined::Conflicts { files, .. } => {
-                return Err(Trouble::transient(format!(
+            MergeResult::Clean { commit, .. } => commit,
+            MergeResult::Conflicts { files, .. } => {
+                return Err(JobError::transient(format!(
                     "what it needs does not merge yet: {}",
                     files.join(", ")
                 )));
@@ -215,10 +220,10 @@ async fn first(held: &Held<'_>) -> Result<Oid, Trouble> {
 }
 
 /// What the ticket needs and has not landed, with the commits that were approved.
-pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> {
+pub async fn unlanded(held: &JobContext<'_>) -> Result<Vec<(TicketId, Oid)>, JobError> {
     let mut found = Vec::new();
     for id in &held.ticket.spec.depends_on {
-        let ticket = held.shop.ticket(id).await.map_err(Trouble::transient)?;
+        let ticket = held.shop.ticket(id).await.map_err(JobError::transient)?;
         let put = ticket.submission.as_ref().map(|put| put.commit.clone());
         let commit = put.as_deref().and_then(Oid::parse);
         if ticket.landed.is_none() {
@@ -228,12 +233,16 @@ pub async fn unlanded(held: &Held<'_>) -> Result<Vec<(TicketId, Oid)>, Trouble> 
     Ok(found)
 }
 
-async fn run_builder(held: &Held<'_>, worktree: &Worktree, brief: &str) -> Result<Run, Trouble> {
+async fn run_builder(
+    held: &JobContext<'_>,
+    worktree: &Worktree,
+    brief: &str,
+) -> Result<AgentRun, JobError> {
     let limit = held.shop.project.policy.limits.build_secs;
     agents::run(
         held,
         held.member()?,
-        Role::Build,
+        AgentRole::Build,
         brief,
         &worktree.path,
         limit,
@@ -243,23 +252,23 @@ async fn run_builder(held: &Held<'_>, worktree: &Worktree, brief: &str) -> Resul
 
 /// The commit that the builder leaves; what it did not commit is committed for it, or refused.
 async fn take_commit(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     worktree: &Worktree,
     start: &Oid,
-) -> Result<(Oid, Vec<String>), Trouble> {
+) -> Result<(Oid, Vec<String>), JobError> {
     let shop = held.shop;
     let mut unstorable = Vec::new();
     match shop.project.policy.leftovers {
-        Leftovers::Commit => {
+        UncommittedChanges::Commit => {
             let message = message(held);
             let by = identity(&held.member()?.name);
             let committed = shop.git.commit_all(worktree, &by, &message).await;
             unstorable = committed.map_err(|error| left_so(held, error))?.unstorable;
         }
-        Leftovers::Refuse => {
+        UncommittedChanges::Refuse => {
             let dirty = shop.git.dirty_in(worktree).await?;
             if !dirty.is_empty() {
-                return Err(Trouble::transient(format!(
+                return Err(JobError::transient(format!(
                     "the builder left uncommitted: {}",
                     dirty.join(", ")
                 )));
@@ -273,7 +282,7 @@ async fn take_commit(
 }
 
 /// Git cannot take what is there. Whether the builder could have broken it, the person should know.
-fn left_so(held: &Held<'_>, error: crate::git::Error) -> Trouble {
+fn left_so(held: &JobContext<'_>, error: crate::git::Error) -> JobError {
     let trouble = refusal::of(held, error);
     if held.shop.ward.is_some() {
         return trouble;
@@ -283,10 +292,10 @@ fn left_so(held: &Held<'_>, error: crate::git::Error) -> Trouble {
         trouble.message,
         held.shop.git.common_dir().display()
     );
-    Trouble { message, ..trouble }
+    JobError { message, ..trouble }
 }
 
-fn message(held: &Held<'_>) -> String {
+fn message(held: &JobContext<'_>) -> String {
     let title = findings::one_line(&held.ticket.spec.title);
     match held.ticket.rounds.last() {
         Some(round) if held.ticket.setback.is_some() => {
@@ -297,18 +306,23 @@ fn message(held: &Held<'_>) -> String {
 }
 
 /// Whoever builds signs what we commit for it.
-pub fn identity(agent: &str) -> Identity {
+pub fn identity(agent: &str) -> CommitIdentity {
     let mail: String = agent
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    Identity {
+    CommitIdentity {
         name: agent.to_owned(),
         email: format!("{mail}@countersign.invalid"),
     }
 }
 
-async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Brought, Trouble> {
+async fn bring(
+    held: &JobContext<'_>,
+    head: &Oid,
+    branch: &str,
+    run: AgentRun,
+) -> Result<JobOutput, JobError> {
     let said = answer::built(run.result.as_deref().unwrap_or_default());
     let mut submission = submission::describe(
         &held.shop.git,
@@ -324,14 +338,14 @@ async fn bring(held: &Held<'_>, head: &Oid, branch: &str, run: Run) -> Result<Br
     submission.summary = short(&format!("{}{}", said.summary, not_stored(&run.unstorable)));
     let handled = said.findings.into_iter().take(ANSWERS_MAX);
     let reports = handled.map(report).collect();
-    let what = What::Submitted {
+    let what = EventKind::Submitted {
         lease: held.lease,
         submission: Box::new(submission),
         reports,
         session: run.session.clone(),
         usage: run.usage,
     };
-    Ok(Brought {
+    Ok(JobOutput {
         what,
         artefacts: run.artefacts,
     })
@@ -353,7 +367,7 @@ pub fn short(text: &str) -> String {
     findings::shorten(&findings::clean(text), WORDS_CHARS_MAX)
 }
 
-fn claim(claim: answer::Claim) -> CriterionAnswer {
+fn claim(claim: answer::CriterionClaim) -> CriterionAnswer {
     let evidence = Some(short(&claim.evidence)).filter(|text| !text.is_empty());
     CriterionAnswer {
         criterion: short(&claim.criterion),
@@ -362,13 +376,13 @@ fn claim(claim: answer::Claim) -> CriterionAnswer {
     }
 }
 
-fn report(handled: answer::Handled) -> FindingReport {
+fn report(handled: answer::HandledFinding) -> FindingReport {
     FindingReport {
         finding: handled.id,
         outcome: match handled.outcome {
-            Handling::Fixed => ReportedOutcome::Fixed,
-            Handling::CouldNotFix => ReportedOutcome::CouldNotFix,
-            Handling::Disputed => ReportedOutcome::Disputed,
+            HandlingOutcome::Fixed => ReportedOutcome::Fixed,
+            HandlingOutcome::CouldNotFix => ReportedOutcome::CouldNotFix,
+            HandlingOutcome::Disputed => ReportedOutcome::Disputed,
         },
         note: short(&handled.note),
     }

@@ -7,19 +7,19 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use flow::ticket::{CheckOutcome, CheckResult};
-use flow::{Usage, What};
+use flow::{EventKind, Usage};
 use store::Artefact;
 
 use super::agents::artefact;
-use super::{Brought, Held, Trouble, commits, millis, room, supply};
-use crate::check::{Check, Ground, Outcome};
-use crate::git::{Oid, Purpose, remove_tree};
+use super::{JobContext, JobError, JobOutput, commits, millis, room, supply};
+use crate::check::{Check, CheckEnv, CheckExit};
+use crate::git::{CheckoutPurpose, Oid, remove_tree};
 use crate::private;
-use crate::process::{Exit, RunId};
+use crate::process::{ProcessExit, RunId};
 
-pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+pub async fn check(held: &JobContext<'_>, commit: &str) -> Result<JobOutput, JobError> {
     let head =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     let base = base_of(held)?;
     let (mut results, artefacts) = run_checks(held, &head, &base).await?;
     results.extend(Box::pin(commits::check(held, &base, &head)).await?);
@@ -28,39 +28,39 @@ pub async fn check(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         wall_ms,
         ..Usage::default()
     };
-    let what = What::Checked {
+    let what = EventKind::Checked {
         lease: held.lease,
         commit: commit.to_owned(),
         results,
         usage,
     };
-    Ok(Brought { what, artefacts })
+    Ok(JobOutput { what, artefacts })
 }
 
 /// The merge base that the submission was described with.
-pub fn base_of(held: &Held<'_>) -> Result<Oid, Trouble> {
+pub fn base_of(held: &JobContext<'_>) -> Result<Oid, JobError> {
     let base = held
         .ticket
         .submission
         .as_ref()
         .and_then(|put| Oid::parse(&put.base));
-    base.ok_or_else(|| Trouble::permanent("the ticket has no submission"))
+    base.ok_or_else(|| JobError::permanent("the ticket has no submission"))
 }
 
 /// Runs all checks on `head`. What is red is tried once more; what is red again is tried on the base.
 /// Checks that say they may run beside others do, each in a checkout of its own.
 pub async fn run_checks(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     head: &Oid,
     base: &Oid,
-) -> Result<(Vec<CheckResult>, Vec<Artefact>), Trouble> {
+) -> Result<(Vec<CheckResult>, Vec<Artefact>), JobError> {
     let project = &held.shop.project;
     if project.checks.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let site = Site::at(held, head, base, "head").await?;
+    let site = CheckoutSite::at(held, head, base, "head").await?;
     supply::put_in(held, base, &site).await?;
-    let mut all = Settled::default();
+    let mut all = CheckBatch::default();
     if let Some(setup) = &project.setup.command {
         let set_up = settle(held, setup, &site, base, "").await?;
         all.artefacts.extend(set_up.artefacts);
@@ -75,7 +75,7 @@ pub async fn run_checks(
     }
     let (beside, after): (Vec<&Check>, Vec<&Check>) =
         project.checks.iter().partition(|check| check.parallel);
-    let mut runs: Vec<Pending<'_>> = vec![Box::pin(in_turn(held, after, &site, base))];
+    let mut runs: Vec<PendingChecks<'_>> = vec![Box::pin(in_turn(held, after, &site, base))];
     for (at, check) in beside.into_iter().enumerate() {
         runs.push(Box::pin(alone(held, check, head, base, at)));
     }
@@ -96,16 +96,17 @@ pub async fn run_checks(
 
 /// What came of some checks.
 #[derive(Debug, Default)]
-struct Settled {
+struct CheckBatch {
     results: Vec<CheckResult>,
     artefacts: Vec<Artefact>,
 }
 
-type Pending<'a> = Pin<Box<dyn Future<Output = Result<Settled, Trouble>> + Send + 'a>>;
+type PendingChecks<'a> = Pin<Box<dyn Future<Output = Result<CheckBatch, JobError>> + Send + 'a>>;
 
 /// Waits for all of them side by side; their answers in their order.
-async fn all_of(mut runs: Vec<Pending<'_>>) -> Vec<Result<Settled, Trouble>> {
-    let mut answers: Vec<Option<Result<Settled, Trouble>>> = runs.iter().map(|_| None).collect();
+async fn all_of(mut runs: Vec<PendingChecks<'_>>) -> Vec<Result<CheckBatch, JobError>> {
+    let mut answers: Vec<Option<Result<CheckBatch, JobError>>> =
+        runs.iter().map(|_| None).collect();
     poll_fn(move |context| {
         for (run, answer) in runs.iter_mut().zip(&mut answers) {
             if answer.is_none()
@@ -124,12 +125,12 @@ async fn all_of(mut runs: Vec<Pending<'_>>) -> Vec<Result<Settled, Trouble>> {
 }
 
 async fn in_turn(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     checks: Vec<&Check>,
-    site: &Site,
+    site: &CheckoutSite,
     base: &Oid,
-) -> Result<Settled, Trouble> {
-    let mut all = Settled::default();
+) -> Result<CheckBatch, JobError> {
+    let mut all = CheckBatch::default();
     for check in checks {
         let one = settle(held, check, site, base, "").await?;
         all.results.extend(one.results);
@@ -142,14 +143,14 @@ async fn in_turn(
 }
 
 async fn alone(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     check: &Check,
     head: &Oid,
     base: &Oid,
     at: usize,
-) -> Result<Settled, Trouble> {
+) -> Result<CheckBatch, JobError> {
     let tag = format!("-beside-{at}");
-    let site = Site::at(held, head, base, &format!("head{tag}")).await?;
+    let site = CheckoutSite::at(held, head, base, &format!("head{tag}")).await?;
     supply::put_in(held, base, &site).await?;
     supply::set_up(held, &site).await?;
     settle(held, check, &site, base, &tag).await
@@ -157,12 +158,12 @@ async fn alone(
 
 /// One check to its end: green, flaky, red by the change, or red before it.
 async fn settle(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     check: &Check,
-    site: &Site,
+    site: &CheckoutSite,
     base: &Oid,
     tag: &str,
-) -> Result<Settled, Trouble> {
+) -> Result<CheckBatch, JobError> {
     let first = run_one(held, check, site, &format!("1{tag}")).await?;
     let mut artefacts = vec![artefact(held, "check", &check.name, &first.output)];
     let mut result = first;
@@ -178,19 +179,19 @@ async fn settle(
         result = again;
         result.result.outcome = outcome;
     }
-    Ok(Settled {
+    Ok(CheckBatch {
         results: vec![result.result],
         artefacts,
     })
 }
 
 async fn red_on_base(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     check: &Check,
     base: &Oid,
     tag: &str,
-) -> Result<bool, Trouble> {
-    let site = Site::at(held, base, base, &format!("base{tag}")).await?;
+) -> Result<bool, JobError> {
+    let site = CheckoutSite::at(held, base, base, &format!("base{tag}")).await?;
     supply::put_in(held, base, &site).await?;
     if held.shop.project.setup.command.as_ref() != Some(check) {
         supply::set_up(held, &site).await?;
@@ -201,7 +202,7 @@ async fn red_on_base(
 
 /// A checkout with a home and a temporary directory of its own, and nothing of the person's.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct CheckoutSite {
     pub root: PathBuf,
     pub dir: PathBuf,
     pub home: PathBuf,
@@ -210,19 +211,24 @@ pub struct Site {
     shut: Vec<PathBuf>,
 }
 
-impl Site {
+impl CheckoutSite {
     /// A fresh checkout of the commit; what was there before is replaced.
-    pub async fn at(held: &Held<'_>, head: &Oid, base: &Oid, name: &str) -> Result<Self, Trouble> {
-        Self::made(held, head, base, name, Purpose::Check).await
-    }
-
-    async fn made(
-        held: &Held<'_>,
+    pub async fn at(
+        held: &JobContext<'_>,
         head: &Oid,
         base: &Oid,
         name: &str,
-        purpose: Purpose<'_>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, JobError> {
+        Self::made(held, head, base, name, CheckoutPurpose::Check).await
+    }
+
+    async fn made(
+        held: &JobContext<'_>,
+        head: &Oid,
+        base: &Oid,
+        name: &str,
+        purpose: CheckoutPurpose<'_>,
+    ) -> Result<Self, JobError> {
         let shop = held.shop;
         let root = held.dir().join(name);
         private::make_dir(&root)?;
@@ -241,9 +247,9 @@ impl Site {
     }
 
     /// A judge's own copy, with the home that the judge will have.
-    pub async fn copy(held: &Held<'_>, head: &Oid, base: &Oid) -> Result<Self, Trouble> {
+    pub async fn copy(held: &JobContext<'_>, head: &Oid, base: &Oid) -> Result<Self, JobError> {
         let own = held.dir();
-        let copy = Self::made(held, head, base, "scratch/copy", Purpose::Trial).await?;
+        let copy = Self::made(held, head, base, "scratch/copy", CheckoutPurpose::Trial).await?;
         Ok(Self {
             home: own.join("home"),
             ..copy
@@ -270,7 +276,7 @@ impl Site {
         Ok(())
     }
 
-    fn environment(&self, held: &Held<'_>) -> Result<Vec<(OsString, OsString)>, Trouble> {
+    fn environment(&self, held: &JobContext<'_>) -> Result<Vec<(OsString, OsString)>, JobError> {
         private::make_dir(&self.home)?;
         private::make_dir(&self.tmp)?;
         if let Some(ward) = &held.shop.ward {
@@ -287,13 +293,13 @@ impl Site {
 }
 
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandRun {
     pub result: CheckResult,
     pub green: bool,
     /// It took more than there is, and nothing is left of where it ran.
     pub overran: bool,
     pub output: PathBuf,
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// Some of the output was not kept.
     pub cut: bool,
     /// The standard output alone, for who asked for it.
@@ -301,22 +307,22 @@ pub struct Ran {
 }
 
 pub async fn run_one(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     check: &Check,
-    site: &Site,
+    site: &CheckoutSite,
     attempt: &str,
-) -> Result<Ran, Trouble> {
+) -> Result<CommandRun, JobError> {
     run_with_stdout(held, check, site, attempt, 0).await
 }
 
 /// [`run_one`], with so many bytes of the standard output handed back.
 pub async fn run_with_stdout(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     check: &Check,
-    site: &Site,
+    site: &CheckoutSite,
     attempt: &str,
     stdout_bytes_max: usize,
-) -> Result<Ran, Trouble> {
+) -> Result<CommandRun, JobError> {
     let shop = held.shop;
     let run = format!(
         "{}.{}.{}.{attempt}",
@@ -326,8 +332,8 @@ pub async fn run_with_stdout(
         .root
         .join(format!("{}-{attempt}.log", file_name(&check.name)));
     let env = site.environment(held)?;
-    let ground = Ground {
-        run_id: RunId::new(&run).map_err(Trouble::permanent)?,
+    let ground = CheckEnv {
+        run_id: RunId::new(&run).map_err(JobError::permanent)?,
         dir: &site.dir,
         env: &env,
         output: &output,
@@ -350,25 +356,25 @@ pub async fn run_with_stdout(
     observer.began();
     let ran = crate::check::run(&shop.host, check, ground, held.stop.clone())
         .await
-        .map_err(Trouble::transient);
+        .map_err(JobError::transient);
     let how = match &ran {
         Ok(ran) => &ran.detail,
         Err(trouble) => &trouble.message,
     };
-    observer.ended(how, crate::agent::Usage::default());
+    observer.ended(how, crate::agent::AgentUsage::default());
     let ran = ran?;
-    if ran.outcome == Outcome::Overran {
+    if ran.outcome == CheckExit::Overran {
         site.clear()?;
     }
     let outcome = match ran.outcome {
-        Outcome::Passed => CheckOutcome::Passed,
-        Outcome::Failed | Outcome::Overran | Outcome::CouldNotStart => CheckOutcome::Failed,
-        Outcome::TimedOut => CheckOutcome::TimedOut,
-        Outcome::Cancelled => return Err(super::interrupted()),
+        CheckExit::Passed => CheckOutcome::Passed,
+        CheckExit::Failed | CheckExit::Overran | CheckExit::CouldNotStart => CheckOutcome::Failed,
+        CheckExit::TimedOut => CheckOutcome::TimedOut,
+        CheckExit::Cancelled => return Err(super::interrupted()),
     };
-    Ok(Ran {
+    Ok(CommandRun {
         green: outcome.is_green(),
-        overran: ran.outcome == Outcome::Overran,
+        overran: ran.outcome == CheckExit::Overran,
         result: CheckResult {
             name: check.name.clone(),
             outcome,

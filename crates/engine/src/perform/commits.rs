@@ -3,10 +3,14 @@
 
 use flow::ticket::{CheckOutcome, CheckResult};
 
-use super::{Held, Trouble, agents};
+use super::{JobContext, JobError, agents};
 use crate::git::{Error, Oid, Scanned, Search};
 
-pub async fn check(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<CheckResult>, Trouble> {
+pub async fn check(
+    held: &JobContext<'_>,
+    base: &Oid,
+    head: &Oid,
+) -> Result<Vec<CheckResult>, JobError> {
     let mut results = Vec::new();
     let red = |name: &str, tail: String| CheckResult {
         name: name.to_owned(),
@@ -51,7 +55,7 @@ pub async fn check(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<CheckR
 }
 
 /// Looks through the commits for secrets, and for what agents were lent.
-pub async fn scan(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Scanned, Trouble> {
+pub async fn scan(held: &JobContext<'_>, base: &Oid, head: &Oid) -> Result<Scanned, JobError> {
     let search = Search {
         lent: agents::lent(held)?,
         is_hidden: is_deceptive,

@@ -3,11 +3,11 @@
 
 use flow::event::Failure;
 
-use super::{Held, Trouble};
-use crate::agent::{self, AgentEvent, Report};
-use crate::process::{self, Exit};
+use super::{JobContext, JobError};
+use crate::agent::{self, AgentEvent, AgentReport};
+use crate::process::{self, ProcessExit};
 use crate::sandbox;
-use crate::workshop::Member;
+use crate::workshop::AgentConfig;
 
 /// How much of its complaint goes into a message.
 const COMPLAINT_CHARS_MAX: usize = 400;
@@ -15,7 +15,7 @@ const COMPLAINT_CHARS_MAX: usize = 400;
 const LOOK_AGAIN_MS: u64 = 15 * 60 * 1000;
 
 /// It ended before it did or said anything, and not for want of a login or of quota.
-pub fn could_not_go_on(report: &Report) -> bool {
+pub fn could_not_go_on(report: &AgentReport) -> bool {
     let began = report.events.iter().any(|event| {
         matches!(
             event,
@@ -30,29 +30,35 @@ pub fn could_not_go_on(report: &Report) -> bool {
                 | AgentEvent::OverBudget { .. }
         )
     );
-    matches!(report.exit, Exit::Code(code) if code != 0) && !began && !elsewhere
+    matches!(report.exit, ProcessExit::Code(code) if code != 0) && !began && !elsewhere
 }
 
 /// Why a run is no result, whatever its exit code says.
-pub fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<Trouble> {
+pub fn trouble_of(
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    report: &AgentReport,
+) -> Option<JobError> {
     let name = &member.name;
     let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
     match &report.trouble {
-        Some(AgentEvent::OverBudget { message }) => Some(Trouble {
+        Some(AgentEvent::OverBudget { message }) => Some(JobError {
             failure: Failure::Budget,
-            ..Trouble::permanent(format!("{name}: {}", short(message)))
+            ..JobError::permanent(format!("{name}: {}", short(message)))
         }),
-        _ if report.exit == Exit::Cancelled => Some(super::interrupted()),
-        _ if matches!(report.exit, Exit::DiskLimit { .. }) => Some(Trouble::permanent(format!(
-            "{name}: {}; what it left was thrown away; say in the ticket what it should not make, or raise disk_bytes_max or disk_files_max in [policy.limits]",
-            report.exit
-        ))),
+        _ if report.exit == ProcessExit::Cancelled => Some(super::interrupted()),
+        _ if matches!(report.exit, ProcessExit::DiskLimit { .. }) => {
+            Some(JobError::permanent(format!(
+                "{name}: {}; what it left was thrown away; say in the ticket what it should not make, or raise disk_bytes_max or disk_files_max in [policy.limits]",
+                report.exit
+            )))
+        }
         Some(AgentEvent::OutOfQuota { until }) => {
             let now = (held.shop.clock)();
             let until = until.map_or(now.plus_ms(LOOK_AGAIN_MS), |until| until.from_now(now));
-            Some(Trouble {
+            Some(JobError {
                 failure: Failure::Quota { until },
-                ..Trouble::transient(format!("{name} is out of quota until {}", until.iso()))
+                ..JobError::transient(format!("{name} is out of quota until {}", until.iso()))
             })
         }
         Some(AgentEvent::Barred { message }) => {
@@ -62,7 +68,7 @@ pub fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<T
             } else {
                 format!("; {cure}")
             };
-            Some(Trouble::permanent(format!(
+            Some(JobError::permanent(format!(
                 "{name} may not work: {}{what_to_do}",
                 short(message)
             )))
@@ -83,35 +89,35 @@ pub fn trouble_of(held: &Held<'_>, member: &Member, report: &Report) -> Option<T
 }
 
 /// What a person can do about an end that the agent does not explain.
-fn hint(held: &Held<'_>, exit: Exit) -> String {
+fn hint(held: &JobContext<'_>, exit: ProcessExit) -> String {
     let limits = &held.shop.project.policy.limits;
     match exit {
-        Exit::IdleLimit => format!(
+        ProcessExit::IdleLimit => format!(
             " ({} s): see that it can reach its provider over the network (`[policy.network]`, a proxy), or raise idle_secs in [policy.limits]",
             limits.idle_secs
         ),
-        Exit::WallLimit => {
+        ProcessExit::WallLimit => {
             ": give the ticket less to do, or raise the limit of its kind of work in [policy.limits]".to_owned()
         }
-        Exit::Code(_)
-        | Exit::Signal(_)
-        | Exit::DiskLimit { .. }
-        | Exit::Cancelled
-        | Exit::Dismissed => String::new(),
+        ProcessExit::Code(_)
+        | ProcessExit::Signal(_)
+        | ProcessExit::DiskLimit { .. }
+        | ProcessExit::Cancelled
+        | ProcessExit::Dismissed => String::new(),
     }
 }
 
-fn failed(report: &Report, what: &str) -> Trouble {
+fn failed(report: &AgentReport, what: &str) -> JobError {
     let transcript = report.transcript.display();
-    Trouble::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
+    JobError::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
 }
 
-pub fn trouble(error: agent::Error) -> Trouble {
+pub fn trouble(error: agent::Error) -> JobError {
     match error {
         agent::Error::NotInstalled { .. }
         | agent::Error::Process(process::Error::Sandbox(sandbox::Error::NotConfined { .. })) => {
-            Trouble::permanent(error)
+            JobError::permanent(error)
         }
-        agent::Error::File { .. } | agent::Error::Process(_) => Trouble::transient(error),
+        agent::Error::File { .. } | agent::Error::Process(_) => JobError::transient(error),
     }
 }

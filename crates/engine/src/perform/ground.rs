@@ -1,14 +1,14 @@
 //! What a change stands on. Somebody may rewrite the base branch while a ticket is at work; what
 //! they threw away must not come back with the change that was built on it.
 
-use super::{Brought, Held, Trouble};
+use super::{JobContext, JobError, JobOutput};
 use crate::git::{Oid, Repository};
 
 /// The ref of the base's commit that the ticket's first build began on.
 const GROUND: &str = "ground";
 
 /// Keeps where the ticket begins.
-pub async fn remember(held: &Held<'_>, base: &Oid) -> Result<(), Trouble> {
+pub async fn remember(held: &JobContext<'_>, base: &Oid) -> Result<(), JobError> {
     let (git, name) = (&held.shop.git, held.ref_named(GROUND));
     let earlier = git.read_ref(&name).await?;
     if earlier.as_ref() != Some(base) {
@@ -18,7 +18,7 @@ pub async fn remember(held: &Held<'_>, base: &Oid) -> Result<(), Trouble> {
 }
 
 /// A commit of the base as it was that `head` has below it and the base has no more.
-async fn thrown_away(held: &Held<'_>, head: &Oid) -> Result<Option<Oid>, Trouble> {
+async fn thrown_away(held: &JobContext<'_>, head: &Oid) -> Result<Option<Oid>, JobError> {
     let (git, branch) = (&held.shop.git, &held.shop.project.base_branch);
     let mut tips = vec![git.base(branch).await?];
     tips.extend(git.branch(branch).await?);
@@ -40,7 +40,7 @@ async fn thrown_away(held: &Held<'_>, head: &Oid) -> Result<Option<Oid>, Trouble
     Ok(None)
 }
 
-async fn is_below_any(git: &Repository, commit: &Oid, tips: &[Oid]) -> Result<bool, Trouble> {
+async fn is_below_any(git: &Repository, commit: &Oid, tips: &[Oid]) -> Result<bool, JobError> {
     for tip in tips {
         if git.is_ancestor(commit, tip).await? {
             return Ok(true);
@@ -50,7 +50,10 @@ async fn is_below_any(git: &Repository, commit: &Oid, tips: &[Oid]) -> Result<bo
 }
 
 /// Before it lands: back to its builder, who puts its own commits on the new base.
-pub async fn must_be_there(held: &Held<'_>, head: &Oid) -> Result<Option<Brought>, Trouble> {
+pub async fn must_be_there(
+    held: &JobContext<'_>,
+    head: &Oid,
+) -> Result<Option<JobOutput>, JobError> {
     let Some(lost) = thrown_away(held, head).await? else {
         return Ok(None);
     };
@@ -59,14 +62,14 @@ pub async fn must_be_there(held: &Held<'_>, head: &Oid) -> Result<Option<Brought
 }
 
 /// After a build: a builder that left it on ground that is gone needs a person's help.
-pub async fn must_be_left(held: &Held<'_>, head: &Oid) -> Result<(), Trouble> {
+pub async fn must_be_left(held: &JobContext<'_>, head: &Oid) -> Result<(), JobError> {
     match thrown_away(held, head).await? {
-        Some(lost) => Err(Trouble::permanent(words(held, &lost))),
+        Some(lost) => Err(JobError::permanent(words(held, &lost))),
         None => Ok(()),
     }
 }
 
-fn words(held: &Held<'_>, lost: &Oid) -> String {
+fn words(held: &JobContext<'_>, lost: &Oid) -> String {
     let branch = &held.shop.project.base_branch;
     format!(
         "{branch} was rewritten: {} is no longer on it, and this change stands on it; its own commits belong on the new {branch} (git rebase --onto {branch} {lost})",

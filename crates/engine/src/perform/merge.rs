@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use flow::{Usage, What};
+use flow::{EventKind, Usage};
 
-use super::{Brought, Held, Trouble, build, check, ground, interrupted, submission};
-use crate::git::{Combined, How, Identity, Landed, Oid, Turn};
+use super::{JobContext, JobError, JobOutput, build, check, ground, interrupted, submission};
+use crate::git::{CommitIdentity, LandingOutcome, LandingTurn, MergeResult, MergeStyle, Oid};
 
 /// How often the branch may move under us before the job goes back. Other landings wait for their
 /// turn, so that only people move it.
@@ -17,15 +17,15 @@ const TURN_LOOK: Duration = Duration::from_millis(20);
 /// How long a ticket waits before it looks again whether what it is stacked on has landed.
 const STACKED_WAIT_MS: u64 = 1_000;
 
-pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+pub async fn merge(held: &JobContext<'_>, commit: &str) -> Result<JobOutput, JobError> {
     let shop = held.shop;
     let approved =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     if let Some(below) = build::unlanded(held).await?.first() {
         return Err(later(held, &below.0));
     }
     if let Some(what) = overtaken(held, &approved).await? {
-        return Ok(Brought {
+        return Ok(JobOutput {
             what,
             artefacts: Vec::new(),
         });
@@ -37,7 +37,7 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let _turn = turn(held, branch).await?;
     for _ in 0..MOVES_MAX {
         let tip = shop.git.branch(branch).await?.ok_or_else(|| {
-            Trouble::permanent(format!(
+            JobError::permanent(format!(
                 "there is no local branch {branch} to land on; make it, then continue"
             ))
         })?;
@@ -47,8 +47,8 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
             return Ok(landed(held, &approved, &tip));
         }
         let combined = match combine(held, &tip, &approved).await? {
-            Combined::Clean { commit, .. } => commit,
-            Combined::Conflicts { files, messages } => {
+            MergeResult::Clean { commit, .. } => commit,
+            MergeResult::Conflicts { files, messages } => {
                 return Ok(conflicted(held, files, &messages));
             }
         };
@@ -58,27 +58,27 @@ pub async fn merge(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
         // What is cancelled or taken over in the meantime must not land.
         held.must_be_ours().await?;
         match land(held, branch, &combined, &tip).await? {
-            Landed::Done { .. } => {
+            LandingOutcome::Done { .. } => {
                 shop.git.sync().await?;
                 return Ok(landed(held, &approved, &combined));
             }
-            Landed::Moved { .. } => {}
-            Landed::Held { work_tree, why } => {
-                return Err(Trouble::permanent(format!(
+            LandingOutcome::Moved { .. } => {}
+            LandingOutcome::Held { work_tree, why } => {
+                return Err(JobError::permanent(format!(
                     "{branch} is checked out in {} and cannot move: {why}; commit or stash there, then continue",
                     work_tree.display()
                 )));
             }
         }
     }
-    Err(Trouble::transient(format!(
+    Err(JobError::transient(format!(
         "{branch} moved {MOVES_MAX} times while we merged"
     )))
 }
 
 /// One at a time combines, checks and lands; the others would check a combination that is out of
 /// date when they land it. None where it took too long: what is out of date is made again.
-async fn turn(held: &Held<'_>, branch: &str) -> Result<Option<Turn>, Trouble> {
+async fn turn(held: &JobContext<'_>, branch: &str) -> Result<Option<LandingTurn>, JobError> {
     let mut stop = held.stop.clone();
     let until = tokio::time::Instant::now() + TURN_WAIT;
     while tokio::time::Instant::now() < until {
@@ -94,28 +94,36 @@ async fn turn(held: &Held<'_>, branch: &str) -> Result<Option<Turn>, Trouble> {
 }
 
 /// Where the remote's branch shall move too, it moves first: it alone decides who was faster.
-async fn land(held: &Held<'_>, branch: &str, new: &Oid, old: &Oid) -> Result<Landed, Trouble> {
+async fn land(
+    held: &JobContext<'_>,
+    branch: &str,
+    new: &Oid,
+    old: &Oid,
+) -> Result<LandingOutcome, JobError> {
     let git = &held.shop.git;
     let carrier = held.shop.carrier.as_ref().filter(|carrier| carrier.lands);
     if let Some(carrier) = carrier
         && !carrier.land(git, branch, new).await?
     {
-        return Ok(Landed::Moved { to: None });
+        return Ok(LandingOutcome::Moved { to: None });
     }
     Ok(git.land(branch, new, old).await?)
 }
 
 /// What it is stacked on lands first; no try is counted.
-fn later(held: &Held<'_>, below: &flow::TicketId) -> Trouble {
+fn later(held: &JobContext<'_>, below: &flow::TicketId) -> JobError {
     let until = (held.shop.clock)().plus_ms(STACKED_WAIT_MS);
-    Trouble {
+    JobError {
         failure: flow::event::Failure::Deferred { until },
-        ..Trouble::transient(format!("{below} lands first"))
+        ..JobError::transient(format!("{below} lands first"))
     }
 }
 
 /// The branch under review has another commit than the one that was approved.
-pub async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, Trouble> {
+pub async fn overtaken(
+    held: &JobContext<'_>,
+    approved: &Oid,
+) -> Result<Option<EventKind>, JobError> {
     let branch = held
         .ticket
         .submission
@@ -140,14 +148,18 @@ pub async fn overtaken(held: &Held<'_>, approved: &Oid) -> Result<Option<What>, 
         .await?,
     );
     let why = format!("{branch} is at {} now", head.short());
-    Ok(Some(What::WentStale {
+    Ok(Some(EventKind::WentStale {
         submission,
         why,
         lease: Some(held.lease),
     }))
 }
 
-pub async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combined, Trouble> {
+pub async fn combine(
+    held: &JobContext<'_>,
+    tip: &Oid,
+    approved: &Oid,
+) -> Result<MergeResult, JobError> {
     let ticket = held.ticket;
     let message = format!(
         "Merge {}: {}\n\nCountersign-Ticket: {}\nCountersign-Commit: {approved}\nCountersign-Policy: {}\n",
@@ -166,8 +178,8 @@ pub async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combi
         .combine(
             tip,
             approved,
-            How::Merge,
-            &Identity::countersign(),
+            MergeStyle::Merge,
+            &CommitIdentity::countersign(),
             &message,
         )
         .await?)
@@ -175,11 +187,11 @@ pub async fn combine(held: &Held<'_>, tip: &Oid, approved: &Oid) -> Result<Combi
 
 /// Where the base has moved since the checks ran, they run again on the combination.
 async fn red_together(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     tip: &Oid,
     approved: &Oid,
     combined: &Oid,
-) -> Result<Option<Brought>, Trouble> {
+) -> Result<Option<JobOutput>, JobError> {
     if held.shop.git.is_ancestor(tip, approved).await? {
         return Ok(None);
     }
@@ -191,36 +203,36 @@ async fn red_together(
     if red.is_empty() {
         return Ok(None);
     }
-    let what = What::CombinationRed {
+    let what = EventKind::CombinationRed {
         lease: held.lease,
         results: red,
         usage: Usage::default(),
     };
-    Ok(Some(Brought { what, artefacts }))
+    Ok(Some(JobOutput { what, artefacts }))
 }
 
-pub fn conflicted(held: &Held<'_>, files: Vec<String>, messages: &str) -> Brought {
+pub fn conflicted(held: &JobContext<'_>, files: Vec<String>, messages: &str) -> JobOutput {
     let evidence = findings::clean(messages);
-    let what = What::Conflicted {
+    let what = EventKind::Conflicted {
         lease: held.lease,
         files,
         evidence,
         usage: Usage::default(),
     };
-    Brought {
+    JobOutput {
         what,
         artefacts: Vec::new(),
     }
 }
 
-pub fn landed(held: &Held<'_>, approved: &Oid, tip: &Oid) -> Brought {
+pub fn landed(held: &JobContext<'_>, approved: &Oid, tip: &Oid) -> JobOutput {
     let diff_id = held
         .ticket
         .approval
         .as_ref()
         .map(|approval| approval.diff_id.clone())
         .unwrap_or_default();
-    let what = What::Landed {
+    let what = EventKind::Landed {
         lease: held.lease,
         commit: approved.to_string(),
         landed: approved.to_string(),
@@ -229,7 +241,7 @@ pub fn landed(held: &Held<'_>, approved: &Oid, tip: &Oid) -> Brought {
         tip: Some(tip.to_string()),
         usage: Usage::default(),
     };
-    Brought {
+    JobOutput {
         what,
         artefacts: Vec::new(),
     }

@@ -4,19 +4,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use findings::Claim;
+use findings::ReviewClaim;
 use flow::event::{Failure, Lease};
 use flow::job::OpenJob;
 use flow::ticket::Spec;
-use flow::{Actor, Event, Task, Ticket, TicketId, Usage, What};
+use flow::{Actor, Event, EventKind, Task, Ticket, TicketId, Usage};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{Brought, Held, Trouble, do_task, submission};
-use crate::git::{Oid, Secret};
+use super::{JobContext, JobError, JobOutput, do_task, submission};
+use crate::git::{LeakedSecret, Oid};
 use crate::log::removed;
-use crate::process::Stop;
-use crate::workshop::Workshop;
+use crate::process::StopSignal;
+use crate::workshop::Project;
 
 /// The seat that needs no program: what looks like a password or a key in the change.
 pub const SECRETS: &str = "secrets";
@@ -25,7 +25,7 @@ const TRIES_MAX: u64 = 2;
 
 /// Who judges what.
 #[derive(Debug)]
-pub struct Asked {
+pub struct AdhocRequest {
     pub id: TicketId,
     pub spec: Spec,
     /// What the change is called where a branch's name would stand.
@@ -38,16 +38,16 @@ pub struct Asked {
 
 /// One job of a judge, as it ended.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct AdhocJobDone {
     pub seat: String,
     pub who: String,
     pub usage: Usage,
 }
 
 #[derive(Debug)]
-pub struct Opinion {
+pub struct AdhocReview {
     pub ticket: Ticket,
-    pub looks: Vec<Looked>,
+    pub looks: Vec<AdhocJobDone>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,8 +60,8 @@ pub enum Error {
     Refused(#[from] flow::Refused),
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Self {
+impl From<JobError> for Error {
+    fn from(trouble: JobError) -> Self {
         match trouble.failure {
             Failure::Interrupted => Self::Stopped,
             Failure::Transient
@@ -76,11 +76,11 @@ impl From<Trouble> for Error {
 
 /// Has the change judged to the end; `hear` is told who has ended.
 pub async fn ask(
-    shop: &Arc<Workshop>,
-    asked: &Asked,
-    stop: Stop,
-    hear: impl Fn(&Looked),
-) -> Result<Opinion, Error> {
+    shop: &Arc<Project>,
+    asked: &AdhocRequest,
+    stop: StopSignal,
+    hear: impl Fn(&AdhocJobDone),
+) -> Result<AdhocReview, Error> {
     let policy = &shop.project.policy;
     let put = submission::describe_range(
         &shop.git,
@@ -92,7 +92,7 @@ pub async fn ask(
     .await?;
     let spec = asked.spec.clone();
     let ticket = flow::opinion::put_forward(&asked.id, spec, put, policy, (shop.clock)())?;
-    let mut table = Table {
+    let mut table = AdhocSession {
         shop,
         asked,
         stop,
@@ -106,25 +106,25 @@ pub async fn ask(
         }
         table.round_of(jobs, &hear).await?;
     }
-    let Table {
+    let AdhocSession {
         ticket, mut looks, ..
     } = table;
     looks.sort_by_key(|look| ticket.seats.iter().position(|seat| seat.name == look.seat));
-    Ok(Opinion { ticket, looks })
+    Ok(AdhocReview { ticket, looks })
 }
 
-struct Table<'a> {
-    shop: &'a Arc<Workshop>,
-    asked: &'a Asked,
-    stop: Stop,
+struct AdhocSession<'a> {
+    shop: &'a Arc<Project>,
+    asked: &'a AdhocRequest,
+    stop: StopSignal,
     ticket: Ticket,
-    looks: Vec<Looked>,
+    looks: Vec<AdhocJobDone>,
 }
 
 /// What came of a job: the lease it was under, and what it brought.
-type Ended = (OpenJob, Lease, Result<Brought, Trouble>);
+type EndedJob = (OpenJob, Lease, Result<JobOutput, JobError>);
 
-impl Table<'_> {
+impl AdhocSession<'_> {
     /// Jobs of judges; a build would be somebody's answer to the verdict.
     fn open_jobs(&self) -> Vec<OpenJob> {
         let judges = |job: &&OpenJob| {
@@ -137,8 +137,12 @@ impl Table<'_> {
     }
 
     /// All jobs that are open now, side by side.
-    async fn round_of(&mut self, jobs: Vec<OpenJob>, hear: &impl Fn(&Looked)) -> Result<(), Error> {
-        let mut runs: JoinSet<Ended> = JoinSet::new();
+    async fn round_of(
+        &mut self,
+        jobs: Vec<OpenJob>,
+        hear: &impl Fn(&AdhocJobDone),
+    ) -> Result<(), Error> {
+        let mut runs: JoinSet<EndedJob> = JoinSet::new();
         for job in jobs {
             self.begin(&mut runs, job)?;
         }
@@ -162,18 +166,18 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, runs: &mut JoinSet<Ended>, job: OpenJob) -> Result<(), Error> {
+    fn begin(&mut self, runs: &mut JoinSet<EndedJob>, job: OpenJob) -> Result<(), Error> {
         let lease = Lease {
             serial: job.serial,
             fence: job.fence + 1,
         };
         let shop = Arc::clone(self.shop);
         let actor = shop.actor(&job.task, job.agent.as_deref());
-        self.tell(actor, What::Started { lease })?;
+        self.tell(actor, EventKind::Started { lease })?;
         let (ticket, stop) = (self.ticket.clone(), self.stop.clone());
         let checks = self.asked.checks;
         runs.spawn(async move {
-            let held = Held {
+            let held = JobContext {
                 shop: &shop,
                 ticket: &ticket,
                 member: shop.member(&job.task, job.agent.as_deref()),
@@ -192,10 +196,10 @@ impl Table<'_> {
         &mut self,
         job: &OpenJob,
         lease: Lease,
-        trouble: &Trouble,
+        trouble: &JobError,
     ) -> Result<Option<OpenJob>, Error> {
         let actor = self.shop.actor(&job.task, job.agent.as_deref());
-        let failed = What::JobFailed {
+        let failed = EventKind::JobFailed {
             lease,
             failure: trouble.failure,
             message: trouble.message.clone(),
@@ -206,9 +210,14 @@ impl Table<'_> {
         Ok(open.find(|open| open.serial == job.serial).cloned())
     }
 
-    fn report(&mut self, job: &OpenJob, what: What, hear: &impl Fn(&Looked)) -> Result<(), Error> {
+    fn report(
+        &mut self,
+        job: &OpenJob,
+        what: EventKind,
+        hear: &impl Fn(&AdhocJobDone),
+    ) -> Result<(), Error> {
         let actor = self.shop.actor(&job.task, job.agent.as_deref());
-        let looked = Looked {
+        let looked = AdhocJobDone {
             seat: seat_of(&job.task),
             who: actor.agent.clone(),
             usage: what.usage(),
@@ -219,7 +228,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, by: Actor, what: What) -> Result<(), Error> {
+    fn tell(&mut self, by: Actor, what: EventKind) -> Result<(), Error> {
         let event = Event {
             at: (self.shop.clock)(),
             by,
@@ -239,7 +248,7 @@ fn seat_of(task: &Task) -> String {
     }
 }
 
-async fn look(held: &Held<'_>, task: &Task, checks: bool) -> Result<Brought, Trouble> {
+async fn look(held: &JobContext<'_>, task: &Task, checks: bool) -> Result<JobOutput, JobError> {
     match task {
         Task::Check { commit } if !checks => Ok(nothing_checked(held, commit)),
         Task::Review { commit, seat, .. } if seat == SECRETS => secrets(held, commit).await,
@@ -247,9 +256,9 @@ async fn look(held: &Held<'_>, task: &Task, checks: bool) -> Result<Brought, Tro
     }
 }
 
-fn nothing_checked(held: &Held<'_>, commit: &str) -> Brought {
-    Brought {
-        what: What::Checked {
+fn nothing_checked(held: &JobContext<'_>, commit: &str) -> JobOutput {
+    JobOutput {
+        what: EventKind::Checked {
             lease: held.lease,
             commit: commit.to_owned(),
             results: Vec::new(),
@@ -259,10 +268,10 @@ fn nothing_checked(held: &Held<'_>, commit: &str) -> Brought {
     }
 }
 
-async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
+async fn secrets(held: &JobContext<'_>, commit: &str) -> Result<JobOutput, JobError> {
     let base = super::check::base_of(held)?;
     let head =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     let scanned = Box::pin(super::commits::scan(held, &base, &head)).await?;
     let mut found: Vec<_> = scanned.secrets.iter().map(finding).collect();
     found.extend(scanned.unread.as_deref().map(unread));
@@ -270,12 +279,12 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     let mut review = findings::read(&said);
     // No agent was asked: what was looked for was found, or it was not.
     review.claim = if clean {
-        Claim::Approved
+        ReviewClaim::Approved
     } else {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     };
-    Ok(Brought {
-        what: What::Reviewed {
+    Ok(JobOutput {
+        what: EventKind::Reviewed {
             lease: held.lease,
             commit: commit.to_owned(),
             review: Box::new(review),
@@ -286,7 +295,7 @@ async fn secrets(held: &Held<'_>, commit: &str) -> Result<Brought, Trouble> {
     })
 }
 
-fn finding(secret: &Secret) -> serde_json::Value {
+fn finding(secret: &LeakedSecret) -> serde_json::Value {
     let mut finding = json!({
         "title": format!("A secret in the change: {}", secret.kind),
         "severity": "critical",
@@ -315,7 +324,7 @@ fn unread(why: &str) -> serde_json::Value {
 }
 
 /// Everything but what is worth reading later goes: checkouts, homes, scratch.
-pub fn tidy_up(shop: &Workshop, id: &TicketId) {
+pub fn tidy_up(shop: &Project, id: &TicketId) {
     for (_, job) in crate::runs::numbered(&shop.files(id).jobs(), "") {
         for (_, run) in crate::runs::numbered(&job, "run-") {
             for part in [

@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use flow::policy::Network;
 use store::Token;
 
-use super::{Held, Trouble, millis, room};
-use crate::agent::{AgentEvent, Assignment, Report, Role, Tools, tools};
+use super::{JobContext, JobError, millis, room};
+use crate::agent::{AgentAssignment, AgentEvent, AgentReport, AgentRole, McpEndpoint, tools};
 use crate::coordinator::{RunToken, noted_of_token};
 use crate::log::LogErr;
-use crate::secret::{self, Fresh};
-use crate::workshop::{Member, Server};
+use crate::secret::{self, NewSecret};
+use crate::workshop::{AgentConfig, AgentServer};
 
 /// How long it outlives the run's own limit, for the ending of it.
 const GRACE_MS: u64 = 60_000;
@@ -21,13 +21,13 @@ const GRACE_MS: u64 = 60_000;
 const WHY_CHARS_MAX: usize = 300;
 
 /// A token that is good, and how the agent is told of it.
-pub struct Pass {
+pub struct RunTokenGuard {
     token: Token,
     secret: String,
     url: String,
 }
 
-impl Pass {
+impl RunTokenGuard {
     /// Names it in records.
     pub fn id(&self) -> &str {
         &self.token.id
@@ -41,21 +41,21 @@ impl Pass {
     }
 
     /// What the agent's CLI connects to.
-    pub fn tools(&self) -> Tools {
-        Tools::of(&self.url)
+    pub fn tools(&self) -> McpEndpoint {
+        McpEndpoint::of(&self.url)
     }
 }
 
 /// A new one, where the agent has somebody to call.
 pub async fn issue(
-    held: &Held<'_>,
-    member: &Member,
-    assignment: &Assignment,
-) -> Result<Option<Pass>, Trouble> {
+    held: &JobContext<'_>,
+    member: &AgentConfig,
+    assignment: &AgentAssignment,
+) -> Result<Option<RunTokenGuard>, JobError> {
     let Some(server) = server(held, assignment.role) else {
         return Ok(None);
     };
-    let Fresh { secret, hash, id } = secret::fresh()?;
+    let NewSecret { secret, hash, id } = secret::fresh()?;
     let actor = member.actor(role(assignment.role));
     let now = (held.shop.clock)();
     let lasts = millis(assignment.limits.wall).saturating_add(GRACE_MS);
@@ -78,13 +78,17 @@ pub async fn issue(
         server: server.token_hash,
     };
     let issued = held.shop.coordinator.run_token(issue).await;
-    let is_known = issued.map_err(Trouble::transient)?;
+    let is_known = issued.map_err(JobError::transient)?;
     let url = server.url;
-    Ok(is_known.then_some(Pass { token, secret, url }))
+    Ok(is_known.then_some(RunTokenGuard { token, secret, url }))
 }
 
 /// A run whose CLI said that it could not connect went without our tools; that is on record once.
-pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) {
+pub async fn tell_if_unconnected(
+    held: &JobContext<'_>,
+    pass: &RunTokenGuard,
+    report: &AgentReport,
+) {
     let mut events = report.events.iter();
     let Some(AgentEvent::Unconnected { why }) =
         events.find(|event| matches!(event, AgentEvent::Unconnected { .. }))
@@ -98,8 +102,8 @@ pub async fn tell_if_unconnected(held: &Held<'_>, pass: &Pass, report: &Report) 
 }
 
 /// The run is over. What cannot be written now is over all the same: by its lease, and by its time.
-pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
-    let Some(Pass { token, .. }) = pass else {
+pub async fn withdraw(held: &JobContext<'_>, pass: Option<RunTokenGuard>) {
+    let Some(RunTokenGuard { token, .. }) = pass else {
         return;
     };
     let token = Box::new(token);
@@ -108,7 +112,7 @@ pub async fn withdraw(held: &Held<'_>, pass: Option<Pass>) {
 }
 
 /// The server that the agent may call about a job of a ticket that it knows.
-fn server(held: &Held<'_>, role: Role) -> Option<Server> {
+fn server(held: &JobContext<'_>, role: AgentRole) -> Option<AgentServer> {
     let shop = held.shop;
     if held.job.is_none() || *room::wanted_network(shop, role) == Network::Off {
         return None;
@@ -116,10 +120,10 @@ fn server(held: &Held<'_>, role: Role) -> Option<Server> {
     shop.server.find(&shop.host.data_dir)
 }
 
-fn role(role: Role) -> flow::Role {
+fn role(role: AgentRole) -> flow::Role {
     match role {
-        Role::Build => flow::Role::Builder,
-        Role::Review => flow::Role::Reviewer,
-        Role::Verify => flow::Role::Verifier,
+        AgentRole::Build => flow::Role::Builder,
+        AgentRole::Review => flow::Role::Reviewer,
+        AgentRole::Verify => flow::Role::Verifier,
     }
 }

@@ -8,19 +8,19 @@ use std::time::Duration;
 use flow::usage::Caps;
 
 use super::agents::spent;
-use crate::agent::{Adapter, AgentEvent, Assignment, Report, Usage};
-use crate::process::Exit;
+use crate::agent::{Adapter, AgentAssignment, AgentEvent, AgentReport, AgentUsage};
+use crate::process::ProcessExit;
 
 #[derive(Debug)]
-pub struct Purse {
+pub struct BudgetGuard {
     left: Caps,
     /// What the session had spent before, where the agent tells its sum.
-    before: Usage,
+    before: AgentUsage,
     emptied: Option<String>,
 }
 
-impl Purse {
-    pub fn new(left: Caps, adapter: &dyn Adapter, assignment: &Assignment) -> Self {
+impl BudgetGuard {
+    pub fn new(left: Caps, adapter: &dyn Adapter, assignment: &AgentAssignment) -> Self {
         let session = assignment.session.as_ref();
         let before = session.filter(|_| adapter.sums_over_session());
         Self {
@@ -31,7 +31,7 @@ impl Purse {
     }
 
     /// Whether what the agent has told by now is all that there was, or more.
-    pub fn is_emptied_by(&mut self, told: Usage) -> bool {
+    pub fn is_emptied_by(&mut self, told: AgentUsage) -> bool {
         if self.emptied.is_none() {
             let used = spent(told.since(self.before), Duration::ZERO);
             self.emptied = self.left.reached_by(used);
@@ -40,10 +40,14 @@ impl Purse {
     }
 
     /// What its end was: its own, or the end of the money or of the time.
-    pub fn judge(self, mut report: Report) -> Report {
-        let timed_out = (report.exit == Exit::WallLimit)
-            .then(|| self.left.reached_by(spent(Usage::default(), report.wall)));
-        let stopped = self.emptied.filter(|_| report.exit == Exit::Cancelled);
+    pub fn judge(self, mut report: AgentReport) -> AgentReport {
+        let timed_out = (report.exit == ProcessExit::WallLimit).then(|| {
+            self.left
+                .reached_by(spent(AgentUsage::default(), report.wall))
+        });
+        let stopped = self
+            .emptied
+            .filter(|_| report.exit == ProcessExit::Cancelled);
         let Some(limit) = stopped.or(timed_out.flatten()) else {
             return report;
         };
@@ -51,7 +55,7 @@ impl Purse {
             matches!(event, AgentEvent::Answered { .. } | AgentEvent::Finished)
         };
         if report.events.iter().any(has_answered) {
-            report.exit = Exit::Dismissed;
+            report.exit = ProcessExit::Dismissed;
         } else {
             let message = format!("stopped at what was left for it: {limit}");
             report.trouble = Some(AgentEvent::OverBudget { message });

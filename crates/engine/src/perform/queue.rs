@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::queue::{Next, Train, batch_max, lets_land, place, waits};
+use flow::queue::{Train, TrainStep, batch_max, lets_land, place, waits};
 use flow::ticket::CheckResult;
-use flow::{Queue, Task, Ticket, TicketId, Usage, What};
-use store::{JobId, Work};
+use flow::{EventKind, Queue, Task, Ticket, TicketId, Usage};
+use store::{JobId, JobWork};
 use tracing::Instrument;
 
 use super::merge::{combine, conflicted, landed, overtaken};
-use super::{Brought, Held, Trouble, check, ground, not_ours, report, trace};
+use super::{JobContext, JobError, JobOutput, check, ground, not_ours, report, trace};
 use crate::coordinator::{Error, JobRequest, Report, WorkItem};
-use crate::git::{Combined, Landed, Oid};
+use crate::git::{LandingOutcome, MergeResult, Oid};
 use crate::log::LogErr;
-use crate::process::{Stop, Stopper};
-use crate::workshop::Workshop;
+use crate::process::{StopSignal, Stopper};
+use crate::workshop::Project;
 
 /// How often the branch may move under us before the jobs go back.
 const MOVES_MAX: u32 = 100;
@@ -30,7 +30,7 @@ const LINE_MAX: u32 = 1000;
 
 /// A ticket whose landing is in our hands.
 #[derive(Debug)]
-struct Car {
+struct TrainEntry {
     ticket: Ticket,
     approved: Oid,
     job: JobId,
@@ -42,10 +42,10 @@ struct Car {
 /// Waits for the turn and lands whatever waits, until this ticket no longer does. One queue per
 /// branch and repository has the turn, in whichever process it is.
 pub async fn take_turn(
-    shop: Arc<Workshop>,
+    shop: Arc<Project>,
     id: TicketId,
     worker: String,
-    mut stop: Stop,
+    mut stop: StopSignal,
 ) -> Result<(), Error> {
     let branch = &shop.project.base_branch;
     let broken = |error: crate::git::Error| Error::Broken(error.to_string());
@@ -76,7 +76,7 @@ pub async fn take_turn(
 }
 
 /// Takes up what waits for this branch, in its order.
-async fn board(shop: &Workshop, worker: &str) -> Result<Vec<Car>, Error> {
+async fn board(shop: &Project, worker: &str) -> Result<Vec<TrainEntry>, Error> {
     let request = JobRequest {
         worker: worker.to_owned(),
         queues: vec![Queue::Merge],
@@ -109,7 +109,7 @@ async fn board(shop: &Workshop, worker: &str) -> Result<Vec<Car>, Error> {
 }
 
 /// What was built elsewhere is brought; what cannot be had now is left for another train.
-async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
+async fn is_here(shop: &Project, ticket: &Ticket) -> bool {
     match &shop.carrier {
         Some(carrier) => {
             let coordinator = &*shop.coordinator;
@@ -121,7 +121,7 @@ async fn is_here(shop: &Workshop, ticket: &Ticket) -> bool {
 }
 
 /// What a ticket is stacked on lands before it does.
-async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
+async fn may_land(shop: &Project, ticket: &Ticket) -> Result<bool, Error> {
     for id in &ticket.spec.depends_on {
         if !lets_land(&shop.ticket(id).await?) {
             return Ok(false);
@@ -130,7 +130,11 @@ async fn may_land(shop: &Workshop, ticket: &Ticket) -> Result<bool, Error> {
     Ok(true)
 }
 
-async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Option<Car>, Error> {
+async fn take(
+    shop: &Project,
+    id: &TicketId,
+    request: &JobRequest,
+) -> Result<Option<TrainEntry>, Error> {
     let request = JobRequest {
         only: Some(WorkItem::Ticket(id.clone())),
         policy: Some(Box::new(shop.project.policy.clone())),
@@ -140,14 +144,14 @@ async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Op
     let Some(job) = shop.coordinator.claim(&request).await?.pop() else {
         return Ok(None);
     };
-    let (Some(serial), Work::Task(task)) = (job.serial, job.work.clone()) else {
+    let (Some(serial), JobWork::Task(task)) = (job.serial, job.work.clone()) else {
         return Ok(None);
     };
     let lease = Lease {
         serial,
         fence: job.fence,
     };
-    let started = Report::new(shop.house(), What::Started { lease });
+    let started = Report::new(shop.house(), EventKind::Started { lease });
     let ticket = match shop.report(id, started).await {
         Ok(ticket) => ticket,
         Err(error) => return not_ours(shop, id, lease, error).await.map(|()| None),
@@ -156,11 +160,11 @@ async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Op
         return Ok(None);
     };
     let Some(approved) = Oid::parse(commit) else {
-        let trouble = Trouble::permanent(format!("{commit} is no commit"));
+        let trouble = JobError::permanent(format!("{commit} is no commit"));
         report(shop, id, shop.house(), lease, Err(trouble)).await?;
         return Ok(None);
     };
-    Ok(Some(Car {
+    Ok(Some(TrainEntry {
         ticket,
         approved,
         job: job.id,
@@ -170,10 +174,10 @@ async fn take(shop: &Workshop, id: &TicketId, request: &JobRequest) -> Result<Op
 }
 
 /// Lands what can land. False where nothing goes on for now: the branch is held, or we are stopped.
-async fn ride(shop: &Workshop, train: Vec<Car>, stop: Stop) -> Result<bool, Error> {
-    let (stopper, own_stop) = Stop::pair();
+async fn ride(shop: &Project, train: Vec<TrainEntry>, stop: StopSignal) -> Result<bool, Error> {
+    let (stopper, own_stop) = StopSignal::pair();
     let leases: Vec<(JobId, u64)> = train.iter().map(|car| (car.job, car.lease.fence)).collect();
-    let mut journey = Journey {
+    let mut journey = TrainRun {
         shop,
         stop: own_stop,
         cars: train,
@@ -187,7 +191,12 @@ async fn ride(shop: &Workshop, train: Vec<Car>, stop: Stop) -> Result<bool, Erro
 }
 
 /// Prolongs all leases while the journey lasts. A lost one is noticed before its car lands.
-async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper, mut stop: Stop) {
+async fn keep_alive(
+    shop: &Project,
+    leases: &[(JobId, u64)],
+    stopper: &Stopper,
+    mut stop: StopSignal,
+) {
     let lease = Duration::from_secs(shop.project.policy.limits.lease_secs);
     loop {
         tokio::select! {
@@ -208,22 +217,22 @@ async fn keep_alive(shop: &Workshop, leases: &[(JobId, u64)], stopper: &Stopper,
     }
 }
 
-struct Journey<'a> {
-    shop: &'a Workshop,
-    stop: Stop,
-    cars: Vec<Car>,
+struct TrainRun<'a> {
+    shop: &'a Project,
+    stop: StopSignal,
+    cars: Vec<TrainEntry>,
     goes_on: bool,
 }
 
 /// The cars on top of each other on a tip; what does not merge waits for the next pass.
-struct Stack {
+struct CombinedTrain {
     tip: Oid,
     /// Of each car the combination of all up to it.
     tops: Vec<Oid>,
     conflict: Option<(Vec<String>, String)>,
 }
 
-impl Journey<'_> {
+impl TrainRun<'_> {
     async fn run(&mut self) -> Result<(), Error> {
         for _ in 0..self.cars.len() * 2 + MOVES_MAX as usize {
             if self.cars.is_empty() {
@@ -235,14 +244,14 @@ impl Journey<'_> {
             }
         }
         let branch = &self.shop.project.base_branch;
-        self.give_back(Trouble::transient(format!(
+        self.give_back(JobError::transient(format!(
             "{branch} moved too often while we merged"
         )))
         .await
     }
 
     /// One train: stacked, proven, landed; its culprit sent back. The rest stays for the next.
-    async fn pass(&mut self) -> Result<Result<(), Trouble>, Error> {
+    async fn pass(&mut self) -> Result<Result<(), JobError>, Error> {
         if let Err(trouble) = self.sort_out().await? {
             return Ok(Err(trouble));
         }
@@ -273,7 +282,7 @@ impl Journey<'_> {
         if let Some(results) = culprit {
             // Those before it have landed, so it is the first now, and was red on this very tip.
             let car = self.cars.remove(0);
-            let what = What::CombinationRed {
+            let what = EventKind::CombinationRed {
                 lease: car.lease,
                 results,
                 usage: Usage::default(),
@@ -284,7 +293,7 @@ impl Journey<'_> {
     }
 
     /// Cars that need no landing any more, or not this one.
-    async fn sort_out(&mut self) -> Result<Result<(), Trouble>, Error> {
+    async fn sort_out(&mut self) -> Result<Result<(), JobError>, Error> {
         let mut kept = Vec::new();
         let mut bad = None;
         for car in std::mem::take(&mut self.cars) {
@@ -305,7 +314,10 @@ impl Journey<'_> {
         Ok(bad.map_or(Ok(()), Err))
     }
 
-    async fn look_at(&self, car: &Car) -> Result<Option<Result<Brought, Trouble>>, Trouble> {
+    async fn look_at(
+        &self,
+        car: &TrainEntry,
+    ) -> Result<Option<Result<JobOutput, JobError>>, JobError> {
         let held = self.held(car);
         if held.must_be_ours().await.is_err() {
             return Ok(Some(Err(super::interrupted())));
@@ -323,31 +335,31 @@ impl Journey<'_> {
         Ok(ground::must_be_there(&held, &car.approved).await?.map(Ok))
     }
 
-    async fn tip(&self) -> Result<Oid, Trouble> {
+    async fn tip(&self) -> Result<Oid, JobError> {
         let branch = &self.shop.project.base_branch;
         self.shop.git.branch(branch).await?.ok_or_else(|| {
-            Trouble::permanent(format!(
+            JobError::permanent(format!(
                 "there is no local branch {branch} to land on; make it, then continue"
             ))
         })
     }
 
-    async fn stack(&self) -> Result<Stack, Trouble> {
+    async fn stack(&self) -> Result<CombinedTrain, JobError> {
         let tip = self.tip().await?;
         let (mut top, mut tops, mut conflict) = (tip.clone(), Vec::new(), None);
         for car in &self.cars {
             match combine(&self.held(car), &top, &car.approved).await? {
-                Combined::Clean { commit, .. } => {
+                MergeResult::Clean { commit, .. } => {
                     top = commit.clone();
                     tops.push(commit);
                 }
-                Combined::Conflicts { files, messages } => {
+                MergeResult::Conflicts { files, messages } => {
                     conflict = Some((files, messages));
                     break;
                 }
             }
         }
-        Ok(Stack {
+        Ok(CombinedTrain {
             tip,
             tops,
             conflict,
@@ -355,19 +367,22 @@ impl Journey<'_> {
     }
 
     /// How many of the first are green together, and what is red with the one after them.
-    async fn prove(&self, stack: &Stack) -> Result<(usize, Option<Vec<CheckResult>>), Trouble> {
+    async fn prove(
+        &self,
+        stack: &CombinedTrain,
+    ) -> Result<(usize, Option<Vec<CheckResult>>), JobError> {
         let mut train = Train::of(stack.tops.len());
         let mut red = Vec::new();
         loop {
             match train.next() {
-                Next::Try(prefix) => {
+                TrainStep::Try(prefix) => {
                     let found = self.red_in(stack, prefix).await?;
                     train.heard(prefix, found.is_empty());
                     if !found.is_empty() {
                         red.push((prefix, found));
                     }
                 }
-                Next::Land { cars, culprit } => {
+                TrainStep::Land { cars, culprit } => {
                     let evidence = red.into_iter().find(|(prefix, _)| *prefix == cars + 1);
                     let results = evidence.map(|(_, results)| results).unwrap_or_default();
                     return Ok((cars, culprit.map(|_| results)));
@@ -376,7 +391,11 @@ impl Journey<'_> {
         }
     }
 
-    async fn red_in(&self, stack: &Stack, prefix: usize) -> Result<Vec<CheckResult>, Trouble> {
+    async fn red_in(
+        &self,
+        stack: &CombinedTrain,
+        prefix: usize,
+    ) -> Result<Vec<CheckResult>, JobError> {
         let (Some(car), Some(top)) = (self.cars.get(prefix - 1), stack.tops.get(prefix - 1)) else {
             return Ok(Vec::new());
         };
@@ -394,7 +413,11 @@ impl Journey<'_> {
     }
 
     /// Moves the branch over the first cars; false where it has moved, or a car was lost.
-    async fn land(&mut self, stack: &Stack, cars: usize) -> Result<Result<bool, Trouble>, Error> {
+    async fn land(
+        &mut self,
+        stack: &CombinedTrain,
+        cars: usize,
+    ) -> Result<Result<bool, JobError>, Error> {
         let (git, branch) = (&self.shop.git, &self.shop.project.base_branch);
         let Some(top) = stack.tops.get(cars - 1) else {
             return Ok(Ok(false));
@@ -408,13 +431,13 @@ impl Journey<'_> {
         let moved = async {
             let moved = git.land(branch, top, &stack.tip).await?;
             git.sync().await?;
-            Ok::<Landed, Trouble>(moved)
+            Ok::<LandingOutcome, JobError>(moved)
         };
         match moved.await {
-            Ok(Landed::Done { .. }) => {}
-            Ok(Landed::Moved { .. }) => return Ok(Ok(false)),
-            Ok(Landed::Held { work_tree, why }) => {
-                return Ok(Err(Trouble::permanent(format!(
+            Ok(LandingOutcome::Done { .. }) => {}
+            Ok(LandingOutcome::Moved { .. }) => return Ok(Ok(false)),
+            Ok(LandingOutcome::Held { work_tree, why }) => {
+                return Ok(Err(JobError::permanent(format!(
                     "{branch} is checked out in {} and cannot move: {why}; commit or stash there, then continue",
                     work_tree.display()
                 ))));
@@ -428,8 +451,8 @@ impl Journey<'_> {
         Ok(Ok(true))
     }
 
-    fn held<'a>(&'a self, car: &'a Car) -> Held<'a> {
-        Held {
+    fn held<'a>(&'a self, car: &'a TrainEntry) -> JobContext<'a> {
+        JobContext {
             shop: self.shop,
             ticket: &car.ticket,
             member: None,
@@ -439,7 +462,11 @@ impl Journey<'_> {
         }
     }
 
-    async fn tell(&self, car: &Car, found: Result<Brought, Trouble>) -> Result<(), Error> {
+    async fn tell(
+        &self,
+        car: &TrainEntry,
+        found: Result<JobOutput, JobError>,
+    ) -> Result<(), Error> {
         let id = &car.ticket.id;
         let span = trace::span(id, "merge", car.lease, &car.holder);
         span.record("round", car.ticket.round);
@@ -449,7 +476,7 @@ impl Journey<'_> {
     }
 
     /// The same trouble for all that are left.
-    async fn give_back(&mut self, trouble: Trouble) -> Result<(), Error> {
+    async fn give_back(&mut self, trouble: JobError) -> Result<(), Error> {
         for car in std::mem::take(&mut self.cars) {
             self.tell(&car, Err(trouble.clone())).await?;
         }
@@ -457,8 +484,8 @@ impl Journey<'_> {
     }
 }
 
-fn brought(what: What) -> Brought {
-    Brought {
+fn brought(what: EventKind) -> JobOutput {
+    JobOutput {
         what,
         artefacts: Vec::new(),
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Held, Trouble};
+use super::{JobContext, JobError};
 use crate::git::Error;
 use crate::private;
 
@@ -12,25 +12,25 @@ use crate::private;
 const TOLD: &str = "refused.txt";
 const TOLD_BYTES_MAX: usize = 8_000;
 
-fn file(held: &Held<'_>) -> PathBuf {
+fn file(held: &JobContext<'_>) -> PathBuf {
     held.dir().with_file_name(TOLD)
 }
 
 /// The trouble that an error of git's is, after a builder has ended.
-pub fn of(held: &Held<'_>, error: Error) -> Trouble {
+pub fn of(held: &JobContext<'_>, error: Error) -> JobError {
     let Error::Unsound { .. } = &error else {
-        return Trouble::from(error);
+        return JobError::from(error);
     };
     let (file, message) = (file(held), error.to_string());
     // Where it cannot be told, trying again would be no use.
     if file.exists() || private::write(&file, &message).is_err() {
-        return Trouble::permanent(message);
+        return JobError::permanent(message);
     }
-    Trouble::transient(message)
+    JobError::transient(message)
 }
 
 /// Tells the agent why its earlier attempt was refused.
-pub fn told(held: &Held<'_>) -> String {
+pub fn told(held: &JobContext<'_>) -> String {
     let Ok(text) = fs::read_to_string(file(held)) else {
         return String::new();
     };

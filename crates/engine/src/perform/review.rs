@@ -3,36 +3,40 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use findings::Claim;
+use findings::ReviewClaim;
 use flow::bound::bounded;
-use flow::brief::{Placement, Recipient};
+use flow::brief::{ChangeLocation, Recipient};
 use flow::policy::pattern::PathPatterns;
-use flow::{Policy, Ticket, Usage, What};
+use flow::{EventKind, Policy, Ticket, Usage};
 
-use super::agents::{self, Run, Start};
-use super::check::{Site, run_with_stdout};
+use super::agents::{self, AgentRun, AgentStart};
+use super::check::{CheckoutSite, run_with_stdout};
 use super::reading::within_limit;
-use super::{Brought, Held, Trouble, supply};
-use crate::agent::{Question, Role, answer, diff_file};
+use super::{JobContext, JobError, JobOutput, supply};
+use crate::agent::{AgentRole, ReviewQuestion, answer, diff_file};
 use crate::check::Check;
-use crate::git::{Context, Oid, Purpose, remove_tree};
+use crate::git::{CheckoutPurpose, DiffContext, Oid, remove_tree};
 use crate::linter::{self, LinterRun};
 use crate::manifest::{self, Manifest};
-use crate::workshop::Member;
+use crate::workshop::AgentConfig;
 
 /// What keeps the reviewer from writing, or at least from writing unseen, on every rung.
 const ALWAYS: &str = "separate checkout, manifest before and after";
 
-pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought, Trouble> {
+pub async fn review(
+    held: &JobContext<'_>,
+    commit: &str,
+    seat: &str,
+) -> Result<JobOutput, JobError> {
     let shop = held.shop;
     if let Some(command) = shop.linter(seat) {
         return lint(held, commit, seat, command).await;
     }
-    let question = Asked::of(held, commit, seat);
+    let question = ReviewRequest::of(held, commit, seat);
     let mut watched = match &question.earlier {
         None => {
             let limit = shop.project.policy.limits.review_secs;
-            let (member, role) = (held.member()?, Role::Review);
+            let (member, role) = (held.member()?, AgentRole::Review);
             watch(held, commit, member, role, &question.brief, limit).await?
         }
         Some(earlier) => ask_to_countersign(held, &question, earlier).await?,
@@ -53,8 +57,8 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
     let (lease, artefacts) = (held.lease, watched.run.artefacts.clone());
     let heard = heard.and_then(|heard| with_verdict(heard, held));
     let what = match heard {
-        Err(why) => What::ReviewUnusable { lease, why, usage },
-        Ok(review) => What::Reviewed {
+        Err(why) => EventKind::ReviewUnusable { lease, why, usage },
+        Ok(review) => EventKind::Reviewed {
             lease,
             commit: commit.to_owned(),
             review: Box::new(bounded(review, &shop.project.policy)),
@@ -62,11 +66,11 @@ pub async fn review(held: &Held<'_>, commit: &str, seat: &str) -> Result<Brought
             usage,
         },
     };
-    Ok(Brought { what, artefacts })
+    Ok(JobOutput { what, artefacts })
 }
 
 /// What the reviewer in a seat is asked, and the job in which it refused where it is about that.
-struct Asked<'a> {
+struct ReviewRequest<'a> {
     commit: &'a str,
     brief: String,
     /// The question alone, for a session that knows the rest.
@@ -74,8 +78,8 @@ struct Asked<'a> {
     earlier: Option<u32>,
 }
 
-impl<'a> Asked<'a> {
-    fn of(held: &Held<'_>, commit: &'a str, seat: &str) -> Self {
+impl<'a> ReviewRequest<'a> {
+    fn of(held: &JobContext<'_>, commit: &'a str, seat: &str) -> Self {
         let (ticket, project) = (held.ticket, &held.shop.project);
         let mut seats = ticket.seats.iter().filter(|known| known.name == seat);
         let refusal = seats
@@ -98,11 +102,11 @@ impl<'a> Asked<'a> {
 
 /// What the reviewer said, as its answer is to be understood; else why it is no answer at all.
 async fn hear(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     commit: &str,
-    watched: &Watched,
+    watched: &WatchedRun,
 ) -> Result<findings::CommissionedReview, String> {
-    let said = Statement {
+    let said = ReviewStatement {
         commit: commit.to_owned(),
         answer: usable(watched, held.ticket)?.to_owned(),
         beside: watched.run.beside.clone(),
@@ -114,7 +118,7 @@ async fn hear(
 }
 
 /// All that a reviewer said on one commit.
-struct Statement {
+struct ReviewStatement {
     commit: String,
     answer: String,
     /// What it said beside its answer.
@@ -125,7 +129,7 @@ struct Statement {
     policy: Policy,
 }
 
-impl Statement {
+impl ReviewStatement {
     fn read(&self) -> findings::CommissionedReview {
         let mut answer = self.weigh(findings::read_answer(&self.answer, &self.commit));
         if let Some(beside) = &self.beside {
@@ -150,7 +154,7 @@ impl Statement {
     fn weigh(&self, mut answer: findings::CommissionedReview) -> findings::CommissionedReview {
         let was = answer.review.claim;
         answer.review = flow::answer::weighed(answer.review, &self.policy);
-        if answer.review.claim == Claim::Unknown && was != Claim::Unknown {
+        if answer.review.claim == ReviewClaim::Unknown && was != ReviewClaim::Unknown {
             answer.unclear = answer.review.remarks.last().cloned();
         }
         answer
@@ -164,7 +168,7 @@ fn titles(findings: &[findings::Finding]) -> impl Iterator<Item = String> {
 /// A review that a verdict can rest on; else why it cannot be one.
 fn with_verdict(
     heard: findings::CommissionedReview,
-    held: &Held<'_>,
+    held: &JobContext<'_>,
 ) -> Result<findings::Review, String> {
     if flow::answer::is_usable(&heard.review, &held.shop.project.policy) {
         return Ok(heard.review);
@@ -178,17 +182,17 @@ fn with_verdict(
 /// Asks the reviewer once more for its answer in the contract's form: in its session where it has
 /// one, else from the beginning. Nothing where there is no time or money left for it.
 async fn ask_for_form(
-    held: &Held<'_>,
-    asked: &Asked<'_>,
-    first: &Watched,
+    held: &JobContext<'_>,
+    asked: &ReviewRequest<'_>,
+    first: &WatchedRun,
     missing: &str,
-) -> Result<Option<Watched>, Trouble> {
+) -> Result<Option<WatchedRun>, JobError> {
     let member = held.member()?;
     let mut ticket = held.ticket.clone();
     // What the first answer cost is not in the ticket yet.
     ticket.spent.round = ticket.spent.round.plus(first.run.usage);
     ticket.spent.ticket = ticket.spent.ticket.plus(first.run.usage);
-    let held = &Held {
+    let held = &JobContext {
         shop: held.shop,
         ticket: &ticket,
         member: held.member,
@@ -206,14 +210,14 @@ async fn ask_for_form(
     let whole = format!("{request}\n---\n\n{}", asked.brief);
     // After a crash the first answer is on record in another run's directory.
     let resumed = agents::resumable(member, &first.run, &held.dir());
-    let look = Look {
+    let look = JudgeRunRequest {
         commit: asked.commit,
         member,
-        role: Role::Review,
+        role: AgentRole::Review,
         brief: if resumed.is_some() { &request } else { &whole },
         whole: Some(&whole),
         limit_secs,
-        question: Question::Form,
+        question: ReviewQuestion::Form,
         resumed,
         dir: held.dir(),
     };
@@ -227,20 +231,20 @@ async fn ask_for_form(
     run.artefacts.extend(missing);
     agents::record(held, &run)?;
     let tampered = run.tampered.clone();
-    Ok(Some(Watched { run, tampered }))
+    Ok(Some(WatchedRun { run, tampered }))
 }
 
 /// Asks a reviewer that refused over minor findings whether it countersigns: in its session where that
 /// is still here, else with the whole brief.
 async fn ask_to_countersign(
-    held: &Held<'_>,
-    asked: &Asked<'_>,
+    held: &JobContext<'_>,
+    asked: &ReviewRequest<'_>,
     earlier: &u32,
-) -> Result<Watched, Trouble> {
+) -> Result<WatchedRun, JobError> {
     let member = held.member()?;
     if let Some(run) = agents::finished(held) {
         let tampered = run.tampered.clone();
-        return Ok(Watched { run, tampered });
+        return Ok(WatchedRun { run, tampered });
     }
     let before = agents::ended_run(held, *earlier);
     let resumed = before.as_ref().and_then(|(dir, run)| {
@@ -257,25 +261,25 @@ async fn ask_to_countersign(
     } else {
         &asked.brief
     };
-    let look = Look {
+    let look = JudgeRunRequest {
         commit: asked.commit,
         member,
-        role: Role::Review,
+        role: AgentRole::Review,
         brief,
         whole: Some(&asked.brief),
         limit_secs: held.shop.project.policy.limits.review_secs,
-        question: Question::Countersign,
+        question: ReviewQuestion::Countersign,
         resumed,
         dir,
     };
     let run = look_at(held, look).await?;
     agents::record(held, &run)?;
     let tampered = run.tampered.clone();
-    Ok(Watched { run, tampered })
+    Ok(WatchedRun { run, tampered })
 }
 
 /// The reviewer's words, if they are its own, on this ticket, and it kept its hands off the work.
-fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> {
+fn usable<'a>(watched: &'a WatchedRun, ticket: &Ticket) -> Result<&'a str, String> {
     if let Some(why) = &watched.tampered {
         return Err(why.clone());
     }
@@ -296,7 +300,7 @@ fn usable<'a>(watched: &'a Watched, ticket: &Ticket) -> Result<&'a str, String> 
 }
 
 /// The places at which a judge saw the repository.
-fn judged_in(held: &Held<'_>) -> Vec<String> {
+fn judged_in(held: &JobContext<'_>) -> Vec<String> {
     let own = held.dir();
     let checkouts = [
         own.join("review").join(CHANGE),
@@ -307,7 +311,7 @@ fn judged_in(held: &Held<'_>) -> Vec<String> {
 
 /// The places at which the repository stands for whoever judges it: these directories and the
 /// builder's worktree, as we name them and as they are called behind symbolic links.
-fn roots(held: &Held<'_>, dirs: &[PathBuf]) -> Vec<String> {
+fn roots(held: &JobContext<'_>, dirs: &[PathBuf]) -> Vec<String> {
     let worktree = held.shop.files(&held.ticket.id).worktree();
     let mut roots = Vec::new();
     for dir in dirs.iter().chain([&worktree]) {
@@ -320,15 +324,15 @@ fn roots(held: &Held<'_>, dirs: &[PathBuf]) -> Vec<String> {
 
 /// A linter as a reviewer: what it prints is the review, if it ran to its end.
 async fn lint(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     commit: &str,
     seat: &str,
     command: &str,
-) -> Result<Brought, Trouble> {
+) -> Result<JobOutput, JobError> {
     let head =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let site = Site::at(held, &head, &base, "lint").await?;
+    let site = CheckoutSite::at(held, &head, &base, "lint").await?;
     supply::put_in(held, &base, &site).await?;
     supply::set_up(held, &site).await?;
     let check = Check {
@@ -366,16 +370,16 @@ async fn lint(
     });
     let read = read.await.flatten();
     let what = match read {
-        Ok(review) => What::Reviewed {
+        Ok(review) => EventKind::Reviewed {
             lease,
             commit: commit.to_owned(),
             review: Box::new(bounded(review, &held.shop.project.policy)),
             isolation: "a linter, in the room of a check".to_owned(),
             usage,
         },
-        Err(why) => What::ReviewUnusable { lease, why, usage },
+        Err(why) => EventKind::ReviewUnusable { lease, why, usage },
     };
-    Ok(Brought { what, artefacts })
+    Ok(JobOutput { what, artefacts })
 }
 
 /// More output than this is read by nobody.
@@ -390,52 +394,52 @@ fn isolation(enforced: Option<String>) -> String {
 
 /// A run in a checkout, and whether the checkout is what it was.
 #[derive(Debug)]
-pub struct Watched {
-    pub run: Run,
+pub struct WatchedRun {
+    pub run: AgentRun,
     pub tampered: Option<String>,
 }
 
 /// Runs a judge on the commit. What it changed is found by comparing everything before and after.
 pub async fn watch(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     commit: &str,
-    member: &Member,
-    role: Role,
+    member: &AgentConfig,
+    role: AgentRole,
     brief: &str,
     limit_secs: u64,
-) -> Result<Watched, Trouble> {
+) -> Result<WatchedRun, JobError> {
     if let Some(run) = agents::finished(held) {
         let tampered = run.tampered.clone();
-        return Ok(Watched { run, tampered });
+        return Ok(WatchedRun { run, tampered });
     }
-    let look = Look {
+    let look = JudgeRunRequest {
         commit,
         member,
         role,
         brief,
         whole: None,
         limit_secs,
-        question: Question::Work,
+        question: ReviewQuestion::Work,
         resumed: None,
         dir: held.dir(),
     };
     let run = look_at(held, look).await?;
     agents::record(held, &run)?;
     let tampered = run.tampered.clone();
-    Ok(Watched { run, tampered })
+    Ok(WatchedRun { run, tampered })
 }
 
 /// One look of a judge at a commit.
-struct Look<'a> {
+struct JudgeRunRequest<'a> {
     commit: &'a str,
-    member: &'a Member,
-    role: Role,
+    member: &'a AgentConfig,
+    role: AgentRole,
     brief: &'a str,
     /// The brief for an agent whose session is gone.
     whole: Option<&'a str>,
     limit_secs: u64,
-    question: Question,
-    resumed: Option<agents::Resumed>,
+    question: ReviewQuestion,
+    resumed: Option<agents::ResumedSession>,
     /// The run's directory that the checkout is in.
     dir: PathBuf,
 }
@@ -447,16 +451,16 @@ const DIFF_BYTES_MAX: usize = 8 << 20;
 
 /// Where a judge works. It starts in a directory of ours that has nothing but these in it: what CLIs
 /// look for where they start, and above, is nothing that the change could have put there.
-struct LaidOut {
+struct ReviewLayout {
     dir: PathBuf,
     change: PathBuf,
     from_base: Vec<String>,
 }
 
-impl LaidOut {
+impl ReviewLayout {
     fn told(&self, brief: &str) -> String {
         let diff = diff_file(&self.change);
-        let place = Placement {
+        let place = ChangeLocation {
             change: &self.change.to_string_lossy(),
             diff: &diff.to_string_lossy(),
             from_base: &self.from_base,
@@ -465,11 +469,11 @@ impl LaidOut {
     }
 }
 
-async fn look_at(held: &Held<'_>, look: Look<'_>) -> Result<Run, Trouble> {
+async fn look_at(held: &JobContext<'_>, look: JudgeRunRequest<'_>) -> Result<AgentRun, JobError> {
     let laid = checkout(held, look.commit, &look.dir).await?;
     lay_out_copy(held, look.commit).await?;
     let before = take(laid.dir.clone()).await?;
-    let start = Start {
+    let start = AgentStart {
         role: look.role,
         brief: &laid.told(look.brief),
         dir: &laid.dir,
@@ -488,24 +492,28 @@ async fn look_at(held: &Held<'_>, look: Look<'_>) -> Result<Run, Trouble> {
     Ok(run)
 }
 
-async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<LaidOut, Trouble> {
+async fn checkout(
+    held: &JobContext<'_>,
+    commit: &str,
+    run_dir: &Path,
+) -> Result<ReviewLayout, JobError> {
     let shop = held.shop;
     let head =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
     let dir = run_dir.join("review");
     remove_tree(&dir)?;
     crate::private::make_dir(&dir)?;
     let change = dir.join(CHANGE);
     let ordinary = ordinary(held, &base, &head).await?;
-    let purpose = Purpose::Review {
+    let purpose = CheckoutPurpose::Review {
         ordinary: &ordinary,
     };
     let made = shop
         .git
         .checkout(&head, &base, purpose, &shop.mirror(), &change)
         .await?;
-    let mut diff = shop.git.diff(&base, &head, Context::Usual).await?;
+    let mut diff = shop.git.diff(&base, &head, DiffContext::Usual).await?;
     if diff.text.len() > DIFF_BYTES_MAX || diff.cut {
         let end = (0..=DIFF_BYTES_MAX.min(diff.text.len())).rev();
         let end = end.into_iter().find(|at| diff.text.is_char_boundary(*at));
@@ -514,7 +522,7 @@ async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<LaidO
             .push_str("\n(cut here: the whole is in `git diff base change`)\n");
     }
     crate::private::write(&diff_file(&change), diff.text)?;
-    Ok(LaidOut {
+    Ok(ReviewLayout {
         dir,
         change,
         from_base: made.from_base,
@@ -522,7 +530,7 @@ async fn checkout(held: &Held<'_>, commit: &str, run_dir: &Path) -> Result<LaidO
 }
 
 /// Dot files of the change that the policy wants to be seen as the change has them.
-async fn ordinary(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<String>, Trouble> {
+async fn ordinary(held: &JobContext<'_>, base: &Oid, head: &Oid) -> Result<Vec<String>, JobError> {
     let known = &held.shop.project.policy.ordinary_dot_files;
     if known.is_empty() {
         return Ok(Vec::new());
@@ -536,21 +544,21 @@ async fn ordinary(held: &Held<'_>, base: &Oid, head: &Oid) -> Result<Vec<String>
 
 /// Where a judge may build and run tests: a copy that it may change, with the project's caches.
 /// Without a setup there is nothing in it that a clone of the checkout would not have.
-async fn lay_out_copy(held: &Held<'_>, commit: &str) -> Result<(), Trouble> {
+async fn lay_out_copy(held: &JobContext<'_>, commit: &str) -> Result<(), JobError> {
     if held.shop.project.setup.is_empty() {
         return Ok(());
     }
     let head =
-        Oid::parse(commit).ok_or_else(|| Trouble::permanent(format!("{commit} is no commit")))?;
+        Oid::parse(commit).ok_or_else(|| JobError::permanent(format!("{commit} is no commit")))?;
     let base = super::check::base_of(held)?;
-    let site = Site::copy(held, &head, &base).await?;
+    let site = CheckoutSite::copy(held, &head, &base).await?;
     supply::put_in(held, &base, &site).await?;
     Ok(())
 }
 
-async fn take(dir: PathBuf) -> Result<Manifest, Trouble> {
+async fn take(dir: PathBuf) -> Result<Manifest, JobError> {
     let taken = tokio::task::spawn_blocking(move || manifest::take(&dir)).await;
     taken
-        .map_err(Trouble::transient)?
-        .map_err(Trouble::transient)
+        .map_err(JobError::transient)?
+        .map_err(JobError::transient)
 }

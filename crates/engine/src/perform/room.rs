@@ -6,22 +6,25 @@ use std::path::{Path, PathBuf};
 
 use flow::policy;
 
-use super::Trouble;
-use crate::agent::{Adapter, Assignment, Role};
+use super::JobError;
+use crate::agent::{Adapter, AgentAssignment, AgentRole};
 use crate::git::{is_replaced_by_git, remove_tree};
 use crate::own_home;
 use crate::private;
-use crate::sandbox::{Confinement, Destination, Layered, Lent, Network, Proxied, Room, Rung};
-use crate::workshop::Workshop;
+use crate::sandbox::{
+    CredentialMount, Destination, OverlayDir, ProxyRules, RunMounts, SandboxLevel, SandboxNetwork,
+    SandboxSpec,
+};
+use crate::workshop::Project;
 
 /// The room of an agent; none where the policy goes without.
 pub async fn of_agent(
-    shop: &Workshop,
-    role: Role,
-    assignment: &Assignment,
+    shop: &Project,
+    role: AgentRole,
+    assignment: &AgentAssignment,
     adapter: &dyn Adapter,
     own: &Path,
-) -> Result<Option<Confinement>, Trouble> {
+) -> Result<Option<SandboxSpec>, JobError> {
     let Some(ward) = &shop.ward else {
         return Ok(None);
     };
@@ -32,22 +35,22 @@ pub async fn of_agent(
     }
     ward.prepare_home(&assignment.home)?;
     let mut hidden = Vec::new();
-    let mut room = Room {
+    let mut room = RunMounts {
         read: Vec::new(),
         write: Vec::new(),
         shut: Vec::new(),
         layered: Vec::new(),
         lent: lent(adapter, &assignment.home, ward.rung)?,
         network: network(wanted_network(shop, role), adapter.hosts()),
-        metadata: role == Role::Build,
+        metadata: role == AgentRole::Build,
         proof: own.join("sandbox/proof.json"),
     };
     match role {
-        Role::Build => {
+        AgentRole::Build => {
             write.insert(0, assignment.dir.clone());
             hidden = build_in(&mut room, (shop, ward.rung), &assignment.dir, own).await?;
         }
-        Role::Review | Role::Verify => room.read = judged(shop, assignment),
+        AgentRole::Review | AgentRole::Verify => room.read = judged(shop, assignment),
     }
     room.write = write;
     let mut confinement = ward.confine(room);
@@ -64,17 +67,17 @@ pub async fn of_agent(
 const HIDDEN_PROVEN_MAX: usize = 16;
 
 /// Whether the policy lets an agent in this role reach others.
-pub fn wanted_network(shop: &Workshop, role: Role) -> &policy::Network {
+pub fn wanted_network(shop: &Project, role: AgentRole) -> &policy::Network {
     let networks = &shop.project.policy.network;
     match role {
-        Role::Build => &networks.build,
-        Role::Review => &networks.review,
-        Role::Verify => &networks.verify,
+        AgentRole::Build => &networks.build,
+        AgentRole::Review => &networks.review,
+        AgentRole::Verify => &networks.verify,
     }
 }
 
 /// For the record: that an agent was to be held to its provider and could not be.
-pub fn unknown_hosts(shop: &Workshop, role: Role, adapter: &dyn Adapter) -> &'static str {
+pub fn unknown_hosts(shop: &Project, role: AgentRole, adapter: &dyn Adapter) -> &'static str {
     let wanted = *wanted_network(shop, role) == policy::Network::Provider;
     if wanted && adapter.hosts().is_none() {
         "; nobody knows the hosts of this agent ([agents.NAME] hosts), so its network is not held to them"
@@ -92,18 +95,18 @@ pub fn git_layer(own: &Path) -> PathBuf {
 /// commits of its branch are taken afterwards. Hooks, configuration and the pointer stay as they are.
 /// Returns what of the git directory must not be seen.
 async fn build_in(
-    room: &mut Room,
-    (shop, rung): (&Workshop, Rung),
+    room: &mut RunMounts,
+    (shop, rung): (&Project, SandboxLevel),
     worktree: &Path,
     own: &Path,
-) -> Result<Vec<PathBuf>, Trouble> {
+) -> Result<Vec<PathBuf>, JobError> {
     let common = shop.git.common_dir();
     let view = shop.git.builder_view().await?;
     let (changes, work) = (git_layer(own), own.join("git/overlay"));
     private::make_dir(&changes)?;
     private::make_dir(&work)?;
     room.read.clone_from(&view.alternates);
-    if rung == Rung::Landlock {
+    if rung == SandboxLevel::Landlock {
         // No mount can put another configuration in the place of the person's.
         let dir = own.join("git/dir");
         shop.git.copy_for_builder(&view, worktree, &dir)?;
@@ -112,10 +115,10 @@ async fn build_in(
         room.read.extend([dir, common.join("objects")]);
         return Ok(Vec::new());
     }
-    let mut lend = |number: usize, text: &str, to: PathBuf| -> Result<(), Trouble> {
+    let mut lend = |number: usize, text: &str, to: PathBuf| -> Result<(), JobError> {
         let from = own.join(format!("git/config-{number}"));
         private::write(&from, text)?;
-        room.lent.push(Lent { from, to });
+        room.lent.push(CredentialMount { from, to });
         Ok(())
     };
     lend(0, &view.config, common.join("config"))?;
@@ -124,7 +127,7 @@ async fn build_in(
     }
     room.read.push(common.to_owned());
     room.shut = vec![worktree.join(".git"), common.join("hooks")];
-    room.layered = vec![Layered {
+    room.layered = vec![OverlayDir {
         dir: common.to_owned(),
         changes,
         work,
@@ -134,7 +137,7 @@ async fn build_in(
 
 /// Removes what the set-up of a builder's git directory left, but for the changes themselves. The
 /// kernel leaves a directory without any rights, which an ordinary user cannot remove by name.
-pub fn clear_git_layer(own: &Path) -> Result<(), Trouble> {
+pub fn clear_git_layer(own: &Path) -> Result<(), JobError> {
     for name in ["git/overlay", "git/dir"] {
         remove_tree(&own.join(name))?;
     }
@@ -142,22 +145,22 @@ pub fn clear_git_layer(own: &Path) -> Result<(), Trouble> {
 }
 
 /// A checkout borrows its older objects from the mirror.
-fn judged(shop: &Workshop, assignment: &Assignment) -> Vec<PathBuf> {
+fn judged(shop: &Project, assignment: &AgentAssignment) -> Vec<PathBuf> {
     vec![assignment.dir.clone(), shop.mirror()]
 }
 
 /// The room of a check: the builder's code runs there, so it is the builder's room.
 pub fn of_check(
-    shop: &Workshop,
+    shop: &Project,
     checkout: &Path,
     own: &[PathBuf],
     shut: &[PathBuf],
     proof: PathBuf,
-) -> Option<Confinement> {
+) -> Option<SandboxSpec> {
     let ward = shop.ward.as_ref()?;
     let mut write = vec![checkout.to_owned()];
     write.extend_from_slice(own);
-    Some(ward.confine(Room {
+    Some(ward.confine(RunMounts {
         read: vec![shop.mirror()],
         write,
         shut: shut.to_vec(),
@@ -171,35 +174,39 @@ pub fn of_check(
 
 /// What a run may reach. `provider` are the hosts of its agent, where they are known; an agent whose
 /// hosts nobody knows could not work at all without the whole network.
-fn network(wanted: &policy::Network, provider: Option<Vec<Destination>>) -> Network {
+fn network(wanted: &policy::Network, provider: Option<Vec<Destination>>) -> SandboxNetwork {
     match (wanted, provider) {
-        (policy::Network::On, _) | (policy::Network::Provider, None) => Network::On,
-        (policy::Network::Off, _) => Network::Off,
-        (policy::Network::Provider, Some(hosts)) => Network::Proxy(Proxied::to(hosts)),
+        (policy::Network::On, _) | (policy::Network::Provider, None) => SandboxNetwork::On,
+        (policy::Network::Off, _) => SandboxNetwork::Off,
+        (policy::Network::Provider, Some(hosts)) => SandboxNetwork::Proxy(ProxyRules::to(hosts)),
         (policy::Network::Hosts(named), provider) => {
             // What is no host was refused when the policy was read; here it opens nothing.
             let named = named.iter().filter_map(|host| host.parse().ok());
             let hosts = named.chain(provider.unwrap_or_default());
-            Network::Proxy(Proxied::to(hosts))
+            SandboxNetwork::Proxy(ProxyRules::to(hosts))
         }
     }
 }
 
 /// The agent's own credentials, at their places in its home. There must be a file to put each over;
 /// without mounts it is a copy, which goes when the agent has ended.
-fn lent(adapter: &dyn Adapter, home: &Path, rung: Rung) -> Result<Vec<Lent>, Trouble> {
+fn lent(
+    adapter: &dyn Adapter,
+    home: &Path,
+    rung: SandboxLevel,
+) -> Result<Vec<CredentialMount>, JobError> {
     let mut lent = Vec::new();
     for (from, to) in adapter.credentials() {
         let to = home.join(to);
         if !from.is_file() {
             continue;
         }
-        if rung == Rung::Landlock {
+        if rung == SandboxLevel::Landlock {
             own_home::clear_way(home, &to)?;
             fs::copy(&from, &to)?;
         } else {
             own_home::write(home, &to, "")?;
-            lent.push(Lent { from, to });
+            lent.push(CredentialMount { from, to });
         }
     }
     Ok(lent)
@@ -207,7 +214,7 @@ fn lent(adapter: &dyn Adapter, home: &Path, rung: Rung) -> Result<Vec<Lent>, Tro
 
 /// Removes the copies of credentials from an agent's home; where they were mounted, the empty files
 /// that they were mounted on.
-pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trouble> {
+pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), JobError> {
     for (_, to) in adapter.credentials() {
         if home.is_dir() {
             own_home::clear_way(home, &home.join(to))?;
@@ -218,7 +225,7 @@ pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trou
 
 /// Where nothing is confined the agent's own credentials are links in its home: whatever the agent
 /// renews is then renewed for the person too.
-pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), Trouble> {
+pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), JobError> {
     for (from, to) in adapter.credentials() {
         let to = home.join(to);
         if from.is_file() {

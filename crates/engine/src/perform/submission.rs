@@ -7,10 +7,12 @@ use flow::Ticket;
 use flow::policy::pattern::{self, PathPatterns};
 use flow::ticket::{EDITION, Spec, Submission};
 
-use super::Trouble;
+use super::JobError;
 use super::build::identity;
-use crate::git::{Context, Identity, Oid, Person, Repository, is_agent_configuration};
-use crate::workshop::Project;
+use crate::git::{
+    CommitIdentity, CommitPerson, DiffContext, Oid, Repository, is_agent_configuration,
+};
+use crate::workshop::ProjectConfig;
 
 /// Names that the commits of a change may carry.
 const PEOPLE_MAX: usize = 200;
@@ -20,12 +22,12 @@ const NAME_CHARS_MAX: usize = 100;
 /// Describes the range from the merge base with the base branch to `head`, which `by` puts forward.
 pub async fn describe(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     ticket: &Ticket,
     head: &Oid,
     branch: &str,
     by: &str,
-) -> Result<Submission, Trouble> {
+) -> Result<Submission, JobError> {
     let tip = git.base(&project.base_branch).await?;
     let base = under(git, ticket, &tip, head).await?;
     let earlier = ticket
@@ -42,12 +44,12 @@ pub async fn describe(
 /// Describes exactly this range, for what was asked, beside what was put forward before.
 pub async fn describe_range(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     (spec, earlier): (&Spec, Option<&Oid>),
     (base, head): (&Oid, &Oid),
     branch: &str,
-) -> Result<Submission, Trouble> {
-    let diff = git.diff(base, head, Context::None).await?.text;
+) -> Result<Submission, JobError> {
+    let diff = git.diff(base, head, DiffContext::None).await?.text;
     let touched = LineMap::parse(&diff);
     let files: Vec<String> = git
         .files_changed(base, head)
@@ -57,13 +59,13 @@ pub async fn describe_range(
         .collect();
     let people = git.people(base, head).await?;
     if people.len() > PEOPLE_MAX {
-        return Err(Trouble::transient(format!(
+        return Err(JobError::transient(format!(
             "the commits carry {} different names, and {PEOPLE_MAX} is the most; make fewer commits, each by whoever makes it",
             people.len()
         )));
     }
     let moved = match earlier {
-        Some(earlier) => LineMap::parse(&git.diff(earlier, head, Context::None).await?.text),
+        Some(earlier) => LineMap::parse(&git.diff(earlier, head, DiffContext::None).await?.text),
         None => LineMap::default(),
     };
     Ok(Submission {
@@ -92,10 +94,10 @@ pub async fn describe_range(
 /// Refuses a commit that is no change on top of the base that the work began on.
 pub async fn must_be_sound(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     start: &Oid,
     head: &Oid,
-) -> Result<(), Trouble> {
+) -> Result<(), JobError> {
     must_stand_on_base(git, project, start, head).await?;
     must_change_something(git, project, head).await
 }
@@ -103,15 +105,15 @@ pub async fn must_be_sound(
 /// Refuses a commit that leaves out what the work began on.
 pub async fn must_stand_on_base(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     start: &Oid,
     head: &Oid,
-) -> Result<(), Trouble> {
+) -> Result<(), JobError> {
     let base = git.base(&project.base_branch).await?;
     let fork = git.merge_base(&base, start).await?;
     if !git.is_ancestor(&fork, head).await? {
         let short = fork.short();
-        return Err(Trouble::transient(format!(
+        return Err(JobError::transient(format!(
             "the builder rewrote history at or below the base ({short})"
         )));
     }
@@ -121,24 +123,24 @@ pub async fn must_stand_on_base(
 /// Refuses a commit that is no change.
 pub async fn must_change_something(
     git: &Repository,
-    project: &Project,
+    project: &ProjectConfig,
     head: &Oid,
-) -> Result<(), Trouble> {
+) -> Result<(), JobError> {
     let base = git.base(&project.base_branch).await?;
     let below = git.merge_base(&base, head).await?;
     if git.tree_of(head).await? == git.tree_of(&below).await? {
-        return Err(Trouble::transient("the builder changed nothing"));
+        return Err(JobError::transient("the builder changed nothing"));
     }
     Ok(())
 }
 
 /// Who signed and was not at work: neither the one who puts it forward, nor those who built before,
 /// nor ourselves.
-fn strangers(people: &[Person], by: &str, ticket: &Ticket) -> Vec<String> {
+fn strangers(people: &[CommitPerson], by: &str, ticket: &Ticket) -> Vec<String> {
     let at_work = ticket.authors.iter().map(String::as_str).chain([by]);
-    let mut known: Vec<Identity> = at_work.map(identity).collect();
-    known.push(Identity::countersign());
-    let is_known = |person: &Person| {
+    let mut known: Vec<CommitIdentity> = at_work.map(identity).collect();
+    known.push(CommitIdentity::countersign());
+    let is_known = |person: &CommitPerson| {
         let mut known = known.iter();
         known.any(|one| one.name == person.name && one.email == person.email)
     };
@@ -153,7 +155,7 @@ fn strangers(people: &[Person], by: &str, ticket: &Ticket) -> Vec<String> {
 }
 
 /// Where the change begins: the merge base, or what the ticket is stacked on until that lands.
-async fn under(git: &Repository, ticket: &Ticket, tip: &Oid, head: &Oid) -> Result<Oid, Trouble> {
+async fn under(git: &Repository, ticket: &Ticket, tip: &Oid, head: &Oid) -> Result<Oid, JobError> {
     let name = format!("refs/countersign/{}/{}", ticket.id, super::build::STACK);
     if let Some(stack) = git.read_ref(&name).await?
         && git.is_ancestor(&stack, head).await?
@@ -173,7 +175,11 @@ pub fn diff_id(diff: &str) -> String {
 }
 
 /// Paths that the project or the ticket protects, and files that steer agents.
-fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<String>, Trouble> {
+fn protected(
+    project: &ProjectConfig,
+    spec: &Spec,
+    files: &[String],
+) -> Result<Vec<String>, JobError> {
     // Two lists: a ticket's `!` takes back nothing that the project protects.
     let lists = [
         patterns(&project.policy.protected)?,
@@ -194,11 +200,11 @@ fn protected(project: &Project, spec: &Spec, files: &[String]) -> Result<Vec<Str
 }
 
 /// A pattern that can match nothing protects nothing, so it stops the work instead.
-fn patterns(lines: &[String]) -> Result<PathPatterns, Trouble> {
+fn patterns(lines: &[String]) -> Result<PathPatterns, JobError> {
     for line in lines {
         if let Some(why) = pattern::problem(line) {
             let shown = findings::shorten(&findings::one_line(line), NAME_CHARS_MAX);
-            return Err(Trouble::permanent(format!(
+            return Err(JobError::permanent(format!(
                 "the protected path {shown:?} is {why}; mend it in the ticket or in countersign.toml"
             )));
         }

@@ -7,18 +7,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::check::{Ran, Site, run_one};
-use super::{Held, Trouble, agents};
-use crate::agent::Role;
+use super::check::{CheckoutSite, CommandRun, run_one};
+use super::{JobContext, JobError, agents};
+use crate::agent::AgentRole;
 use crate::git::{Oid, Worktree};
 use crate::log::removed;
-use crate::supplies::{Cache, Setup, copy_tree};
+use crate::supplies::{CacheDir, ProjectSetup, copy_tree};
 
 /// How many prepared sets are kept for a repository, the newest first.
 const SETS_MAX: usize = 3;
 
 /// Puts the caches into a site; says whether there was anything to put in.
-pub async fn put_in(held: &Held<'_>, base: &Oid, site: &Site) -> Result<bool, Trouble> {
+pub async fn put_in(
+    held: &JobContext<'_>,
+    base: &Oid,
+    site: &CheckoutSite,
+) -> Result<bool, JobError> {
     let setup = &held.shop.project.setup;
     if setup.caches.is_empty() {
         return Ok(false);
@@ -31,7 +35,10 @@ pub async fn put_in(held: &Held<'_>, base: &Oid, site: &Site) -> Result<bool, Tr
 }
 
 /// Runs the setup in a site, if the project has one.
-pub async fn set_up(held: &Held<'_>, site: &Site) -> Result<Option<Ran>, Trouble> {
+pub async fn set_up(
+    held: &JobContext<'_>,
+    site: &CheckoutSite,
+) -> Result<Option<CommandRun>, JobError> {
     match &held.shop.project.setup.command {
         Some(command) => run_one(held, command, site, "1").await.map(Some),
         None => Ok(None),
@@ -40,18 +47,18 @@ pub async fn set_up(held: &Held<'_>, site: &Site) -> Result<Option<Ran>, Trouble
 
 /// The builder's worktree, before the builder: once, and again where a cache has gone. Only what
 /// git ignores is put there, or it would become part of the change.
-pub async fn furnish_worktree(held: &Held<'_>, worktree: &Worktree) -> Result<(), Trouble> {
+pub async fn furnish_worktree(held: &JobContext<'_>, worktree: &Worktree) -> Result<(), JobError> {
     let project = &held.shop.project;
     let setup = &project.setup;
     if setup.is_empty() {
         return Ok(());
     }
     let base = held.shop.git.base(&project.base_branch).await?;
-    let home = agents::home(held, held.member()?, Role::Build);
-    let site = Site::around(&worktree.path, &held.dir(), home);
+    let home = agents::home(held, held.member()?, AgentRole::Build);
+    let site = CheckoutSite::around(&worktree.path, &held.dir(), home);
     let mut ignored = Vec::new();
     for cache in &setup.caches {
-        if let Cache::Checkout(path) = cache
+        if let CacheDir::Checkout(path) = cache
             && !held.shop.git.ignores(worktree, path).await?
         {
             continue;
@@ -76,16 +83,16 @@ pub async fn furnish_worktree(held: &Held<'_>, worktree: &Worktree) -> Result<()
 
 /// A directory with the parts `checkout` and `home`, or the person's own work tree.
 #[derive(Clone, Debug)]
-struct Source {
+struct CacheSource {
     checkout: PathBuf,
     home: PathBuf,
 }
 
-async fn source(held: &Held<'_>, base: &Oid) -> Result<Option<Source>, Trouble> {
+async fn source(held: &JobContext<'_>, base: &Oid) -> Result<Option<CacheSource>, JobError> {
     let shop = held.shop;
     if shop.project.setup.command.is_none() {
         // Without a setup the person's own is all there is.
-        let own = shop.git.work_tree().map(|tree| Source {
+        let own = shop.git.work_tree().map(|tree| CacheSource {
             checkout: tree.to_owned(),
             home: PathBuf::from("/nonexistent"),
         });
@@ -99,15 +106,15 @@ async fn source(held: &Held<'_>, base: &Oid) -> Result<Option<Source>, Trouble> 
     Ok(Some(of_set(&set)))
 }
 
-fn of_set(set: &Path) -> Source {
-    Source {
+fn of_set(set: &Path) -> CacheSource {
+    CacheSource {
         checkout: set.join("checkout"),
         home: set.join("home"),
     }
 }
 
 /// Another command, another list or another base is another set.
-fn key(setup: &Setup, tree: &Oid) -> String {
+fn key(setup: &ProjectSetup, tree: &Oid) -> String {
     let written = format!("{:?} {:?} {tree}", setup.command, setup.caches);
     crate::hash::short(written.as_bytes())
 }
@@ -115,8 +122,13 @@ fn key(setup: &Setup, tree: &Oid) -> String {
 /// Runs the setup on the base and keeps the caches that it leaves. Begun from the newest set there
 /// is, so that only what is new has to be fetched. A setup that is red leaves an empty set: it is
 /// not tried again on this base, and the checks will say that it is red.
-async fn prepare(held: &Held<'_>, base: &Oid, sets: &Path, set: &Path) -> Result<(), Trouble> {
-    let site = Site::at(held, base, base, "supplies").await?;
+async fn prepare(
+    held: &JobContext<'_>,
+    base: &Oid,
+    sets: &Path,
+    set: &Path,
+) -> Result<(), JobError> {
+    let site = CheckoutSite::at(held, base, base, "supplies").await?;
     let caches = held.shop.project.setup.caches.clone();
     if let Some(earlier) = newest_first(sets).into_iter().next() {
         let (caches, site) = (caches.clone(), site.clone());
@@ -158,7 +170,11 @@ fn newest_first(sets: &Path) -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-fn copy_all(caches: &[Cache], source: &Source, site: &Site) -> Result<bool, Trouble> {
+fn copy_all(
+    caches: &[CacheDir],
+    source: &CacheSource,
+    site: &CheckoutSite,
+) -> Result<bool, JobError> {
     let mut copied = false;
     for cache in caches {
         let Some(from) = cache.place(&source.checkout, &source.home).found() else {
@@ -168,7 +184,7 @@ fn copy_all(caches: &[Cache], source: &Source, site: &Site) -> Result<bool, Trou
             continue;
         };
         copy_tree(&from, &to).map_err(|error| {
-            Trouble::transient(format!("{} cannot be copied: {error}", from.display()))
+            JobError::transient(format!("{} cannot be copied: {error}", from.display()))
         })?;
         copied = true;
     }
@@ -176,9 +192,9 @@ fn copy_all(caches: &[Cache], source: &Source, site: &Site) -> Result<bool, Trou
 }
 
 async fn in_background<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
+    work: impl FnOnce() -> Result<T, JobError> + Send + 'static,
+) -> Result<T, JobError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(Trouble::transient)?
+        .map_err(JobError::transient)?
 }

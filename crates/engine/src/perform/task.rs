@@ -4,21 +4,21 @@
 use std::sync::Arc;
 
 use flow::event::{Failure, Lease};
-use flow::free::{self, Fate};
+use flow::free::{self, TaskRetry};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
-use store::{Leased, Outcome, Work};
+use store::{JobWork, Leased, TaskOutcome};
 use tracing::Instrument;
 
 use super::{
-    Held, Trouble, agents, build, gives_up, keep_alive, patiently, pause_provider, trace,
+    JobContext, JobError, agents, build, gives_up, keep_alive, patiently, pause_provider, trace,
     unreachable_end,
 };
 use crate::agent::answer;
 use crate::coordinator::{Error, TaskReport};
-use crate::process::Stop;
+use crate::process::StopSignal;
 use crate::runs;
-use crate::workshop::Workshop;
+use crate::workshop::Project;
 
 /// A task is one job.
 const SERIAL: u32 = 1;
@@ -26,7 +26,7 @@ const SERIAL: u32 = 1;
 /// A task under a lease.
 #[derive(Debug)]
 pub struct ClaimedTask {
-    pub shop: Arc<Workshop>,
+    pub shop: Arc<Project>,
     pub job: Leased,
     /// The task as a ticket, which nobody keeps.
     pub ticket: Ticket,
@@ -36,13 +36,13 @@ pub struct ClaimedTask {
 
 /// What a run came to, and what it cost.
 #[derive(Debug)]
-struct Done {
+struct TaskOutput {
     result: Value,
     usage: Usage,
 }
 
 /// Performs a task to its end, whatever that is.
-pub async fn perform(taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
+pub async fn perform(taken: ClaimedTask, stop: StopSignal) -> Result<(), Error> {
     let lease = Lease {
         serial: SERIAL,
         fence: taken.job.fence,
@@ -51,11 +51,11 @@ pub async fn perform(taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
     Box::pin(perform_leased(taken, stop)).instrument(span).await
 }
 
-async fn perform_leased(mut taken: ClaimedTask, stop: Stop) -> Result<(), Error> {
+async fn perform_leased(mut taken: ClaimedTask, stop: StopSignal) -> Result<(), Error> {
     taken.ticket.spent.ticket = spent_before(&taken);
     let (shop, job) = (&taken.shop, &taken.job);
-    let (stopper, own_stop) = Stop::pair();
-    let held = Held {
+    let (stopper, own_stop) = StopSignal::pair();
+    let held = JobContext {
         shop,
         ticket: &taken.ticket,
         member: shop.crew.builder.as_ref(),
@@ -87,35 +87,39 @@ fn spent_before(taken: &ClaimedTask) -> Usage {
     })
 }
 
-async fn work(held: &Held<'_>, taken: &ClaimedTask) -> Result<Done, Trouble> {
+async fn work(held: &JobContext<'_>, taken: &ClaimedTask) -> Result<TaskOutput, JobError> {
     must_be_nobodys(held).await?;
     let shop = held.shop;
     let along = match &taken.job.work {
-        Work::Free { body, .. } => free::along(body),
-        Work::Task(_) => return Err(Trouble::permanent("this is no free task")),
+        JobWork::Free { body, .. } => free::along(body),
+        JobWork::Task(_) => return Err(JobError::permanent("this is no free task")),
     };
     let brief = flow::brief::task(held.ticket, &along, &shop.project.house);
     let made = build::in_worktree(held, &brief).await?;
     let usage = made.run.usage;
-    let paid = |trouble: Trouble| Trouble { usage, ..trouble };
+    let paid = |trouble: JobError| JobError { usage, ..trouble };
     let result = told(held, taken, &made).await.map_err(paid)?;
-    Ok(Done { result, usage })
+    Ok(TaskOutput { result, usage })
 }
 
 /// What there is to tell of what was made.
-async fn told(held: &Held<'_>, taken: &ClaimedTask, made: &build::Work) -> Result<Value, Trouble> {
+async fn told(
+    held: &JobContext<'_>,
+    taken: &ClaimedTask,
+    made: &build::BuiltCommit,
+) -> Result<Value, JobError> {
     let shop = held.shop;
     let said = answer::built(made.run.result.as_deref().unwrap_or_default());
     let base = shop.git.base(&shop.project.base_branch).await?;
     let changed = made.head != base && !shop.git.is_ancestor(&made.head, &base).await?;
     if said.summary.trim().is_empty() && !changed {
-        return Err(Trouble::transient(
+        return Err(JobError::transient(
             "the agent said nothing and changed nothing",
         ));
     }
     if let Some(carrier) = shop.carrier.as_ref().filter(|_| changed) {
         let sent = carrier.publish(&shop.git, held.ticket, &made.head, &made.branch);
-        sent.await.map_err(Trouble::transient)?;
+        sent.await.map_err(JobError::transient)?;
     }
     Ok(json!({
         "summary": build::short(&said.summary),
@@ -130,12 +134,12 @@ async fn told(held: &Held<'_>, taken: &ClaimedTask, made: &build::Work) -> Resul
 }
 
 /// Its files and its branch would be those of a ticket that is called the same.
-async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
+async fn must_be_nobodys(held: &JobContext<'_>) -> Result<(), JobError> {
     let id = &held.ticket.id;
     let found = held.shop.coordinator.ticket(id).await;
-    match found.map_err(Trouble::transient)? {
+    match found.map_err(JobError::transient)? {
         None => Ok(()),
-        Some(_) => Err(Trouble::permanent(format!(
+        Some(_) => Err(JobError::permanent(format!(
             "there is a ticket {id}, whose files and branch this task would use; queue it with another id"
         ))),
     }
@@ -144,17 +148,17 @@ async fn must_be_nobodys(held: &Held<'_>) -> Result<(), Trouble> {
 /// Reports what it cost and what came of it. A store that is away is asked again while there may still
 /// be somebody who waits for it; what a lost lease has brought is refused, and the log says so.
 async fn tell(
-    held: &Held<'_>,
+    held: &JobContext<'_>,
     taken: &ClaimedTask,
-    came_to: Result<Done, Trouble>,
+    came_to: Result<TaskOutput, JobError>,
 ) -> Result<(), Error> {
     let usage = came_to
         .as_ref()
         .map_or_else(|trouble| trouble.usage, |done| done.usage);
     let outcome = match came_to {
-        Ok(Done { result, .. }) => {
+        Ok(TaskOutput { result, .. }) => {
             trace::finished("task_done");
-            Outcome::Done { result }
+            TaskOutcome::Done { result }
         }
         Err(trouble) => {
             trace::failed(trouble.failure, &trouble.message);
@@ -180,16 +184,16 @@ async fn tell(
     }
 }
 
-fn failed(held: &Held<'_>, job: &Leased, trouble: Trouble) -> Outcome {
+fn failed(held: &JobContext<'_>, job: &Leased, trouble: JobError) -> TaskOutcome {
     let (shop, id) = (held.shop, &held.ticket.id);
     let (limits, now) = (&shop.project.policy.limits, (shop.clock)());
     let error = findings::clean(&trouble.message);
     match free::fate(trouble.failure, id, job.attempts, limits, now) {
-        Fate::Again { not_before, counts } => Outcome::Retry {
+        TaskRetry::Again { not_before, counts } => TaskOutcome::Retry {
             error,
             not_before,
             counts,
         },
-        Fate::GivenUp => Outcome::Dead { error },
+        TaskRetry::GivenUp => TaskOutcome::Dead { error },
     }
 }

@@ -26,14 +26,14 @@ const REMOVE_PAUSE: Timespec = Timespec {
 
 /// What the kernel bounds for the whole group.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupLimits {
+pub struct CgroupLimits {
     pub memory_bytes: u64,
     pub processes: u64,
 }
 
 /// We are in the group until [`Group::leave`], so that whoever is forked meanwhile is born in it.
 #[derive(Debug)]
-pub struct Group {
+pub struct Cgroup {
     name: String,
     /// Opened before anything is separated: afterwards their names lead elsewhere.
     parent: OwnedFd,
@@ -41,9 +41,9 @@ pub struct Group {
     back: OwnedFd,
 }
 
-impl Group {
+impl Cgroup {
     /// Makes the group and enters it; none where the machine does not allow that.
-    pub fn enter(limits: GroupLimits) -> Option<Self> {
+    pub fn enter(limits: CgroupLimits) -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         MOUNTS
@@ -51,7 +51,7 @@ impl Group {
             .find_map(|mount| Self::beside(Path::new(mount), path, limits))
     }
 
-    fn beside(mount: &Path, own: &str, limits: GroupLimits) -> Option<Self> {
+    fn beside(mount: &Path, own: &str, limits: CgroupLimits) -> Option<Self> {
         let ours = mount.join(own);
         let parent = if own.is_empty() {
             ours.as_path()
@@ -82,7 +82,7 @@ impl Group {
         Some(group)
     }
 
-    fn limit(&self, limits: GroupLimits) -> io::Result<()> {
+    fn limit(&self, limits: CgroupLimits) -> io::Result<()> {
         self.write("memory.max", &limits.memory_bytes.to_string())?;
         // Not every kernel has these, and the bound holds without them.
         let _ = self.write("memory.swap.max", "0");
@@ -142,7 +142,7 @@ fn sweep(parent: &Path) {
 mod tests {
     use super::*;
 
-    const LIMITS: GroupLimits = GroupLimits {
+    const LIMITS: CgroupLimits = CgroupLimits {
         memory_bytes: 1 << 20,
         processes: 10,
     };
@@ -162,20 +162,20 @@ mod tests {
     fn without_the_memory_controller_there_is_no_group_and_nothing_is_left() {
         for controllers in ["", "cpu pids\n", "memory_recursiveprot\n"] {
             let dir = mount(controllers);
-            assert!(Group::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
+            assert!(Cgroup::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
             assert_eq!(
                 fs::read_dir(dir.path().join("app.slice")).unwrap().count(),
                 2
             );
         }
-        assert!(Group::beside(Path::new("/nonexistent"), "a/b", LIMITS).is_none());
+        assert!(Cgroup::beside(Path::new("/nonexistent"), "a/b", LIMITS).is_none());
     }
 
     /// The kernel fills a new group with its files; a plain directory is left as it cannot be used.
     #[test]
     fn a_group_that_cannot_be_limited_is_removed_again() {
         let dir = mount("cpu memory pids\n");
-        assert!(Group::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
+        assert!(Cgroup::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
         let left = fs::read_dir(dir.path().join("app.slice")).unwrap().count();
         assert_eq!(left, 2);
     }

@@ -21,7 +21,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// What one run may add below its directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allotment {
+pub struct DiskQuota {
     pub dirs: Vec<PathBuf>,
     pub bytes_max: u64,
     /// Files, directories and links.
@@ -30,23 +30,23 @@ pub struct Allotment {
 
 /// What lies there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct DiskUsage {
     pub bytes: u64,
     pub files: u64,
 }
 
 /// An allotment and what was there before the run.
 #[derive(Debug)]
-pub(super) struct Gauge {
-    allotment: Allotment,
-    before: Taken,
+pub(super) struct DiskMonitor {
+    allotment: DiskQuota,
+    before: DiskUsage,
 }
 
-impl Gauge {
-    pub async fn begin(allotment: Allotment) -> Self {
+impl DiskMonitor {
+    pub async fn begin(allotment: DiskQuota) -> Self {
         let dirs = outermost(&allotment.dirs);
-        let allotment = Allotment { dirs, ..allotment };
-        let no_end = Taken {
+        let allotment = DiskQuota { dirs, ..allotment };
+        let no_end = DiskUsage {
             bytes: u64::MAX,
             files: u64::MAX,
         };
@@ -55,13 +55,13 @@ impl Gauge {
     }
 
     /// What the run has added, if that is too much.
-    pub async fn over(&self) -> Option<Taken> {
-        let most = Taken {
+    pub async fn over(&self) -> Option<DiskUsage> {
+        let most = DiskUsage {
             bytes: self.before.bytes.saturating_add(self.allotment.bytes_max),
             files: self.before.files.saturating_add(self.allotment.files_max),
         };
         let now = look(&self.allotment.dirs, most).await;
-        let added = Taken {
+        let added = DiskUsage {
             bytes: now.bytes.saturating_sub(self.before.bytes),
             files: now.files.saturating_sub(self.before.files),
         };
@@ -69,7 +69,7 @@ impl Gauge {
     }
 
     /// Completes when the run has added too much.
-    pub async fn overrun(&self) -> Taken {
+    pub async fn overrun(&self) -> DiskUsage {
         let mut pause = LOOK_EVERY;
         loop {
             sleep(pause).await;
@@ -82,15 +82,15 @@ impl Gauge {
     }
 }
 
-async fn look(dirs: &[PathBuf], most: Taken) -> Taken {
+async fn look(dirs: &[PathBuf], most: DiskUsage) -> DiskUsage {
     let dirs = dirs.to_vec();
     let looked = tokio::task::spawn_blocking(move || count(dirs, most)).await;
     looked.unwrap_or_default()
 }
 
 /// Counts until everything is counted, or more than `most` is.
-fn count(mut dirs: Vec<PathBuf>, most: Taken) -> Taken {
-    let mut taken = Taken::default();
+fn count(mut dirs: Vec<PathBuf>, most: DiskUsage) -> DiskUsage {
+    let mut taken = DiskUsage::default();
     while let Some(dir) = dirs.pop() {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
@@ -133,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    fn no_end() -> Taken {
-        Taken {
+    fn no_end() -> DiskUsage {
+        DiskUsage {
             bytes: u64::MAX,
             files: u64::MAX,
         }
@@ -160,7 +160,7 @@ mod tests {
         let mut here = dir.path().to_owned();
         let (mut levels, most) = (
             0,
-            Taken {
+            DiskUsage {
                 bytes: 1 << 30,
                 files: 1000,
             },
@@ -187,7 +187,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str| fs::write(dir.path().join(name), "x").unwrap();
         (0..100).for_each(|n| put(&format!("before-{n}")));
-        let gauge = Gauge::begin(Allotment {
+        let gauge = DiskMonitor::begin(DiskQuota {
             dirs: vec![dir.path().to_owned()],
             bytes_max: 1 << 30,
             files_max: 10,

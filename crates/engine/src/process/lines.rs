@@ -20,7 +20,7 @@ pub(super) struct Splitter {
 }
 
 /// A piece with its line end, if it has one, still on.
-pub(super) struct Piece<'a> {
+pub(super) struct LinePiece<'a> {
     pub raw: &'a [u8],
     pub whole: bool,
 }
@@ -40,13 +40,13 @@ impl Splitter {
         [redactor.clone(), redactor].map(|redactor| Self::new(limit, redactor))
     }
 
-    pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(Piece<'_>)) {
+    pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(LinePiece<'_>)) {
         while !bytes.is_empty() {
             let room = self.limit.saturating_sub(self.kept.len());
             let window = &bytes[..bytes.len().min(room)];
             if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
                 self.kept.extend_from_slice(&window[..=end]);
-                emit(Piece {
+                emit(LinePiece {
                     raw: &self.redactor.bytes(&self.kept),
                     whole: true,
                 });
@@ -63,9 +63,9 @@ impl Splitter {
     }
 
     /// What is left at the end of the stream.
-    pub fn finish(&mut self, emit: impl FnOnce(Piece<'_>)) {
+    pub fn finish(&mut self, emit: impl FnOnce(LinePiece<'_>)) {
         if !self.kept.is_empty() {
-            emit(Piece {
+            emit(LinePiece {
                 raw: &self.redactor.bytes(&self.kept),
                 whole: true,
             });
@@ -73,13 +73,13 @@ impl Splitter {
         }
     }
 
-    fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+    fn cut(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
         let mut kept = self.redactor.bytes(&self.kept).into_owned();
         // A secret may have begun at the end: that much waits for what follows.
         let back = self.redactor.longest().min(kept.len() / 2);
         let end = kept.len() - back;
         let end = end - unfinished_character(&kept[..end]);
-        emit(Piece {
+        emit(LinePiece {
             raw: &kept[..end],
             whole: false,
         });
@@ -118,14 +118,14 @@ pub(super) fn text(raw: &[u8]) -> String {
 }
 
 /// A file that takes bytes up to its cap. A failing disk does not fail the run.
-pub(super) struct Spool {
+pub(super) struct TranscriptFile {
     file: Option<File>,
     room: u64,
     pub cut: bool,
     pub error: Option<String>,
 }
 
-impl Spool {
+impl TranscriptFile {
     pub fn create(path: &Path, cap: u64) -> std::io::Result<Self> {
         if let Some(parent) = path.parent() {
             private::make_dir(parent)?;
@@ -166,7 +166,7 @@ mod tests {
     fn pieces(limit: usize, chunks: &[&[u8]]) -> Vec<(String, bool)> {
         let mut splitter = Splitter::new(limit, Redactor::default());
         let mut seen = Vec::new();
-        let mut take = |piece: Piece<'_>| seen.push((text(piece.raw), piece.whole));
+        let mut take = |piece: LinePiece<'_>| seen.push((text(piece.raw), piece.whole));
         for chunk in chunks {
             splitter.push(chunk, &mut take);
         }
@@ -208,7 +208,7 @@ mod tests {
             for chunk in [1, 7, 64, 1000] {
                 let mut splitter = Splitter::new(limit, Redactor::of_environment(&env));
                 let mut seen = Vec::new();
-                let mut take = |piece: Piece<'_>| seen.extend_from_slice(piece.raw);
+                let mut take = |piece: LinePiece<'_>| seen.extend_from_slice(piece.raw);
                 for part in text.as_bytes().chunks(chunk) {
                     splitter.push(part, &mut take);
                 }

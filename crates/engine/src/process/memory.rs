@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::tree::Identity;
+use super::tree::ProcessIdentity;
 
 /// A process with less shared memory than this is not asked how much of it is its own share: that
 /// walks its page tables.
@@ -21,8 +21,8 @@ const BLOCK_BYTES: u64 = 512;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// Adds up what these processes hold, each object once.
-pub(super) fn held_bytes(processes: &[Identity], own_mounts: bool) -> u64 {
-    let mut objects = Objects::default();
+pub(super) fn held_bytes(processes: &[ProcessIdentity], own_mounts: bool) -> u64 {
+    let mut objects = OpenMemory::default();
     let mut bytes = 0_u64;
     for process in processes {
         bytes = bytes.saturating_add(own_bytes(process.pid));
@@ -61,13 +61,13 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
 
 /// What is open without being mapped.
 #[derive(Default)]
-struct Objects {
+struct OpenMemory {
     seen: HashSet<(u64, u64)>,
     sockets: HashSet<String>,
     bytes: u64,
 }
 
-impl Objects {
+impl OpenMemory {
     fn add_open_files(&mut self, pid: i32) {
         let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             return;
@@ -102,7 +102,7 @@ fn is_nameless_memory(target: &str) -> bool {
 
 /// What lies in the file systems in memory that the run has for itself, as any of its processes
 /// sees them: we stand outside and may have another root.
-fn in_memory_mounts(processes: &[Identity]) -> u64 {
+fn in_memory_mounts(processes: &[ProcessIdentity]) -> u64 {
     let roots = processes
         .iter()
         .map(|process| format!("/proc/{}/root", process.pid));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn memory_that_nobody_maps_is_counted_once() {
-        let us = Identity::ourselves().unwrap();
+        let us = ProcessIdentity::ourselves().unwrap();
         let before = held_bytes(&[us], false);
         let held = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let mut file = fs::File::from(held);

@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tracing::{Instrument, Span, debug_span, field};
 
 use super::run::exit_of;
-use super::spawn::{Known, Recipe, spawn};
-use super::{Error, Exit, Launcher};
+use super::spawn::{KnownChild, SpawnRecipe, spawn};
+use super::{Error, Launcher, ProcessExit};
 use crate::log::LogErr;
 use crate::private;
 
 /// One short command.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct ShortCommand {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub env: Vec<(OsString, OsString)>,
@@ -32,17 +32,17 @@ pub struct Call {
 }
 
 #[derive(Clone, Debug)]
-pub struct Output {
-    pub exit: Exit,
+pub struct CommandOutput {
+    pub exit: ProcessExit,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub cut: bool,
 }
 
 /// Kills the group when the caller goes away or the time is up.
-struct Group(Option<Pid>);
+struct KillGroupOnDrop(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for KillGroupOnDrop {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // It may have ended in this instant.
@@ -53,13 +53,13 @@ impl Drop for Group {
 
 /// Runs the command to its end or its limit. The whole group is killed if it
 /// does not end, or if the returned future is dropped.
-pub async fn output(call: &Call) -> Result<Output, Error> {
+pub async fn output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     let program = call.program.display();
     let span = debug_span!("process", %program, pid = field::Empty, exit = field::Empty);
     Box::pin(read_output(call)).instrument(span).await
 }
 
-async fn read_output(call: &Call) -> Result<Output, Error> {
+async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     let program = || call.program.display().to_string();
     if !call.cwd.is_dir() {
         return Err(Error::NoDirectory {
@@ -67,7 +67,7 @@ async fn read_output(call: &Call) -> Result<Output, Error> {
             dir: call.cwd.clone(),
         });
     }
-    let recipe = Recipe {
+    let recipe = SpawnRecipe {
         program: &call.program,
         args: &call.args,
         env: &call.env,
@@ -87,7 +87,7 @@ async fn read_output(call: &Call) -> Result<Output, Error> {
         source,
     })?;
     Span::current().record("pid", known.pid);
-    let mut group = Group(Pid::from_raw(known.pid));
+    let mut group = KillGroupOnDrop(Pid::from_raw(known.pid));
     let finished = tokio::time::timeout(call.wall, converse(&mut known, call)).await;
     let (exit, stdout, stderr) = match finished {
         Ok(Ok((status, stdout, stderr))) => {
@@ -104,13 +104,17 @@ async fn read_output(call: &Call) -> Result<Output, Error> {
             drop(group);
             let reaped = known.child.wait().await;
             reaped.log_err("reap a command that was killed at its time limit");
-            (Exit::WallLimit, Kept::default(), Kept::default())
+            (
+                ProcessExit::WallLimit,
+                CappedBytes::default(),
+                CappedBytes::default(),
+            )
         }
     };
     Span::current().record("exit", field::display(exit));
     tracing::debug!("process ended");
     let cut = stdout.cut || stderr.cut;
-    Ok(Output {
+    Ok(CommandOutput {
         exit,
         stdout: stdout.bytes,
         stderr: stderr.bytes,
@@ -118,7 +122,10 @@ async fn read_output(call: &Call) -> Result<Output, Error> {
     })
 }
 
-async fn converse(known: &mut Known, call: &Call) -> std::io::Result<(ExitStatus, Kept, Kept)> {
+async fn converse(
+    known: &mut KnownChild,
+    call: &ShortCommand,
+) -> std::io::Result<(ExitStatus, CappedBytes, CappedBytes)> {
     let (stdin, stdout, stderr) = (
         known.child.stdin.take(),
         known.child.stdout.take(),
@@ -136,13 +143,13 @@ async fn converse(known: &mut Known, call: &Call) -> std::io::Result<(ExitStatus
 }
 
 #[derive(Default)]
-struct Kept {
+struct CappedBytes {
     bytes: Vec<u8>,
     cut: bool,
 }
 
-async fn keep(source: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<Kept> {
-    let mut kept = Kept::default();
+async fn keep(source: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<CappedBytes> {
+    let mut kept = CappedBytes::default();
     let Some(mut source) = source else {
         return Ok(kept);
     };

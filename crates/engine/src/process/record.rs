@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Family, Identity, new_mark, place};
+use super::tree::{ProcessIdentity, ProcessTree, new_mark, place};
 use super::{Error, RunId};
 use crate::log::removed;
 use crate::private;
@@ -23,28 +23,28 @@ const HALF: &str = "half";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct LiveRunEntry {
     run: String,
     place: String,
-    owner: Identity,
+    owner: ProcessIdentity,
     mark: String,
-    leader: Option<Identity>,
+    leader: Option<ProcessIdentity>,
     /// Who belongs to it although nothing but their parents says so.
     #[serde(default)]
-    strays: Vec<Identity>,
+    strays: Vec<ProcessIdentity>,
 }
 
 /// The record of a run that goes on.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct LiveRunRecord {
     path: PathBuf,
-    entry: Entry,
+    entry: LiveRunEntry,
 }
 
-impl Record {
+impl LiveRunRecord {
     pub fn begin(data_dir: &Path, run_id: &RunId) -> Result<Self, Error> {
         let path = runs(data_dir).join(format!("{run_id}.json"));
-        let Some(owner) = Identity::ourselves() else {
+        let Some(owner) = ProcessIdentity::ourselves() else {
             let source = io::Error::other("/proc is not mounted, so runs cannot be told apart");
             return Err(Error::File {
                 path: "/proc/self/stat".into(),
@@ -52,7 +52,7 @@ impl Record {
             });
         };
         let mark = new_mark(run_id.as_str(), owner);
-        let entry = Entry {
+        let entry = LiveRunEntry {
             run: run_id.to_string(),
             place: place(),
             owner,
@@ -69,13 +69,13 @@ impl Record {
         &self.entry.mark
     }
 
-    pub fn started(&mut self, leader: Option<Identity>) -> Result<(), Error> {
+    pub fn started(&mut self, leader: Option<ProcessIdentity>) -> Result<(), Error> {
         self.entry.leader = leader;
         self.write()
     }
 
     /// Written only where it is news.
-    pub fn knows(&mut self, strays: Vec<Identity>) -> Result<(), Error> {
+    pub fn knows(&mut self, strays: Vec<ProcessIdentity>) -> Result<(), Error> {
         if self.entry.strays == strays {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Record {
     fn write(&self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.entry).unwrap_or_default();
         // Named after its writer, so that a killed one's can be told from one that is being written.
-        let Identity { pid, start } = self.entry.owner;
+        let ProcessIdentity { pid, start } = self.entry.owner;
         let half = self.path.with_extension(format!("{pid}.{start}.{HALF}"));
         let written = private::make_dir(self.path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| private::write(&half, text))
@@ -109,7 +109,7 @@ fn runs(data_dir: &Path) -> PathBuf {
 
 /// What a sweep found of one earlier run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweptRun {
     pub run: String,
     pub ended: usize,
     pub left: usize,
@@ -119,7 +119,7 @@ pub struct Swept {
 ///
 /// By recorded identity and mark only. A run whose owner lives is not touched; a
 /// record that cannot be read is left where it is, because its owner is unknown.
-pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
+pub async fn sweep(data_dir: &Path) -> Result<Vec<SweptRun>, Error> {
     end_where(data_dir, |entry| !entry.owner.is_alive()).await
 }
 
@@ -128,14 +128,14 @@ pub async fn sweep(data_dir: &Path) -> Result<Vec<Swept>, Error> {
 pub async fn end_runs(
     data_dir: &Path,
     named: impl Fn(&str) -> bool + Send + Sync,
-) -> Result<Vec<Swept>, Error> {
+) -> Result<Vec<SweptRun>, Error> {
     end_where(data_dir, |entry| named(&entry.run)).await
 }
 
 async fn end_where(
     data_dir: &Path,
-    wanted: impl Fn(&Entry) -> bool + Send,
-) -> Result<Vec<Swept>, Error> {
+    wanted: impl Fn(&LiveRunEntry) -> bool + Send,
+) -> Result<Vec<SweptRun>, Error> {
     let dir = runs(data_dir);
     let files = match fs::read_dir(&dir) {
         Ok(files) => files,
@@ -158,13 +158,13 @@ async fn end_where(
         if !entry.place.starts_with(boot) {
             removed(&path, fs::remove_file(&path));
         } else if entry.place == here && wanted(&entry) {
-            let mut family = Family::of(&entry.mark, entry.leader);
+            let mut family = ProcessTree::of(&entry.mark, entry.leader);
             family.strays = entry.strays;
             let cleared = family.end(TERM_GRACE).await;
             if cleared.left == 0 {
                 removed(&path, fs::remove_file(&path));
             }
-            swept.push(Swept {
+            swept.push(SweptRun {
                 run: entry.run,
                 ended: cleared.ended,
                 left: cleared.left,
@@ -181,15 +181,15 @@ fn is_cut_off(path: &Path) -> bool {
     is_record && fs::read(path).is_ok_and(|text| text.iter().all(|&byte| byte == 0))
 }
 
-fn writer_of_half(path: &Path) -> Option<Identity> {
+fn writer_of_half(path: &Path) -> Option<ProcessIdentity> {
     let name = path.file_name()?.to_str()?.strip_suffix(HALF)?;
     let mut parts = name.trim_end_matches('.').rsplit('.');
     let start = parts.next()?.parse().ok()?;
     let pid = parts.next()?.parse().ok()?;
-    Some(Identity { pid, start })
+    Some(ProcessIdentity { pid, start })
 }
 
-fn read(path: &Path) -> Option<Entry> {
+fn read(path: &Path) -> Option<LiveRunEntry> {
     if path.extension()? != "json" {
         return None;
     }

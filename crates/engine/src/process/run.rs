@@ -9,16 +9,17 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument, Span, field, info_span};
 
-use super::disk::{Gauge, Taken};
-use super::lines::{Piece, Splitter, Spool, text};
-use super::record::Record;
-use super::spawn::{Known, Recipe, find_program, spawn};
-use super::tree::{Family, Identity};
-use super::voice::Voice;
+use super::disk::{DiskMonitor, DiskUsage};
+use super::lines::{LinePiece, Splitter, TranscriptFile, text};
+use super::record::LiveRunRecord;
+use super::spawn::{KnownChild, SpawnRecipe, find_program, spawn};
+use super::tree::{ProcessIdentity, ProcessTree};
+use super::voice::StdinWriter;
 use super::{
-    Ended, Error, Exit, Host, Launcher, Limits, Line, RUN_MARK, Reaction, Spec, Stop, Stream,
+    Error, Launcher, LineReaction, OutputLine, OutputStream, ProcessEnd, ProcessExit, ProcessHost,
+    ProcessLimits, ProcessSpec, RUN_MARK, StopSignal,
 };
-use crate::sandbox::{self, Confinement, NOT_CONFINED, Proof, Proxy};
+use crate::sandbox::{self, NOT_CONFINED, Proof, Proxy, SandboxSpec};
 
 const CHUNK: usize = 64 << 10;
 /// How often we look who hides, where no namespace keeps a run together.
@@ -26,15 +27,15 @@ const CENSUS_EVERY: Duration = Duration::from_secs(1);
 /// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
 const REAP_MAX: Duration = Duration::from_secs(5);
 
-impl Host {
+impl ProcessHost {
     /// Runs a program to its end, whatever that end is. Every line is handed to
     /// `on_line` as it comes. Dropping the future kills the tree at once.
-    pub async fn run<R: Into<Reaction>>(
+    pub async fn run<R: Into<LineReaction>>(
         &self,
-        spec: Spec,
-        on_line: impl FnMut(Line) -> R + Send,
-        stop: Stop,
-    ) -> Result<Ended, Error> {
+        spec: ProcessSpec,
+        on_line: impl FnMut(OutputLine) -> R + Send,
+        stop: StopSignal,
+    ) -> Result<ProcessEnd, Error> {
         let program = spec.program.display();
         // Arguments are left out: they may hold a brief, and an agent's credentials.
         let span = info_span!("process", %program, pid = field::Empty, exit = field::Empty);
@@ -44,12 +45,12 @@ impl Host {
         ended
     }
 
-    async fn run_watched<R: Into<Reaction>>(
+    async fn run_watched<R: Into<LineReaction>>(
         &self,
-        spec: Spec,
-        mut on_line: impl FnMut(Line) -> R + Send,
-        mut stop: Stop,
-    ) -> Result<Ended, Error> {
+        spec: ProcessSpec,
+        mut on_line: impl FnMut(OutputLine) -> R + Send,
+        mut stop: StopSignal,
+    ) -> Result<ProcessEnd, Error> {
         let started = Instant::now();
         let named = spec.program.to_string_lossy().into_owned();
         if !spec.cwd.is_dir() {
@@ -73,23 +74,23 @@ impl Host {
         }
         let launcher = self.launcher_for(confinement.as_ref(), &named)?;
         let path = spec.transcript.clone();
-        let spool = Spool::create(&spec.transcript, spec.limits.output_bytes)
+        let spool = TranscriptFile::create(&spec.transcript, spec.limits.output_bytes)
             .map_err(|source| Error::File { path, source })?;
 
         let gauge = match spec.allotment {
-            Some(allotment) => Some(Gauge::begin(allotment).await),
+            Some(allotment) => Some(DiskMonitor::begin(allotment).await),
             None => None,
         };
-        let mut held = Held::begin(self, &spec.run_id)?;
+        let mut held = LiveRunGuard::begin(self, &spec.run_id)?;
         held.may_scatter = confinement
             .as_ref()
-            .is_none_or(Confinement::is_without_namespaces);
+            .is_none_or(SandboxSpec::is_without_namespaces);
         let mut env = spec.env;
         if let Some(proxy) = &mut proxy {
             proxy.equip(&mut env);
         }
         env.push((RUN_MARK.into(), held.record.mark().into()));
-        let recipe = Recipe {
+        let recipe = SpawnRecipe {
             program: &program,
             args: &spec.args,
             env: &env,
@@ -105,10 +106,10 @@ impl Host {
         held.started(known.pid)?;
         Span::current().record("pid", known.pid);
 
-        let voice = Voice::new(&mut known, spec.stdin, spec.converses);
+        let voice = StdinWriter::new(&mut known, spec.stdin, spec.converses);
         let on_line = |line| on_line(line).into();
         let splitters = Splitter::pair(spec.limits.line_bytes, &env);
-        let mut feeds = Feeds::new(&mut known, splitters, spool, voice, on_line);
+        let mut feeds = OutputPipes::new(&mut known, splitters, spool, voice, on_line);
         let mut exit = watch(
             &mut known,
             &mut feeds,
@@ -124,20 +125,21 @@ impl Host {
         feeds.finish();
         feeds.voice.end();
         match (&confinement, exit) {
-            (Some(confinement), Exit::Code(code))
+            (Some(confinement), ProcessExit::Code(code))
                 if code != i32::from(NOT_CONFINED) && confinement.ends_as_a_whole() =>
             {
                 held.is_over();
             }
             _ => held.end(spec.limits.term_grace).await,
         }
-        if let (Some(gauge), Exit::Code(_) | Exit::Signal(_) | Exit::Dismissed) = (&gauge, exit)
+        if let (Some(gauge), ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed) =
+            (&gauge, exit)
             && let Some(added) = gauge.over().await
         {
             exit = too_much(added);
         }
         let proof = proven(confinement.as_ref(), exit)?;
-        Ok(Ended {
+        Ok(ProcessEnd {
             exit,
             wall: started.elapsed(),
             stdout_bytes: feeds.out_bytes,
@@ -153,11 +155,11 @@ impl Host {
     }
 }
 
-impl Host {
+impl ProcessHost {
     /// Chooses the launcher that starts the program.
     fn launcher_for(
         &self,
-        confinement: Option<&Confinement>,
+        confinement: Option<&SandboxSpec>,
         named: &str,
     ) -> Result<Option<Launcher>, Error> {
         match (&self.launcher, confinement) {
@@ -170,7 +172,7 @@ impl Host {
     }
 }
 
-fn log_end(ended: &Result<Ended, Error>) {
+fn log_end(ended: &Result<ProcessEnd, Error>) {
     match ended {
         Ok(ended) => {
             let exit = ended.exit.to_string();
@@ -184,7 +186,7 @@ fn log_end(ended: &Result<Ended, Error>) {
 }
 
 /// The way out of a run whose network is held to hosts.
-fn open_proxy(confinement: Option<&mut Confinement>) -> Result<Option<Proxy>, Error> {
+fn open_proxy(confinement: Option<&mut SandboxSpec>) -> Result<Option<Proxy>, Error> {
     let Some(confinement) = confinement else {
         return Ok(None);
     };
@@ -192,13 +194,13 @@ fn open_proxy(confinement: Option<&mut Confinement>) -> Result<Option<Proxy>, Er
     Proxy::open(confinement).map_err(|source| Error::File { path, source })
 }
 
-fn proven(confinement: Option<&Confinement>, exit: Exit) -> Result<Option<Proof>, Error> {
-    match confinement.map(Confinement::proven) {
+fn proven(confinement: Option<&SandboxSpec>, exit: ProcessExit) -> Result<Option<Proof>, Error> {
+    match confinement.map(SandboxSpec::proven) {
         // Stopped before it could begin.
-        Some(Err(_)) if exit == Exit::Cancelled => Ok(None),
+        Some(Err(_)) if exit == ProcessExit::Cancelled => Ok(None),
         // Where it could not confine itself it says so by this code; with any other it was ended
         // before it could prove anything, and may be tried again.
-        Some(Err(_)) if exit != Exit::Code(NOT_CONFINED.into()) => {
+        Some(Err(_)) if exit != ProcessExit::Code(NOT_CONFINED.into()) => {
             let exit = exit.to_string();
             Err(sandbox::Error::Killed { exit }.into())
         }
@@ -208,14 +210,14 @@ fn proven(confinement: Option<&Confinement>, exit: Exit) -> Result<Option<Proof>
 
 /// Reads and waits until the leader has ended, by itself or by us.
 async fn watch(
-    known: &mut Known,
-    feeds: &mut Feeds<impl FnMut(Line) -> Reaction + Send>,
-    held: &mut Held,
-    limits: &Limits,
-    gauge: Option<&Gauge>,
-    stop: &mut Stop,
+    known: &mut KnownChild,
+    feeds: &mut OutputPipes<impl FnMut(OutputLine) -> LineReaction + Send>,
+    held: &mut LiveRunGuard,
+    limits: &ProcessLimits,
+    gauge: Option<&DiskMonitor>,
+    stop: &mut StopSignal,
     started: Instant,
-) -> Exit {
+) -> ProcessExit {
     let wall = later(started, limits.wall);
     let mut idle = later(started, limits.idle);
     let mut dismissed = None;
@@ -233,12 +235,12 @@ async fn watch(
         }
         tokio::select! {
             biased;
-            () = stop.asked() => break Exit::Cancelled,
-            () = sleep_until(wall) => break Exit::WallLimit,
-            status = known.child.wait() => return status.map_or(Exit::Code(-1), exit_of),
-            () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break Exit::Dismissed,
+            () = stop.asked() => break ProcessExit::Cancelled,
+            () = sleep_until(wall) => break ProcessExit::WallLimit,
+            status = known.child.wait() => return status.map_or(ProcessExit::Code(-1), exit_of),
+            () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break ProcessExit::Dismissed,
             _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
-            () = sleep_until(idle) => break Exit::IdleLimit,
+            () = sleep_until(idle) => break ProcessExit::IdleLimit,
             added = &mut overrun => break too_much(added),
             () = sleep_until(census), if held.may_scatter => {
                 held.take_census().await;
@@ -275,8 +277,8 @@ async fn watch(
     cause
 }
 
-fn too_much(added: Taken) -> Exit {
-    Exit::DiskLimit {
+fn too_much(added: DiskUsage) -> ProcessExit {
+    ProcessExit::DiskLimit {
         bytes: added.bytes,
         files: added.files,
     }
@@ -287,19 +289,19 @@ fn later(from: Instant, by: Duration) -> Instant {
     from + by.min(CENTURY)
 }
 
-pub(super) fn exit_of(status: ExitStatus) -> Exit {
+pub(super) fn exit_of(status: ExitStatus) -> ProcessExit {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Code(-1),
+        (Some(code), _) => ProcessExit::Code(code),
+        (None, Some(signal)) => ProcessExit::Signal(signal),
+        (None, None) => ProcessExit::Code(-1),
     }
 }
 
 /// The record and the family of a run, which are let go together: on a dropped
 /// future too.
-struct Held {
-    record: Record,
-    family: Family,
+struct LiveRunGuard {
+    record: LiveRunRecord,
+    family: ProcessTree,
     /// No PID namespace keeps them together.
     may_scatter: bool,
     swept: usize,
@@ -307,10 +309,10 @@ struct Held {
     over: bool,
 }
 
-impl Held {
-    fn begin(host: &Host, run_id: &super::RunId) -> Result<Self, Error> {
-        let record = Record::begin(&host.data_dir, run_id)?;
-        let mut family = Family::of(record.mark(), None);
+impl LiveRunGuard {
+    fn begin(host: &ProcessHost, run_id: &super::RunId) -> Result<Self, Error> {
+        let record = LiveRunRecord::begin(&host.data_dir, run_id)?;
+        let mut family = ProcessTree::of(record.mark(), None);
         family.with_orphans = host.adopts;
         Ok(Self {
             record,
@@ -323,7 +325,7 @@ impl Held {
     }
 
     fn started(&mut self, pid: i32) -> Result<(), Error> {
-        self.family.leader = Identity::of(pid);
+        self.family.leader = ProcessIdentity::of(pid);
         self.record.started(self.family.leader)
     }
 
@@ -352,7 +354,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LiveRunGuard {
     fn drop(&mut self) {
         if !self.over && self.family.kill() {
             self.record.remove();
@@ -361,27 +363,27 @@ impl Drop for Held {
 }
 
 /// Both pipes of a child, on their way to the transcript and to the caller.
-struct Feeds<F> {
+struct OutputPipes<F> {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     out: Splitter,
     err: Splitter,
     out_chunk: Vec<u8>,
     err_chunk: Vec<u8>,
-    spool: Spool,
-    voice: Voice,
+    spool: TranscriptFile,
+    voice: StdinWriter,
     on_line: F,
     out_bytes: u64,
     err_bytes: u64,
     lines: u64,
 }
 
-impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
+impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
     fn new(
-        known: &mut Known,
+        known: &mut KnownChild,
         [out, err]: [Splitter; 2],
-        spool: Spool,
-        voice: Voice,
+        spool: TranscriptFile,
+        voice: StdinWriter,
         on_line: F,
     ) -> Self {
         Self {
@@ -408,14 +410,14 @@ impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
     /// Safe to drop half-way: nothing is taken before it is handled.
     async fn next(&mut self) -> bool {
         let (stream, count) = tokio::select! {
-            count = read(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (Stream::Out, count),
-            count = read(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (Stream::Err, count),
+            count = read(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (OutputStream::Out, count),
+            count = read(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (OutputStream::Err, count),
             else => return false,
         };
         if count == 0 {
             match stream {
-                Stream::Out => self.stdout = None,
-                Stream::Err => self.stderr = None,
+                OutputStream::Out => self.stdout = None,
+                OutputStream::Err => self.stderr = None,
             }
             return self.open();
         }
@@ -423,10 +425,10 @@ impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
         true
     }
 
-    fn take(&mut self, stream: Stream, count: usize) {
+    fn take(&mut self, stream: OutputStream, count: usize) {
         let (splitter, chunk, bytes) = match stream {
-            Stream::Out => (&mut self.out, &self.out_chunk, &mut self.out_bytes),
-            Stream::Err => (&mut self.err, &self.err_chunk, &mut self.err_bytes),
+            OutputStream::Out => (&mut self.out, &self.out_chunk, &mut self.out_bytes),
+            OutputStream::Err => (&mut self.err, &self.err_chunk, &mut self.err_bytes),
         };
         *bytes += count as u64;
         let (spool, on_line, voice) = (&mut self.spool, &mut self.on_line, &mut self.voice);
@@ -439,12 +441,12 @@ impl<F: FnMut(Line) -> Reaction + Send> Feeds<F> {
     fn finish(&mut self) {
         let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
         // Nobody is left to answer.
-        let mut last = |stream, piece: Piece<'_>| {
+        let mut last = |stream, piece: LinePiece<'_>| {
             *lines += 1;
             drop(hand_on(stream, &piece, spool, on_line));
         };
-        self.out.finish(|piece| last(Stream::Out, piece));
-        self.err.finish(|piece| last(Stream::Err, piece));
+        self.out.finish(|piece| last(OutputStream::Out, piece));
+        self.err.finish(|piece| last(OutputStream::Err, piece));
     }
 }
 
@@ -456,13 +458,13 @@ async fn read(pipe: Option<&mut (impl AsyncRead + Unpin)>, chunk: &mut [u8]) -> 
 }
 
 fn hand_on(
-    stream: Stream,
-    piece: &Piece<'_>,
-    spool: &mut Spool,
-    on_line: &mut impl FnMut(Line) -> Reaction,
-) -> Reaction {
+    stream: OutputStream,
+    piece: &LinePiece<'_>,
+    spool: &mut TranscriptFile,
+    on_line: &mut impl FnMut(OutputLine) -> LineReaction,
+) -> LineReaction {
     spool.write(piece.raw);
-    on_line(Line {
+    on_line(OutputLine {
         stream,
         text: text(piece.raw),
         whole: piece.whole,

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::{Error, Launcher};
 
-type Task = Box<dyn FnOnce() + Send>;
+type SpawnTask = Box<dyn FnOnce() + Send>;
 
 /// Pids of our own children that have not been reaped yet. The lock is held
 /// over the fork, so that a child is never seen before it is known.
@@ -28,10 +28,10 @@ pub(super) fn known() -> MutexGuard<'static, HashSet<i32>> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn thread() -> &'static mpsc::Sender<Task> {
-    static THREAD: OnceLock<mpsc::Sender<Task>> = OnceLock::new();
+fn thread() -> &'static mpsc::Sender<SpawnTask> {
+    static THREAD: OnceLock<mpsc::Sender<SpawnTask>> = OnceLock::new();
     THREAD.get_or_init(|| {
-        let (sender, tasks) = mpsc::channel::<Task>();
+        let (sender, tasks) = mpsc::channel::<SpawnTask>();
         let work = move || tasks.into_iter().for_each(|task| task());
         // Without the thread the channel is closed and every spawn says so.
         drop(
@@ -44,18 +44,18 @@ fn thread() -> &'static mpsc::Sender<Task> {
 }
 
 /// A child that is known until it is dropped; drop it after it has been waited for.
-pub(super) struct Known {
+pub(super) struct KnownChild {
     pub child: Child,
     pub pid: i32,
 }
 
-impl Drop for Known {
+impl Drop for KnownChild {
     fn drop(&mut self) {
         known().remove(&self.pid);
     }
 }
 
-pub(super) async fn spawn(mut command: Command) -> io::Result<Known> {
+pub(super) async fn spawn(mut command: Command) -> io::Result<KnownChild> {
     let runtime = tokio::runtime::Handle::current();
     let (reply, answer) = oneshot::channel();
     let fork = move || {
@@ -67,7 +67,7 @@ pub(super) async fn spawn(mut command: Command) -> io::Result<Known> {
                 .and_then(|pid| i32::try_from(pid).ok())
                 .unwrap_or(0);
             known.insert(pid);
-            Known { child, pid }
+            KnownChild { child, pid }
         });
         drop(known);
         drop(reply.send(child));
@@ -79,7 +79,7 @@ pub(super) async fn spawn(mut command: Command) -> io::Result<Known> {
 }
 
 /// What to start and how; the launcher, if any, goes in front.
-pub(super) struct Recipe<'a> {
+pub(super) struct SpawnRecipe<'a> {
     pub program: &'a Path,
     pub args: &'a [OsString],
     pub env: &'a [(OsString, OsString)],
@@ -87,7 +87,7 @@ pub(super) struct Recipe<'a> {
     pub launcher: Option<&'a Launcher>,
 }
 
-impl Recipe<'_> {
+impl SpawnRecipe<'_> {
     /// A command with piped streams, a cleared environment and its own group.
     #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
     pub fn command(&self) -> Command {

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::tree::{Identity, new_mark};
+use super::tree::{ProcessIdentity, new_mark};
 use super::*;
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ProcessLimits {
+    ProcessLimits {
         wall: Duration::from_secs(20),
         idle: Duration::from_secs(20),
         term_grace: Duration::from_millis(100),
         drain_grace: Duration::from_millis(200),
-        ..Limits::default()
+        ..ProcessLimits::default()
     }
 }
 
@@ -28,8 +28,8 @@ fn left_of(id: &str) -> usize {
 }
 
 struct Ran {
-    ended: Ended,
-    lines: Vec<Line>,
+    ended: ProcessEnd,
+    lines: Vec<OutputLine>,
     transcript: Vec<u8>,
 }
 
@@ -45,13 +45,13 @@ impl Ran {
 
 struct Bench {
     dir: TempDir,
-    host: Host,
+    host: ProcessHost,
 }
 
 impl Bench {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        let host = Host {
+        let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
             adopts: false,
@@ -59,8 +59,8 @@ impl Bench {
         Self { dir, host }
     }
 
-    fn spec(&self, id: &str, script: &str, limits: Limits) -> Spec {
-        Spec {
+    fn spec(&self, id: &str, script: &str, limits: ProcessLimits) -> ProcessSpec {
+        ProcessSpec {
             run_id: RunId::new(id).unwrap(),
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
@@ -75,13 +75,14 @@ impl Bench {
         }
     }
 
-    async fn run(&self, id: &str, script: &str, limits: Limits) -> Ran {
-        self.watch(id, script, limits, |_| {}, Stop::never()).await
+    async fn run(&self, id: &str, script: &str, limits: ProcessLimits) -> Ran {
+        self.watch(id, script, limits, |_| {}, StopSignal::never())
+            .await
     }
 
     /// Runs until the first line is there, then asks it to stop.
-    async fn run_and_stop(&self, id: &str, script: &str, limits: Limits) -> Ran {
-        let (stopper, stop) = Stop::pair();
+    async fn run_and_stop(&self, id: &str, script: &str, limits: ProcessLimits) -> Ran {
+        let (stopper, stop) = StopSignal::pair();
         self.watch(id, script, limits, move |_| stopper.stop(), stop)
             .await
     }
@@ -90,9 +91,9 @@ impl Bench {
         &self,
         id: &str,
         script: &str,
-        limits: Limits,
-        seen: impl Fn(&Line) + Send + Sync,
-        stop: Stop,
+        limits: ProcessLimits,
+        seen: impl Fn(&OutputLine) + Send + Sync,
+        stop: StopSignal,
     ) -> Ran {
         let spec = self.spec(id, script, limits);
         let mut lines = Vec::new();
@@ -118,10 +119,10 @@ async fn a_run_hands_on_its_lines_and_keeps_the_transcript() {
     let ran = Bench::new()
         .run("plain", "echo one; echo two >&2; exit 7", limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Code(7));
+    assert_eq!(ran.ended.exit, ProcessExit::Code(7));
     assert_eq!((ran.ended.stdout_bytes, ran.ended.stderr_bytes), (4, 4));
-    assert!(ran.lines.contains(&Line {
-        stream: Stream::Err,
+    assert!(ran.lines.contains(&OutputLine {
+        stream: OutputStream::Err,
         text: "two".into(),
         whole: true
     }));
@@ -147,8 +148,12 @@ async fn a_child_that_reads_nothing_does_not_block_us() {
     let bench = Bench::new();
     let mut spec = bench.spec("deaf", "exit 0", limits());
     spec.stdin = vec![b'x'; 4 << 20];
-    let ended = bench.host.run(spec, drop, Stop::never()).await.unwrap();
-    assert_eq!(ended.exit, Exit::Code(0));
+    let ended = bench
+        .host
+        .run(spec, drop, StopSignal::never())
+        .await
+        .unwrap();
+    assert_eq!(ended.exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]
@@ -159,7 +164,7 @@ async fn stdin_arrives_whole_and_ends() {
     let mut seen = String::new();
     bench
         .host
-        .run(spec, |line| seen += line.text.trim(), Stop::never())
+        .run(spec, |line| seen += line.text.trim(), StopSignal::never())
         .await
         .unwrap();
     assert_eq!(seen, "1048576");
@@ -167,24 +172,24 @@ async fn stdin_arrives_whole_and_ends() {
 
 #[tokio::test]
 async fn the_wall_limit_ends_a_run_that_talks_for_ever() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         wall: Duration::from_millis(200),
         ..limits()
     };
     let ran = Bench::new()
         .run("wall", "while :; do echo still here; done", limits)
         .await;
-    assert_eq!(ran.ended.exit, Exit::WallLimit);
+    assert_eq!(ran.ended.exit, ProcessExit::WallLimit);
 }
 
 #[tokio::test]
 async fn the_idle_limit_ends_a_silent_run() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         idle: Duration::from_millis(150),
         ..limits()
     };
     let ran = Bench::new().run("idle", "sleep 600", limits).await;
-    assert_eq!(ran.ended.exit, Exit::IdleLimit);
+    assert_eq!(ran.ended.exit, ProcessExit::IdleLimit);
 }
 
 #[tokio::test]
@@ -192,7 +197,7 @@ async fn a_stop_ends_the_run_as_cancelled() {
     let ran = Bench::new()
         .run_and_stop("cancel", "echo ready; sleep 600", limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Cancelled);
+    assert_eq!(ran.ended.exit, ProcessExit::Cancelled);
 }
 
 #[tokio::test]
@@ -201,13 +206,13 @@ async fn a_run_that_ignores_sigterm_is_killed() {
     let ran = Bench::new()
         .run_and_stop("deaf-to-term", script, limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Cancelled);
+    assert_eq!(ran.ended.exit, ProcessExit::Cancelled);
     assert!(ran.ended.swept >= 1);
 }
 
 #[tokio::test]
 async fn sigterm_leaves_time_to_say_goodbye() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         term_grace: Duration::from_secs(10),
         ..limits()
     };
@@ -221,7 +226,7 @@ async fn a_grandchild_that_holds_the_pipe_does_not_hold_us() {
     let ran = Bench::new()
         .run("pipe", "sleep 600 & echo done", limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Code(0));
+    assert_eq!(ran.ended.exit, ProcessExit::Code(0));
     assert_eq!(ran.text(), "done");
     assert_eq!(ran.ended.swept, 1);
 }
@@ -231,8 +236,12 @@ async fn a_grandchild_that_holds_the_pipe_does_not_hold_us() {
 async fn a_grandchild_that_floods_the_pipe_does_not_hold_us() {
     let bench = Bench::new();
     let spec = bench.spec("flooding-child", "yes & exit 0", limits());
-    let ended = bench.host.run(spec, drop, Stop::never()).await.unwrap();
-    assert_eq!(ended.exit, Exit::Code(0));
+    let ended = bench
+        .host
+        .run(spec, drop, StopSignal::never())
+        .await
+        .unwrap();
+    assert_eq!(ended.exit, ProcessExit::Code(0));
     assert_eq!(ended.survivors, 0);
 }
 
@@ -240,7 +249,7 @@ async fn a_grandchild_that_floods_the_pipe_does_not_hold_us() {
 async fn a_double_fork_with_a_session_of_its_own_is_found_and_ended() {
     let script = "(setsid sh -c 'trap \"\" TERM; while :; do sleep 600; done' >/dev/null 2>&1 </dev/null &) ; echo gone";
     let ran = Bench::new().run("daemon", script, limits()).await;
-    assert_eq!(ran.ended.exit, Exit::Code(0));
+    assert_eq!(ran.ended.exit, ProcessExit::Code(0));
     assert!(ran.ended.swept >= 1);
 }
 
@@ -265,13 +274,13 @@ async fn a_leader_killed_from_outside_is_recorded_as_such() {
     let ran = Bench::new()
         .run("shot", "sleep 600 >/dev/null 2>&1 & kill -9 $$", limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Signal(9));
+    assert_eq!(ran.ended.exit, ProcessExit::Signal(9));
     assert_eq!(ran.ended.swept, 1);
 }
 
 #[tokio::test]
 async fn an_endless_line_comes_in_pieces() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         line_bytes: 1 << 16,
         ..limits()
     };
@@ -299,13 +308,13 @@ async fn broken_utf_8_and_nuls_are_readable_text_and_raw_in_the_transcript() {
 
 #[tokio::test]
 async fn a_flood_past_the_cap_is_drained_and_the_transcript_stays_small() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         output_bytes: 1000,
         ..limits()
     };
     let script = "head -c 20000000 /dev/zero; echo; echo the end";
     let ran = Bench::new().run("flood", script, limits).await;
-    assert_eq!(ran.ended.exit, Exit::Code(0));
+    assert_eq!(ran.ended.exit, ProcessExit::Code(0));
     assert_eq!(ran.transcript.len(), 1000);
     assert!(ran.ended.cut);
     assert_eq!(ran.lines.last().unwrap().text, "the end");
@@ -316,7 +325,7 @@ async fn stdout_closed_early_is_not_the_end() {
     let ran = Bench::new()
         .run("closed", "exec >&-; echo on stderr >&2; exit 3", limits())
         .await;
-    assert_eq!(ran.ended.exit, Exit::Code(3));
+    assert_eq!(ran.ended.exit, ProcessExit::Code(3));
     assert_eq!(ran.text(), "on stderr");
 }
 
@@ -327,7 +336,7 @@ async fn a_dropped_run_leaves_nothing() {
     let (up, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let run = bench
         .host
-        .run(spec, move |line| drop(up.send(line)), Stop::never());
+        .run(spec, move |line| drop(up.send(line)), StopSignal::never());
     tokio::select! {
         _ = run => panic!("it should not have ended"),
         _ = seen.recv() => {}
@@ -343,12 +352,16 @@ async fn a_missing_program_and_a_missing_directory_are_told_apart() {
     spec.program = "no-such-agent".into();
     let error = bench
         .host
-        .run(spec.clone(), drop, Stop::never())
+        .run(spec.clone(), drop, StopSignal::never())
         .await
         .unwrap_err();
     assert!(matches!(&error, Error::NotInstalled { program, .. } if program == "no-such-agent"));
     spec.cwd = bench.dir.path().join("nowhere");
-    let error = bench.host.run(spec, drop, Stop::never()).await.unwrap_err();
+    let error = bench
+        .host
+        .run(spec, drop, StopSignal::never())
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::NoDirectory { .. }));
 }
 
@@ -364,8 +377,8 @@ fn record(
     bench: &Bench,
     run: &str,
     mark: &str,
-    owner: Identity,
-    leader: Option<Identity>,
+    owner: ProcessIdentity,
+    leader: Option<ProcessIdentity>,
     place: &str,
 ) {
     let runs = bench.host.data_dir.join("runs");
@@ -389,8 +402,8 @@ fn stray(mark: &str) -> tokio::process::Child {
 #[tokio::test]
 async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
     let bench = Bench::new();
-    let us = Identity::ourselves().unwrap();
-    let dead = Identity {
+    let us = ProcessIdentity::ourselves().unwrap();
+    let dead = ProcessIdentity {
         pid: us.pid,
         start: us.start - 1,
     };
@@ -401,7 +414,7 @@ async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
     let swept = sweep(&bench.host.data_dir).await.unwrap();
     assert_eq!(
         swept,
-        [Swept {
+        [SweptRun {
             run: "sweep-orphan".into(),
             ended: 1,
             left: 0
@@ -418,12 +431,12 @@ async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
     let bench = Bench::new();
     let mut innocent = stray("somebody-else");
     let pid = i32::try_from(innocent.id().unwrap()).unwrap();
-    let was = Identity {
+    let was = ProcessIdentity {
         pid,
-        start: Identity::of(pid).unwrap().start + 1000,
+        start: ProcessIdentity::of(pid).unwrap().start + 1000,
     };
-    let us = Identity::ourselves().unwrap();
-    let dead = Identity {
+    let us = ProcessIdentity::ourselves().unwrap();
+    let dead = ProcessIdentity {
         pid: us.pid,
         start: us.start - 1,
     };
@@ -436,7 +449,7 @@ async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
 #[tokio::test]
 async fn a_record_of_another_boot_is_dropped_and_one_of_another_namespace_kept() {
     let bench = Bench::new();
-    let dead = Identity {
+    let dead = ProcessIdentity {
         pid: 1,
         start: u64::MAX,
     };

@@ -27,13 +27,13 @@ const ENVIRONMENT_MAX: usize = 4 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub pid: i32,
     /// Clock ticks since boot, from `/proc/<pid>/stat`.
     pub start: u64,
 }
 
-impl Identity {
+impl ProcessIdentity {
     pub fn of(pid: i32) -> Option<Self> {
         read(pid).map(|entry| entry.id)
     }
@@ -62,7 +62,7 @@ impl Identity {
 
 /// A value of the mark that no other run has: run ids are unique per data
 /// directory only, and one of another Countersign must never be taken for ours.
-pub(super) fn new_mark(run: &str, owner: Identity) -> String {
+pub(super) fn new_mark(run: &str, owner: ProcessIdentity) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{run}@{}.{}.{count}", owner.pid, owner.start)
@@ -75,14 +75,14 @@ pub fn place() -> String {
     format!("{} {}", boot.trim(), space.display())
 }
 
-struct Entry {
-    id: Identity,
+struct ProcessEntry {
+    id: ProcessIdentity,
     parent: i32,
     group: i32,
     dead: bool,
 }
 
-impl Entry {
+impl ProcessEntry {
     /// A thread of the kernel: it never has an environment.
     fn of_the_kernel(&self) -> bool {
         const KTHREADD: i32 = 2;
@@ -90,14 +90,14 @@ impl Entry {
     }
 }
 
-fn read(pid: i32) -> Option<Entry> {
+fn read(pid: i32) -> Option<ProcessEntry> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, parentheses included.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..]
         .split_ascii_whitespace()
         .collect();
-    Some(Entry {
-        id: Identity {
+    Some(ProcessEntry {
+        id: ProcessIdentity {
             pid,
             start: fields.get(19)?.parse().ok()?,
         },
@@ -107,7 +107,7 @@ fn read(pid: i32) -> Option<Entry> {
     })
 }
 
-fn everybody() -> Vec<Entry> {
+fn everybody() -> Vec<ProcessEntry> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -118,18 +118,20 @@ fn everybody() -> Vec<Entry> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Marked {
+enum MarkState {
     Yes,
     No,
     /// Nothing to read, which is how a process looks in the middle of an exec.
     Unsettled,
 }
 
-fn marked(pid: i32, mark: &[u8]) -> Marked {
+fn marked(pid: i32, mark: &[u8]) -> MarkState {
     match environment(pid) {
-        Ok(environ) if environ.is_empty() => Marked::Unsettled,
-        Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == mark) => Marked::Yes,
-        Ok(_) | Err(_) => Marked::No,
+        Ok(environ) if environ.is_empty() => MarkState::Unsettled,
+        Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == mark) => {
+            MarkState::Yes
+        }
+        Ok(_) | Err(_) => MarkState::No,
     }
 }
 
@@ -156,17 +158,17 @@ const STRAYS_MAX: usize = 1_000;
 /// Everything that belongs to one run: its leader, the leader's group, whoever
 /// carries the run's mark, and all their descendants.
 #[derive(Clone, Debug)]
-pub(super) struct Family {
+pub(super) struct ProcessTree {
     pub mark: Vec<u8>,
-    pub leader: Option<Identity>,
+    pub leader: Option<ProcessIdentity>,
     /// Seen among them before, whatever they have left since: group, session, environment, parents.
-    pub strays: Vec<Identity>,
+    pub strays: Vec<ProcessIdentity>,
     /// Take in what was reparented to us from runs that are over.
     pub with_orphans: bool,
 }
 
-impl Family {
-    pub fn of(mark: &str, leader: Option<Identity>) -> Self {
+impl ProcessTree {
+    pub fn of(mark: &str, leader: Option<ProcessIdentity>) -> Self {
         Self {
             mark: format!("{}={mark}", super::RUN_MARK).into_bytes(),
             leader,
@@ -175,29 +177,29 @@ impl Family {
         }
     }
 
-    fn look(&self) -> Seen {
+    fn look(&self) -> ProcessTreeScan {
         let all = everybody();
         let us = i32::try_from(std::process::id()).unwrap_or(0);
         let since = self.leader.map_or(0, |leader| leader.start);
-        let mut seen = Seen::default();
+        let mut seen = ProcessTreeScan::default();
         let mut found = HashSet::new();
         for entry in all
             .iter()
             .filter(|entry| entry.id.start >= since && !entry.dead)
         {
-            let led = |leader: Identity| entry.id == leader || entry.group == leader.pid;
+            let led = |leader: ProcessIdentity| entry.id == leader || entry.group == leader.pid;
             if self.leader.is_some_and(led) {
                 found.insert(entry.id);
                 continue;
             }
             match marked(entry.id.pid, &self.mark) {
-                Marked::Yes => drop(found.insert(entry.id)),
-                Marked::No => {}
-                Marked::Unsettled => seen.unsettled |= !entry.of_the_kernel(),
+                MarkState::Yes => drop(found.insert(entry.id)),
+                MarkState::No => {}
+                MarkState::Unsettled => seen.unsettled |= !entry.of_the_kernel(),
             }
         }
         let of_the_house = found.clone();
-        let known = |entry: &&Entry| !entry.dead && self.strays.contains(&entry.id);
+        let known = |entry: &&ProcessEntry| !entry.dead && self.strays.contains(&entry.id);
         found.extend(all.iter().filter(known).map(|entry| entry.id));
         if self.with_orphans {
             found.extend(orphans(&all, us));
@@ -210,17 +212,18 @@ impl Family {
     }
 
     /// Those who belong to it and could not be told by group or mark, once their parents are gone.
-    pub async fn look_for_strays(&self) -> Vec<Identity> {
+    pub async fn look_for_strays(&self) -> Vec<ProcessIdentity> {
         let family = self.clone();
         let seen = tokio::task::spawn_blocking(move || family.look()).await;
-        let mut strays: Vec<Identity> = seen.unwrap_or_default().strays.into_iter().collect();
+        let mut strays: Vec<ProcessIdentity> =
+            seen.unwrap_or_default().strays.into_iter().collect();
         strays.sort_by_key(|id| (id.pid, id.start));
         strays.truncate(STRAYS_MAX);
         strays
     }
 
     /// Ends everybody: SIGTERM, the grace, then SIGKILL until none is left.
-    pub async fn end(&self, term_grace: Duration) -> Cleared {
+    pub async fn end(&self, term_grace: Duration) -> KillSummary {
         let mut met = HashSet::new();
         let started = Instant::now();
         let mut asked = HashSet::new();
@@ -233,7 +236,7 @@ impl Family {
             let left = seen.members.len();
             let settled = !seen.unsettled || spent > SETTLE_MAX;
             if left == 0 && settled || spent > term_grace + HUNT_MAX {
-                return Cleared {
+                return KillSummary {
                     ended: met.len() - left,
                     left,
                 };
@@ -267,21 +270,21 @@ impl Family {
 
 /// What one look at the process table shows.
 #[derive(Default)]
-struct Seen {
-    members: Vec<Identity>,
+struct ProcessTreeScan {
+    members: Vec<ProcessIdentity>,
     /// Those of them whom nothing but their parents gives away.
-    strays: HashSet<Identity>,
+    strays: HashSet<ProcessIdentity>,
     /// Somebody could not be judged; look again.
     unsettled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cleared {
+pub(super) struct KillSummary {
     pub ended: usize,
     pub left: usize,
 }
 
-fn add_descendants(all: &[Entry], found: &mut HashSet<Identity>) {
+fn add_descendants(all: &[ProcessEntry], found: &mut HashSet<ProcessIdentity>) {
     let mut pids: HashSet<i32> = found.iter().map(|id| id.pid).collect();
     loop {
         let before = pids.len();
@@ -298,10 +301,10 @@ fn add_descendants(all: &[Entry], found: &mut HashSet<Identity>) {
 
 /// Everybody below this process. If `/proc` does not show us, it is that of a PID namespace which we
 /// made and are not in: all whom it shows are below us, by numbers that mean nothing out here.
-pub(super) fn descendants() -> Vec<Identity> {
+pub(super) fn descendants() -> Vec<ProcessIdentity> {
     let all = everybody();
     let us = std::process::id();
-    let is_us = |id: Identity| u32::try_from(id.pid) == Ok(us);
+    let is_us = |id: ProcessIdentity| u32::try_from(id.pid) == Ok(us);
     let Some(ourselves) = all.iter().find(|entry| is_us(entry.id)) else {
         return all.iter().map(|entry| entry.id).collect();
     };
@@ -314,7 +317,7 @@ pub(super) fn descendants() -> Vec<Identity> {
 /// Children of ours that we did not start: their run is over, because a held
 /// leader adopts its own orphans for as long as it lives. The dead among them
 /// are reaped here, since nobody else will.
-fn orphans(all: &[Entry], us: i32) -> Vec<Identity> {
+fn orphans(all: &[ProcessEntry], us: i32) -> Vec<ProcessIdentity> {
     let known = spawn::known();
     let strangers = all
         .iter()

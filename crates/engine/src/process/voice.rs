@@ -4,23 +4,23 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Reaction;
-use super::spawn::Known;
+use super::LineReaction;
+use super::spawn::KnownChild;
 
 /// How many answers may wait for a program that does not read them.
 const UNREAD_MAX: usize = 1024;
 
 /// Hands the input over in the background: a program that reads nothing must not
 /// keep us from reading it.
-pub(super) struct Voice {
+pub(super) struct StdinWriter {
     words: Option<mpsc::Sender<Vec<u8>>>,
     speaking: Option<JoinHandle<()>>,
     farewell: Option<Vec<u8>>,
     pub over: bool,
 }
 
-impl Voice {
-    pub fn new(known: &mut Known, first: Vec<u8>, stays_open: bool) -> Self {
+impl StdinWriter {
+    pub fn new(known: &mut KnownChild, first: Vec<u8>, stays_open: bool) -> Self {
         let (words, mut to_say) = mpsc::channel::<Vec<u8>>(UNREAD_MAX);
         let stdin = known.child.stdin.take();
         let speaking = stdin.map(|mut stdin| {
@@ -41,7 +41,7 @@ impl Voice {
         }
     }
 
-    pub fn react(&mut self, reaction: Reaction) {
+    pub fn react(&mut self, reaction: LineReaction) {
         self.say(reaction.say);
         if reaction.farewell.is_some() {
             self.farewell = reaction.farewell;

@@ -17,10 +17,10 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::cgroup::Group;
+use super::cgroup::Cgroup;
 use super::fork::fork;
 use super::memory;
-use super::tree::{self, Family, Identity};
+use super::tree::{self, ProcessIdentity, ProcessTree};
 
 /// How often we look whether it is still within its allowance.
 const LOOK_EVERY: Timespec = Timespec {
@@ -42,12 +42,12 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ending {
+pub enum ProgramExit {
     Code(i32),
     Signal(i32),
 }
 
-impl Ending {
+impl ProgramExit {
     /// As a shell would say it.
     pub fn code(self) -> u8 {
         match self {
@@ -59,15 +59,15 @@ impl Ending {
 
 /// What is looked after while the program runs.
 #[derive(Clone, Copy, Debug)]
-pub enum Watch<'a> {
+pub enum Supervision<'a> {
     /// We are the first process of a PID namespace: everybody's end is ours to take.
     EverybodyHere,
     /// What no limit of the kernel bounds: the program is ended beyond it.
-    Outside(&'a Allowance),
+    Outside(&'a ResourceLimits),
 }
 
 #[derive(Debug)]
-pub struct Allowance {
+pub struct ResourceLimits {
     /// Where it writes.
     pub dir: PathBuf,
     /// The same, opened before our mounts were separated from the machine's: whoever is inside
@@ -85,12 +85,12 @@ pub struct Allowance {
     /// Whether the run has file systems in memory of its own.
     pub own_mounts: bool,
     /// The run's control group, which whoever is started next is born in.
-    pub group: Option<Group>,
+    pub group: Option<Cgroup>,
     /// Whether what the program leaves behind is ours to end, because no namespace ends with it.
     pub hunts: bool,
 }
 
-impl Allowance {
+impl ResourceLimits {
     /// What is over, if anything is.
     fn exceeded(&self, counts_memory: bool) -> io::Result<Option<String>> {
         let space = rustix::fs::fstatvfs(&self.opened)?;
@@ -139,8 +139,12 @@ pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallibl
 /// Starts the program with our streams, directory and environment, and waits for its end. A
 /// polite request to end is the program's to answer, not ours: it gets its own.
 #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
-pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Result<Ending> {
-    if matches!(watch, Watch::EverybodyHere) {
+pub fn watch_over(
+    program: &Path,
+    args: &[OsString],
+    watch: Supervision<'_>,
+) -> io::Result<ProgramExit> {
+    if matches!(watch, Supervision::EverybodyHere) {
         // The program inherits what is blocked, and must hear requests to end. Nothing but a kill
         // ends the first process of a PID namespace, so that this instant is no gap.
         hear_requests_to_end()?;
@@ -152,12 +156,12 @@ pub fn watch_over(program: &Path, args: &[OsString], watch: Watch<'_>) -> io::Re
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("the child has no pid"))?;
     match watch {
-        Watch::EverybodyHere => reap_until(pid),
-        Watch::Outside(allowance) => keep_within(pid, allowance),
+        Supervision::EverybodyHere => reap_until(pid),
+        Supervision::Outside(allowance) => keep_within(pid, allowance),
     }
 }
 
-impl Allowance {
+impl ResourceLimits {
     /// The child is in the run's group; we are not to be counted with it.
     fn leave_group(&self) {
         if let Some(group) = &self.group {
@@ -175,21 +179,21 @@ impl Allowance {
 
 /// One of the two that were one.
 #[derive(Clone, Copy, Debug)]
-pub enum Half {
+pub enum ForkSide {
     /// Who waited, with the other's end.
-    Outside(Ending),
+    Outside(ProgramExit),
     Inside,
 }
 
 /// Divides us in two, of which one watches over the other.
-pub fn watch_over_ourselves(allowance: Allowance) -> io::Result<Half> {
+pub fn watch_over_ourselves(allowance: ResourceLimits) -> io::Result<ForkSide> {
     leave_politeness_to_others()?;
     let Some(other) = fork()? else {
         // What is open needs no permission: the one inside has nothing of it.
         drop(allowance);
-        return Ok(Half::Inside);
+        return Ok(ForkSide::Inside);
     };
-    keep_within(other, &allowance).map(Half::Outside)
+    keep_within(other, &allowance).map(ForkSide::Outside)
 }
 
 fn leave_politeness_to_others() -> io::Result<()> {
@@ -205,14 +209,14 @@ fn requests_to_end() -> SigSet {
 }
 
 /// Waits for its end, or brings it about.
-fn keep_within(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
+fn keep_within(pid: Pid, allowance: &ResourceLimits) -> io::Result<ProgramExit> {
     allowance.leave_group();
     let ending = watch_until_the_end(pid, allowance);
     allowance.end_group();
     ending
 }
 
-fn watch_until_the_end(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
+fn watch_until_the_end(pid: Pid, allowance: &ResourceLimits) -> io::Result<ProgramExit> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     if let Err(why) = wait_within(&handle, allowance) {
         // Of a PID namespace nobody outlives the first, and who lived there cannot be signalled
@@ -228,17 +232,17 @@ fn watch_until_the_end(pid: Pid, allowance: &Allowance) -> io::Result<Ending> {
 }
 
 /// Ends what the program left behind, or has not left yet.
-fn hunt(pid: Pid, allowance: &Allowance) {
+fn hunt(pid: Pid, allowance: &ResourceLimits) {
     if allowance.hunts && !tree::descendants().is_empty() {
-        let mut family = Family::of("nobody carries this", None);
-        family.leader = Identity::of(pid.as_raw_nonzero().get());
+        let mut family = ProcessTree::of("nobody carries this", None);
+        family.leader = ProcessIdentity::of(pid.as_raw_nonzero().get());
         family.with_orphans = true;
         family.kill();
     }
 }
 
 /// Takes the end of our own child.
-fn reap(pid: Pid) -> io::Result<Ending> {
+fn reap(pid: Pid) -> io::Result<ProgramExit> {
     loop {
         let ended = match waitpid(Some(pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => continue,
@@ -251,7 +255,7 @@ fn reap(pid: Pid) -> io::Result<Ending> {
 }
 
 /// Takes everybody's end until it is this one's.
-fn reap_until(wanted: Pid) -> io::Result<Ending> {
+fn reap_until(wanted: Pid) -> io::Result<ProgramExit> {
     loop {
         let ended = match wait(WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => continue,
@@ -266,13 +270,13 @@ fn reap_until(wanted: Pid) -> io::Result<Ending> {
     }
 }
 
-fn read(status: WaitStatus) -> Option<Ending> {
-    let code = status.exit_status().map(Ending::Code);
-    code.or_else(|| status.terminating_signal().map(Ending::Signal))
+fn read(status: WaitStatus) -> Option<ProgramExit> {
+    let code = status.exit_status().map(ProgramExit::Code);
+    code.or_else(|| status.terminating_signal().map(ProgramExit::Signal))
 }
 
 /// Until it has ended; an error where it is to be ended.
-fn wait_within(handle: &OwnedFd, allowance: &Allowance) -> io::Result<()> {
+fn wait_within(handle: &OwnedFd, allowance: &ResourceLimits) -> io::Result<()> {
     let mut count_at = Instant::now() + COUNT_EVERY;
     loop {
         let mut ends = [PollFd::new(handle, PollFlags::IN)];

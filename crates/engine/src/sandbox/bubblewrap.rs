@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Confinement;
-use super::root::{self, What};
+use super::SandboxSpec;
+use super::root::{self, RootPartKind};
 
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
@@ -27,11 +27,11 @@ pub fn seen_inside(file: &OsStr) -> io::Result<OsString> {
 
 /// What to start, so that `inner`, words for our own program, runs inside.
 pub fn command(
-    confinement: &Confinement,
+    confinement: &SandboxSpec,
     inner: Vec<OsString>,
 ) -> io::Result<(PathBuf, Vec<OsString>)> {
     let bwrap = find().ok_or_else(|| io::Error::other("bubblewrap is not installed"))?;
-    let mut words = Words(Vec::new());
+    let mut words = BwrapArgs(Vec::new());
     for flag in FLAGS {
         words.0.push(flag.into());
     }
@@ -45,20 +45,22 @@ pub fn command(
         let at = part.at.as_os_str();
         match &part.what {
             // Read-only is the least that a layer may be; the caller commits what is left.
-            What::Seen { from } | What::SeenFile { from } | What::Layered { from, .. } => {
+            RootPartKind::Seen { from }
+            | RootPartKind::SeenFile { from }
+            | RootPartKind::Layered { from, .. } => {
                 words.put("--ro-bind", &[from.as_os_str(), at]);
             }
-            What::Own { from } => words.put("--bind", &[from.as_os_str(), at]),
-            What::Memory { bytes } => {
+            RootPartKind::Own { from } => words.put("--bind", &[from.as_os_str(), at]),
+            RootPartKind::Memory { bytes } => {
                 words.put("--size", &[bytes.to_string().as_ref()]);
                 words.put("--tmpfs", &[at]);
             }
-            What::MaskedDir => {
+            RootPartKind::MaskedDir => {
                 words.put("--tmpfs", &[at]);
                 closed.push(part.at.clone());
             }
-            What::MaskedFile => words.put("--ro-bind", &["/dev/null".as_ref(), at]),
-            What::Link { to } => words.put("--symlink", &[to.as_os_str(), at]),
+            RootPartKind::MaskedFile => words.put("--ro-bind", &["/dev/null".as_ref(), at]),
+            RootPartKind::Link { to } => words.put("--symlink", &[to.as_os_str(), at]),
         }
     }
     for name in SHUT_IN_PROC.iter().map(Path::new).filter(|at| at.exists()) {
@@ -98,9 +100,9 @@ const SHUT_IN_PROC: &[&str] = &[
     "/proc/fs",
 ];
 
-struct Words(Vec<OsString>);
+struct BwrapArgs(Vec<OsString>);
 
-impl Words {
+impl BwrapArgs {
     fn put(&mut self, flag: &str, values: &[&OsStr]) {
         self.0.push(flag.into());
         self.0

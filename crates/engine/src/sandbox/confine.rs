@@ -16,11 +16,11 @@ use rustix::process::{
     setrlimit,
 };
 
-use super::proof::Notebook;
-use super::{Confinement, Network, Rung, bubblewrap, handover, native, proof, shed};
+use super::proof::ProofLog;
+use super::{SandboxLevel, SandboxNetwork, SandboxSpec, bubblewrap, handover, native, proof, shed};
 use crate::process::{
-    Allowance, Ending, Group, GroupLimits, Half, Watch, become_program, tie_to, watch_over,
-    watch_over_ourselves,
+    Cgroup, CgroupLimits, ForkSide, ProgramExit, ResourceLimits, Supervision, become_program,
+    tie_to, watch_over, watch_over_ourselves,
 };
 
 /// Our own program, whatever has become of its file.
@@ -37,14 +37,14 @@ pub fn confine(args: &[OsString]) -> io::Result<u8> {
     }
     tie_to(parent, usage)?;
     shed::inherited_files()?;
-    let confinement = Confinement::read(Path::new(file))?;
-    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
+    let confinement = SandboxSpec::read(Path::new(file))?;
+    let mut notebook = ProofLog::open(&confinement, Path::new(file))?;
     let done = outside(&confinement, file, &mut notebook, program, args);
     noted(done, &mut notebook)
 }
 
 /// What went wrong is in the notes as well: whoever waits may not see our last words.
-fn noted(done: io::Result<u8>, notebook: &mut Notebook) -> io::Result<u8> {
+fn noted(done: io::Result<u8>, notebook: &mut ProofLog) -> io::Result<u8> {
     if let Err(error) = &done {
         notebook.failed(error)?;
     }
@@ -60,23 +60,23 @@ pub fn confined(args: &[OsString]) -> io::Result<u8> {
     if dashes != "--" {
         return Err(usage());
     }
-    let confinement = Confinement::read(Path::new(file))?;
-    let mut notebook = Notebook::open(&confinement, Path::new(file))?;
+    let confinement = SandboxSpec::read(Path::new(file))?;
+    let mut notebook = ProofLog::open(&confinement, Path::new(file))?;
     let done = match confinement.rung {
-        Rung::Native => Err(usage()),
-        Rung::Bubblewrap => network_of(&confinement, Path::new(file))
+        SandboxLevel::Native => Err(usage()),
+        SandboxLevel::Bubblewrap => network_of(&confinement, Path::new(file))
             .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
-        Rung::Landlock => tied_to(outside)
+        SandboxLevel::Landlock => tied_to(outside)
             .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
     };
     noted(done, &mut notebook)
 }
 
 /// Hands the sockets of a proxy out of the namespace that bubblewrap has made.
-fn network_of(confinement: &Confinement, file: &Path) -> io::Result<()> {
+fn network_of(confinement: &SandboxSpec, file: &Path) -> io::Result<()> {
     match &confinement.network {
-        Network::Proxy(proxied) => handover::hand_over(proxied, notes_of(file)),
-        Network::On | Network::Off => Ok(()),
+        SandboxNetwork::Proxy(proxied) => handover::hand_over(proxied, notes_of(file)),
+        SandboxNetwork::On | SandboxNetwork::Off => Ok(()),
     }
 }
 
@@ -87,9 +87,9 @@ fn notes_of(file: &Path) -> &Path {
 
 /// The first process of the new PID namespace.
 fn inside(
-    confinement: &Confinement,
+    confinement: &SandboxSpec,
     outside: &OsStr,
-    notebook: &mut Notebook,
+    notebook: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
@@ -97,21 +97,21 @@ fn inside(
     let here = std::env::current_dir()?;
     let built = native::build(confinement)?;
     std::env::set_current_dir(&here)?;
-    let confinement = &Confinement {
+    let confinement = &SandboxSpec {
         // A name of a socket must not lead to anybody outside.
         unix_sockets: confinement.unix_sockets && built.apart,
         ..confinement.clone()
     };
     lock_in(confinement, notebook)?;
-    let started = watch_over(Path::new(program), args, Watch::EverybodyHere);
+    let started = watch_over(Path::new(program), args, Supervision::EverybodyHere);
     let ending = started.map_err(|error| not_started(program, &error))?;
     notebook.ended(ending)?;
     Ok(ending.code())
 }
 
 fn become_confined(
-    confinement: &Confinement,
-    notebook: &mut Notebook,
+    confinement: &SandboxSpec,
+    notebook: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
@@ -153,55 +153,59 @@ fn usage() -> io::Error {
 /// Makes the namespaces, starts the one inside and waits for its end. On the native rung the one
 /// inside comes back from here as well, with the program's end.
 fn outside(
-    confinement: &Confinement,
+    confinement: &SandboxSpec,
     file: &OsStr,
-    notebook: &mut Notebook,
+    notebook: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
     let own = confinement.write.first();
     let dir = own.cloned().unwrap_or_else(|| "/".into());
     let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let allowance = Allowance {
+    let allowance = ResourceLimits {
         opened: open(&dir, by_name, Mode::empty())?,
         dir,
         floor_bytes: confinement.bounds.disk_floor_bytes,
         // The kernel's limit on processes is none for the machine's root, nor is there one for a
         // run that has no namespace of its own.
-        processes: (getuid().is_root() || confinement.rung == Rung::Landlock)
+        processes: (getuid().is_root() || confinement.rung == SandboxLevel::Landlock)
             .then_some(confinement.bounds.processes),
         memory_bytes: confinement.bounds.memory_bytes,
         memory_floor_bytes: confinement.bounds.memory_floor_bytes,
-        own_mounts: confinement.rung != Rung::Landlock,
-        hunts: confinement.rung == Rung::Landlock,
+        own_mounts: confinement.rung != SandboxLevel::Landlock,
+        hunts: confinement.rung == SandboxLevel::Landlock,
         // Before the namespaces are made: inside them our own group is the root of all.
-        group: Group::enter(GroupLimits {
+        group: Cgroup::enter(CgroupLimits {
             memory_bytes: confinement.bounds.memory_bytes,
             processes: confinement.bounds.processes,
         }),
     };
     let us: OsString = std::process::id().to_string().into();
     let ending = match confinement.rung {
-        Rung::Native => {
+        SandboxLevel::Native => {
             native::separate(&confinement.network, notes_of(Path::new(file)))?;
             match watch_over_ourselves(allowance)? {
-                Half::Outside(ending) => ending,
-                Half::Inside => return inside(confinement, &us, notebook, program, args),
+                ForkSide::Outside(ending) => ending,
+                ForkSide::Inside => return inside(confinement, &us, notebook, program, args),
             }
         }
-        Rung::Bubblewrap => {
+        SandboxLevel::Bubblewrap => {
             let file = bubblewrap::seen_inside(file)?;
             let words = words(us, file, program, args);
             let (front, words) = bubblewrap::command(confinement, words)?;
-            watch_over(&front, &words, Watch::Outside(&allowance))?
+            watch_over(&front, &words, Supervision::Outside(&allowance))?
         }
-        Rung::Landlock => {
+        SandboxLevel::Landlock => {
             let words = words(us, file.to_owned(), program, args);
-            watch_over(Path::new(OURSELVES), &words, Watch::Outside(&allowance))?
+            watch_over(
+                Path::new(OURSELVES),
+                &words,
+                Supervision::Outside(&allowance),
+            )?
         }
     };
     let told = proof::ending(&confinement.proof).unwrap_or(ending);
-    if let Ending::Signal(number) = told {
+    if let ProgramExit::Signal(number) = told {
         die_of(number)?;
     }
     Ok(told.code())
@@ -228,10 +232,13 @@ fn die_of(number: i32) -> io::Result<()> {
 }
 
 /// Gives up everything that can be given up, in the order in which that is possible, and proves it.
-fn lock_in(confinement: &Confinement, notebook: &mut Notebook) -> io::Result<()> {
+fn lock_in(confinement: &SandboxSpec, notebook: &mut ProofLog) -> io::Result<()> {
     // Where memory runs out, the kernel ends this run before anything of the person's.
     drop(fs::write("/proc/self/oom_score_adj", "500"));
-    shed::bounds(&confinement.bounds, confinement.rung != Rung::Landlock)?;
+    shed::bounds(
+        &confinement.bounds,
+        confinement.rung != SandboxLevel::Landlock,
+    )?;
     shed::capabilities()?;
     let abi = super::landlock::restrict(confinement)?;
     super::seccomp::restrict(confinement)?;

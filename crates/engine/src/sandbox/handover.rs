@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 
-use super::proxy::{FORWARDS_MAX, Proxied};
+use super::proxy::{FORWARDS_MAX, ProxyRules};
 use crate::log::removed;
 
 const NAME: &str = "proxy.sock";
@@ -44,7 +44,7 @@ fn opened(dir: &Path) -> io::Result<OwnedFd> {
 
 /// Makes the sockets here and gives them to whoever listens in `dir`. For the run's side, before it
 /// locks itself in.
-pub fn hand_over(proxied: &Proxied, dir: &Path) -> io::Result<()> {
+pub fn hand_over(proxied: &ProxyRules, dir: &Path) -> io::Result<()> {
     let told = |what: &str, error: io::Error| {
         io::Error::new(
             error.kind(),
@@ -79,12 +79,12 @@ pub fn hand_over(proxied: &Proxied, dir: &Path) -> io::Result<()> {
 
 /// Our side: waits for the sockets.
 #[derive(Debug)]
-pub struct Receiver {
+pub struct SocketReceiver {
     listener: UnixListener,
     file: PathBuf,
 }
 
-impl Receiver {
+impl SocketReceiver {
     /// In a directory that only we and the run's side reach. What an earlier run left is replaced.
     pub fn open(dir: &Path) -> io::Result<Self> {
         crate::private::make_dir(dir)?;
@@ -119,7 +119,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for SocketReceiver {
     fn drop(&mut self) {
         removed(&self.file, fs::remove_file(&self.file));
     }
@@ -153,15 +153,15 @@ mod tests {
     async fn sockets_made_on_the_one_side_are_served_on_the_other() {
         let dir = tempfile::TempDir::new().unwrap();
         let deep = dir.path().join("a".repeat(120));
-        let receiver = Receiver::open(&deep).unwrap();
+        let receiver = SocketReceiver::open(&deep).unwrap();
         let free = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (one, two) = (free(), free());
         let ports = [&one, &two].map(|socket| socket.local_addr().unwrap().port());
         drop((one, two));
-        let proxied = Proxied {
+        let proxied = ProxyRules {
             port: ports[0],
             forwards: vec![ports[1]],
-            ..Proxied::default()
+            ..ProxyRules::default()
         };
         let there = deep.clone();
         let run = tokio::task::spawn_blocking(move || hand_over(&proxied, &there));
@@ -174,6 +174,6 @@ mod tests {
         assert_eq!(served, ports);
         assert!(!deep.join(NAME).exists());
         // The second who comes finds nobody.
-        assert!(hand_over(&Proxied::default(), &deep).is_err());
+        assert!(hand_over(&ProxyRules::default(), &deep).is_err());
     }
 }

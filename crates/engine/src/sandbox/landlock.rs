@@ -10,7 +10,7 @@ use landlock::{
     PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::{Confinement, Network, Rung};
+use super::{SandboxLevel, SandboxNetwork, SandboxSpec};
 
 /// Truncating is known from here on; before, a file could be emptied without a right to write.
 const LEAST: ABI = ABI::V3;
@@ -20,7 +20,7 @@ const SCOPED: ABI = ABI::V6;
 const MOST: ABI = ABI::V7;
 
 /// Restricts this process, and says which version of the interface does it.
-pub fn restrict(confinement: &Confinement) -> io::Result<u32> {
+pub fn restrict(confinement: &SandboxSpec) -> io::Result<u32> {
     let abi = kernel_abi();
     let least = least(confinement);
     if abi < least {
@@ -41,14 +41,18 @@ pub fn restrict(confinement: &Confinement) -> io::Result<u32> {
             .scope(Scope::AbstractUnixSocket | Scope::Signal)
             .map_err(io::Error::other)?;
     }
-    if confinement.rung == Rung::Landlock && confinement.network.is_apart() {
+    if confinement.rung == SandboxLevel::Landlock && confinement.network.is_apart() {
         let tcp = AccessNet::BindTcp | AccessNet::ConnectTcp;
         ruleset = ruleset.handle_access(tcp).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
     created = match confinement.rung {
-        Rung::Native | Rung::Bubblewrap => inside_a_root(created, confinement, handled)?,
-        Rung::Landlock => ports(alone(created, confinement, handled)?, &confinement.network)?,
+        SandboxLevel::Native | SandboxLevel::Bubblewrap => {
+            inside_a_root(created, confinement, handled)?
+        }
+        SandboxLevel::Landlock => {
+            ports(alone(created, confinement, handled)?, &confinement.network)?
+        }
     };
     let status = created.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
@@ -63,10 +67,10 @@ pub fn is_scoped() -> bool {
     kernel_abi() >= SCOPED
 }
 
-fn least(confinement: &Confinement) -> ABI {
+fn least(confinement: &SandboxSpec) -> ABI {
     match confinement.rung {
-        Rung::Native | Rung::Bubblewrap => LEAST,
-        Rung::Landlock => SCOPED,
+        SandboxLevel::Native | SandboxLevel::Bubblewrap => LEAST,
+        SandboxLevel::Landlock => SCOPED,
     }
 }
 
@@ -99,7 +103,7 @@ fn kernel_abi() -> ABI {
 /// The mounts decide what is there; this decides once more what may be written.
 fn inside_a_root(
     mut ruleset: RulesetCreated,
-    confinement: &Confinement,
+    confinement: &SandboxSpec,
     handled: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
     ruleset = allow(ruleset, Path::new("/"), reading())?;
@@ -116,7 +120,7 @@ fn inside_a_root(
 /// Nothing but this decides what is there, so that the list is longer.
 fn alone(
     mut ruleset: RulesetCreated,
-    confinement: &Confinement,
+    confinement: &SandboxSpec,
     handled: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
     for path in &confinement.read {
@@ -137,8 +141,8 @@ fn alone(
 
 /// The ports that may be connected to where a proxy is the way out. Landlock sees the port and not
 /// the address.
-fn ports(mut ruleset: RulesetCreated, network: &Network) -> io::Result<RulesetCreated> {
-    if let Network::Proxy(proxied) = network {
+fn ports(mut ruleset: RulesetCreated, network: &SandboxNetwork) -> io::Result<RulesetCreated> {
+    if let SandboxNetwork::Proxy(proxied) = network {
         for port in proxied.ports() {
             let rule = NetPort::new(port, AccessNet::ConnectTcp);
             ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;

@@ -16,9 +16,9 @@ use rustix::mount::{
 use rustix::process::{getgid, getuid, pivot_root, setsid};
 
 use super::new_root::NewRoot;
-use super::root::{self, Part, Places};
-use super::sources::{Kernel, Sources};
-use super::{Confinement, Network, handover, loopback};
+use super::root::{self, RootPart, RootParts};
+use super::sources::{HostRoot, KernelMounts};
+use super::{SandboxNetwork, SandboxSpec, handover, loopback};
 
 /// Where the new root is put together, on a file system in memory; must be there on every machine.
 const YARD: &str = "/tmp";
@@ -34,7 +34,7 @@ const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Leaves the machine's namespaces. Whoever is started next is the first process of a new one.
 /// `notes` is the directory of the specification.
-pub fn separate(network: &Network, notes: &Path) -> io::Result<()> {
+pub fn separate(network: &SandboxNetwork, notes: &Path) -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut kinds = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -51,8 +51,8 @@ pub fn separate(network: &Network, notes: &Path) -> io::Result<()> {
         loopback::up()?;
     }
     match network {
-        Network::Proxy(proxied) => handover::hand_over(proxied, notes),
-        Network::On | Network::Off => Ok(()),
+        SandboxNetwork::Proxy(proxied) => handover::hand_over(proxied, notes),
+        SandboxNetwork::On | SandboxNetwork::Off => Ok(()),
     }
 }
 
@@ -73,14 +73,14 @@ fn become_user(uid: u32, outer_uid: u32, gid: u32, outer_gid: u32, proc: &str) -
 
 /// What came of putting the root together.
 #[derive(Clone, Copy, Debug)]
-pub struct Built {
+pub struct BuiltRoot {
     /// Whether no socket, pipe or lock of anybody else can be reached through what is shown.
     pub apart: bool,
 }
 
 /// Makes the new root and enters it. Everything that the machine gives is taken hold of first, then
 /// the machine's own root is let go of, and only then the first file or directory is made.
-pub fn build(confinement: &Confinement) -> io::Result<Built> {
+pub fn build(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
     let parts = root::parts(confinement)?;
     let person = owner()?;
     setsid()?;
@@ -89,14 +89,14 @@ pub fn build(confinement: &Confinement) -> io::Result<Built> {
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
     enter_yard()?;
-    let mut sources = Sources::open()?;
+    let mut sources = HostRoot::open()?;
     let mut pieces = Vec::new();
     for part in &parts {
         let found = sources.gather(part, &mut pieces);
         found.map_err(|error| told(&format!("{} for the new root", part.at.display()), error))?;
     }
     let kernel = sources.kernel()?;
-    let built = Built {
+    let built = BuiltRoot {
         apart: sources.apart,
     };
     drop(sources);
@@ -122,12 +122,12 @@ pub fn told(what: &str, error: io::Error) -> io::Error {
 }
 
 /// Who we are outside: the number that our one user has there.
-struct Person {
+struct OuterUser {
     uid: u32,
     gid: u32,
 }
 
-fn owner() -> io::Result<Person> {
+fn owner() -> io::Result<OuterUser> {
     let outer = |map: &str| -> io::Result<u32> {
         let text = fs::read_to_string(map)?;
         let number = text.split_ascii_whitespace().nth(1);
@@ -135,13 +135,13 @@ fn owner() -> io::Result<Person> {
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| io::Error::other(format!("{map} is not to be understood: {text}")))
     };
-    Ok(Person {
+    Ok(OuterUser {
         uid: outer("/proc/self/uid_map")?,
         gid: outer("/proc/self/gid_map")?,
     })
 }
 
-impl Person {
+impl OuterUser {
     /// A second user namespace: the mounts belong to the first, so that whatever rights were won
     /// in this one are none over them. Inside, people have the number that they have outside.
     fn again(&self) -> io::Result<()> {
@@ -180,7 +180,7 @@ pub fn below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn devices(root: &NewRoot, kernel: &Kernel) -> io::Result<()> {
+fn devices(root: &NewRoot, kernel: &KernelMounts) -> io::Result<()> {
     let dev = Path::new("/dev");
     for (name, device) in &kernel.devices {
         root.attach(device, &dev.join(name), false)?;
@@ -229,7 +229,7 @@ const MASKED_IN_PROC: &[&str] = &[
     "modules",
 ];
 
-fn processes(root: &NewRoot, kernel: &Kernel, confinement: &Confinement) -> io::Result<()> {
+fn processes(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) -> io::Result<()> {
     root.attach(&kernel.processes, Path::new("/proc"), true)?;
     let proc = below(NEW, Path::new("/proc"));
     let quiet = QUIET | MountFlags::NOEXEC;
@@ -269,9 +269,9 @@ fn limit_pids(proc: &Path, processes: u64) {
 }
 
 /// Makes every mount read-only that is not the run's own, the root last.
-fn close(parts: &[Part]) -> io::Result<()> {
+fn close(parts: &[RootPart]) -> io::Result<()> {
     let table = fs::read_to_string(below(NEW, Path::new("/proc/self/mountinfo")))?;
-    let places = Places::of(parts);
+    let places = RootParts::of(parts);
     for at in table.lines().filter_map(mount_point) {
         let Ok(inside) = at.strip_prefix(NEW) else {
             continue;

@@ -15,7 +15,7 @@ const LINKS_MAX: usize = 40;
 /// A symbolic link that a run finds at the same place inside.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Link {
+pub struct Symlink {
     pub at: PathBuf,
     /// As the link has it: absolute or relative.
     pub to: PathBuf,
@@ -23,14 +23,14 @@ pub struct Link {
 
 /// A path with every symbolic link on the way taken out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPath {
     pub real: PathBuf,
     /// The links that were followed, each at its own canonical place.
-    pub links: Vec<Link>,
+    pub links: Vec<Symlink>,
 }
 
 /// Follows every link on the way to `path`, which must be absolute and exist.
-pub fn resolve(path: &Path) -> io::Result<Resolved> {
+pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     if !path.is_absolute() {
         return Err(refused(path, "it is not absolute"));
     }
@@ -60,9 +60,9 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
             real = PathBuf::from("/");
         }
         rest.extend(reversed(&to));
-        links.push(Link { at, to });
+        links.push(Symlink { at, to });
     }
-    Ok(Resolved { real, links })
+    Ok(ResolvedPath { real, links })
 }
 
 /// The parts of a path, the first one last; a part `.` says nothing.

@@ -4,8 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{NOT_CONFINED, Network, Proof, Room, Rung, Ward, bubblewrap, program};
-use crate::process::{self, Call, Exit, Identity};
+use super::{
+    NOT_CONFINED, Proof, RunMounts, SandboxLevel, SandboxNetwork, SandboxProfile, bubblewrap,
+    program,
+};
+use crate::process::{self, ProcessExit, ProcessIdentity, ShortCommand};
 
 /// How often a try that was cut off is made again.
 const TRIES_MAX: u32 = 3;
@@ -13,34 +16,34 @@ const WALL: Duration = Duration::from_secs(20);
 
 /// What came of trying one rung.
 #[derive(Clone, Debug)]
-pub struct Probed {
-    pub rung: Rung,
+pub struct LevelProbe {
+    pub rung: SandboxLevel,
     pub found: Result<Proof, String>,
 }
 
 /// Confines a program that does nothing on the rung of `ward`. `exe` has the hidden verbs; `dir`
 /// is ours to write in.
-pub async fn probe(exe: &Path, dir: &Path, ward: &Ward) -> Probed {
+pub async fn probe(exe: &Path, dir: &Path, ward: &SandboxProfile) -> LevelProbe {
     let mut found = stand(exe, dir, ward).await;
     for _ in 1..TRIES_MAX {
-        let Err(Missed { cut_off: true, .. }) = found else {
+        let Err(ProbeFailure { cut_off: true, .. }) = found else {
             break;
         };
         found = stand(exe, dir, ward).await;
     }
     let rung = ward.rung;
     let found = found.map_err(|missed| missed.why);
-    Probed { rung, found }
+    LevelProbe { rung, found }
 }
 
 /// Why a rung was not stood on. One whose try was cut off may hold: nobody shall be put on a weaker
 /// one for that.
-struct Missed {
+struct ProbeFailure {
     why: String,
     cut_off: bool,
 }
 
-impl<E: std::fmt::Display> From<E> for Missed {
+impl<E: std::fmt::Display> From<E> for ProbeFailure {
     fn from(why: E) -> Self {
         Self {
             why: why.to_string(),
@@ -55,15 +58,15 @@ fn clear(probes: &Path) {
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let name = path.file_name().and_then(OsStr::to_str);
         let pid = name.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
-        if pid.is_none_or(|pid| Identity::of(pid).is_none()) {
+        if pid.is_none_or(|pid| ProcessIdentity::of(pid).is_none()) {
             // It may be gone already: somebody else clears as well.
             drop(std::fs::remove_dir_all(path));
         }
     }
 }
 
-async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
-    if ward.rung == Rung::Bubblewrap && bubblewrap::find().is_none() {
+async fn stand(exe: &Path, dir: &Path, ward: &SandboxProfile) -> Result<Proof, ProbeFailure> {
+    if ward.rung == SandboxLevel::Bubblewrap && bubblewrap::find().is_none() {
         return Err("bubblewrap is not installed".into());
     }
     let all = dir.join("probes");
@@ -71,19 +74,19 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
     let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
     let own = dir.join("own");
     crate::private::make_dir(&own)?;
-    let confinement = ward.confine(Room {
+    let confinement = ward.confine(RunMounts {
         read: vec![exe.to_owned()],
         write: vec![own.clone()],
         shut: Vec::new(),
         layered: Vec::new(),
         lent: Vec::new(),
-        network: Network::On,
+        network: SandboxNetwork::On,
         metadata: false,
         proof: dir.join("proof/proof.json"),
     });
     let file = confinement.write()?;
     let us = std::process::id().to_string();
-    let call = Call {
+    let call = ShortCommand {
         program: exe.to_owned(),
         args: vec![
             "confine".into(),
@@ -104,7 +107,7 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
     let proven = confinement.proven();
     drop(std::fs::remove_dir_all(&dir));
     let ran = ran?;
-    if ran.exit != Exit::Code(0) {
+    if ran.exit != ProcessExit::Code(0) {
         let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
         let why = if said.is_empty() {
             ran.exit.to_string()
@@ -112,15 +115,15 @@ async fn stand(exe: &Path, dir: &Path, ward: &Ward) -> Result<Proof, Missed> {
             said
         };
         // Where it could not confine itself it says so by this code.
-        let cut_off = ran.exit != Exit::Code(NOT_CONFINED.into());
-        return Err(Missed { why, cut_off });
+        let cut_off = ran.exit != ProcessExit::Code(NOT_CONFINED.into());
+        return Err(ProbeFailure { why, cut_off });
     }
     Ok(proven?)
 }
 
 /// A program to be tried inside of a sandbox.
 #[derive(Clone, Debug)]
-pub struct Trial<'a> {
+pub struct ProgramTrial<'a> {
     pub program: &'a Path,
     pub args: &'a [OsString],
     pub path: &'a OsStr,
@@ -136,8 +139,8 @@ const OUTPUT_MAX: usize = 64 << 10;
 /// says. The error names what is not mounted, where that is the cause.
 pub async fn try_program(
     (exe, dir): (&Path, &Path),
-    ward: &Ward,
-    trial: &Trial<'_>,
+    ward: &SandboxProfile,
+    trial: &ProgramTrial<'_>,
 ) -> Result<String, String> {
     let needed = program::needed(trial.program, trial.path);
     if let Some(why) = needed.missing.first() {
@@ -156,8 +159,8 @@ pub async fn try_program(
 async fn start_once(
     exe: &Path,
     dir: &Path,
-    ward: &Ward,
-    trial: &Trial<'_>,
+    ward: &SandboxProfile,
+    trial: &ProgramTrial<'_>,
     mut read: Vec<PathBuf>,
 ) -> Result<String, String> {
     let own = dir.join("own");
@@ -167,13 +170,13 @@ async fn start_once(
         }
     }
     ward.prepare_home(&own).map_err(|error| error.to_string())?;
-    let confinement = ward.confine(Room {
+    let confinement = ward.confine(RunMounts {
         read,
         write: vec![own.clone()],
         shut: Vec::new(),
         layered: Vec::new(),
         lent: Vec::new(),
-        network: Network::Off,
+        network: SandboxNetwork::Off,
         metadata: false,
         proof: dir.join("proof/proof.json"),
     });
@@ -187,7 +190,7 @@ async fn start_once(
     env.push(("PATH".into(), trial.path.to_owned()));
     env.push(("HOME".into(), own.clone().into()));
     env.push(("TMPDIR".into(), own.clone().into()));
-    let call = Call {
+    let call = ShortCommand {
         program: exe.to_owned(),
         args,
         env,
@@ -208,8 +211,8 @@ async fn start_once(
     let line = said.lines().map(str::trim).find(|line| !line.is_empty());
     let line = line.unwrap_or("it said nothing").to_owned();
     match ran.exit {
-        Exit::Code(0) => Ok(line),
-        Exit::Code(code) if lost.is_empty() && !could_not_start(code) => {
+        ProcessExit::Code(0) => Ok(line),
+        ProcessExit::Code(code) if lost.is_empty() && !could_not_start(code) => {
             Ok(format!("{line} ({})", ran.exit))
         }
         _ if lost.is_empty() => Err(line),

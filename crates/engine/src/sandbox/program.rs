@@ -17,19 +17,19 @@ const SCRIPT_MAX: u64 = 64 << 10;
 
 /// What a program needs, and what of it is missing on the machine itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needed {
+pub struct ProgramFiles {
     pub read: Vec<PathBuf>,
     pub missing: Vec<String>,
 }
 
 /// Follows a program, or a script, through links, interpreters and shims.
-pub fn needed(program: &Path, path: &OsStr) -> Needed {
-    let mut needed = Needed::default();
+pub fn needed(program: &Path, path: &OsStr) -> ProgramFiles {
+    let mut needed = ProgramFiles::default();
     follow(program, path, DEPTH_MAX, &mut needed);
     needed
 }
 
-fn follow(program: &Path, path: &OsStr, depth: usize, needed: &mut Needed) {
+fn follow(program: &Path, path: &OsStr, depth: usize, needed: &mut ProgramFiles) {
     if depth == 0 || needed.read.iter().any(|known| known == program) {
         return;
     }
@@ -48,8 +48,8 @@ fn follow(program: &Path, path: &OsStr, depth: usize, needed: &mut Needed) {
     };
     for next in interpreters(&script, &found.real) {
         match next {
-            Next::At(program) => follow(&program, path, depth - 1, needed),
-            Next::OnPath(name) => match find_program(&name, path, Path::new("/")) {
+            NextProgram::At(program) => follow(&program, path, depth - 1, needed),
+            NextProgram::OnPath(name) => match find_program(&name, path, Path::new("/")) {
                 Ok(program) => follow(&program, path, depth - 1, needed),
                 Err(_) => needed.missing.push(format!(
                     "{} needs {}, which is not on PATH",
@@ -91,13 +91,13 @@ fn script(file: &Path) -> Option<String> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Next {
+enum NextProgram {
     At(PathBuf),
     OnPath(OsString),
 }
 
 /// The programs that a script is read by, and those that it becomes by a plain `exec`.
-fn interpreters(script: &str, file: &Path) -> Vec<Next> {
+fn interpreters(script: &str, file: &Path) -> Vec<NextProgram> {
     let mut lines = script.lines();
     let first = lines.next().unwrap_or_default().trim_start_matches("#!");
     let mut words = first.split_ascii_whitespace();
@@ -118,16 +118,16 @@ fn interpreters(script: &str, file: &Path) -> Vec<Next> {
     found
 }
 
-fn named(word: &str) -> Next {
+fn named(word: &str) -> NextProgram {
     if word.starts_with('/') {
-        Next::At(word.into())
+        NextProgram::At(word.into())
     } else {
-        Next::OnPath(word.into())
+        NextProgram::OnPath(word.into())
     }
 }
 
 /// The files that a line names: in full, or beside the script as package managers write it.
-fn executed(command: &str, dir: &Path) -> Vec<Next> {
+fn executed(command: &str, dir: &Path) -> Vec<NextProgram> {
     let words = command.split_ascii_whitespace().take(8);
     let plain = words.map(|word| word.trim_matches(['"', '\'']));
     let files = plain.filter_map(|word| {
@@ -139,7 +139,7 @@ fn executed(command: &str, dir: &Path) -> Vec<Next> {
         }
     });
     let there = files.filter(|file| file.is_file());
-    there.map(Next::At).collect()
+    there.map(NextProgram::At).collect()
 }
 
 /// The rest of the package that a file is part of, by the layouts of the managers that we know.

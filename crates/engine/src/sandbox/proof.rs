@@ -8,17 +8,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confinement, Network, Rung};
-use crate::process::Ending;
+use super::{SandboxLevel, SandboxNetwork, SandboxSpec};
+use crate::process::ProgramExit;
 
 /// What the child found out about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    pub rung: Rung,
+    pub rung: SandboxLevel,
     pub landlock_abi: u32,
     pub seccomp_filters: u32,
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// Places where a write was tried and refused.
     pub writes_refused: usize,
     /// Files that were looked for and not readable.
@@ -28,13 +28,13 @@ pub struct Proof {
 /// One line of the notes that are taken while a run is confined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Note {
+enum ProofNote {
     Confined(Proof),
     Failed(String),
-    Ended(Ending),
+    Ended(ProgramExit),
 }
 
-fn notes(file: &Path) -> Vec<Note> {
+fn notes(file: &Path) -> Vec<ProofNote> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().map(serde_json::from_str);
     read.map_while(Result::ok).collect()
@@ -45,19 +45,19 @@ pub fn read(file: &Path) -> Result<Proof, String> {
     let mut why = "it left no proof".to_owned();
     for note in notes(file) {
         match note {
-            Note::Confined(proof) => return Ok(proof),
-            Note::Failed(said) => why = said,
-            Note::Ended(_) => {}
+            ProofNote::Confined(proof) => return Ok(proof),
+            ProofNote::Failed(said) => why = said,
+            ProofNote::Ended(_) => {}
         }
     }
     Err(why)
 }
 
 /// How the program ended, as the one inside saw it.
-pub fn ending(file: &Path) -> Option<Ending> {
+pub fn ending(file: &Path) -> Option<ProgramExit> {
     notes(file).into_iter().find_map(|note| match note {
-        Note::Ended(ending) => Some(ending),
-        Note::Confined(_) | Note::Failed(_) => None,
+        ProofNote::Ended(ending) => Some(ending),
+        ProofNote::Confined(_) | ProofNote::Failed(_) => None,
     })
 }
 
@@ -65,14 +65,16 @@ impl Proof {
     /// For the record of a review.
     pub fn describe(&self) -> String {
         let what = match self.rung {
-            Rung::Native => {
+            SandboxLevel::Native => {
                 "user, PID, mount and IPC namespaces, a read-only root, Landlock, seccomp"
             }
-            Rung::Bubblewrap => "bubblewrap's namespaces and read-only root, Landlock, seccomp",
-            Rung::Landlock => "Landlock and seccomp, no namespaces",
+            SandboxLevel::Bubblewrap => {
+                "bubblewrap's namespaces and read-only root, Landlock, seccomp"
+            }
+            SandboxLevel::Landlock => "Landlock and seccomp, no namespaces",
         };
         let mut network = self.network.describe();
-        if self.rung == Rung::Landlock && matches!(self.network, Network::Proxy(_)) {
+        if self.rung == SandboxLevel::Landlock && matches!(self.network, SandboxNetwork::Proxy(_)) {
             network.push_str(", held by port");
         }
         format!(
@@ -84,11 +86,11 @@ impl Proof {
 
 /// The file for the proof, opened while that is still possible; the program does not inherit it.
 #[derive(Debug)]
-pub struct Notebook(File);
+pub struct ProofLog(File);
 
-impl Notebook {
+impl ProofLog {
     /// Beside the specification, wherever that is seen from here.
-    pub fn open(confinement: &Confinement, specification: &Path) -> io::Result<Self> {
+    pub fn open(confinement: &SandboxSpec, specification: &Path) -> io::Result<Self> {
         let name = confinement.proof.file_name();
         let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
         let mut options = OpenOptions::new();
@@ -97,18 +99,18 @@ impl Notebook {
     }
 
     pub fn proven(&mut self, proof: Proof) -> io::Result<()> {
-        self.note(&Note::Confined(proof))
+        self.note(&ProofNote::Confined(proof))
     }
 
     pub fn failed(&mut self, error: &io::Error) -> io::Result<()> {
-        self.note(&Note::Failed(error.to_string()))
+        self.note(&ProofNote::Failed(error.to_string()))
     }
 
-    pub fn ended(&mut self, ending: Ending) -> io::Result<()> {
-        self.note(&Note::Ended(ending))
+    pub fn ended(&mut self, ending: ProgramExit) -> io::Result<()> {
+        self.note(&ProofNote::Ended(ending))
     }
 
-    fn note(&mut self, note: &Note) -> io::Result<()> {
+    fn note(&mut self, note: &ProofNote) -> io::Result<()> {
         let mut text = serde_json::to_string(note)?;
         text.push('\n');
         self.0.write_all(text.as_bytes())
@@ -116,7 +118,7 @@ impl Notebook {
 }
 
 /// Tries what must fail. The first thing that does not is the error.
-pub fn prove(confinement: &Confinement, landlock_abi: u32) -> io::Result<Proof> {
+pub fn prove(confinement: &SandboxSpec, landlock_abi: u32) -> io::Result<Proof> {
     let status = fs::read_to_string("/proc/self/status")?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -157,11 +159,11 @@ fn unproven(what: impl ToString) -> io::Error {
 
 /// Where a namespace keeps the run apart there is no route; where there is none, the kernel refuses
 /// what does not go to the proxy.
-fn network_must_be_apart(confinement: &Confinement) -> io::Result<()> {
+fn network_must_be_apart(confinement: &SandboxSpec) -> io::Result<()> {
     if !confinement.network.is_apart() {
         return Ok(());
     }
-    if confinement.rung == Rung::Landlock {
+    if confinement.rung == SandboxLevel::Landlock {
         return sockets_must_fail(&confinement.network);
     }
     // The first line is a heading.
@@ -177,7 +179,7 @@ fn network_must_be_apart(confinement: &Confinement) -> io::Result<()> {
     }
 }
 
-fn sockets_must_fail(network: &Network) -> io::Result<()> {
+fn sockets_must_fail(network: &SandboxNetwork) -> io::Result<()> {
     let refused = |tried: io::Result<()>, what: &str| match tried {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         _ => Err(unproven(what)),
@@ -185,7 +187,7 @@ fn sockets_must_fail(network: &Network) -> io::Result<()> {
     // The discard port, which no proxy of ours has.
     let tcp = TcpStream::connect(("127.0.0.1", 9)).map(drop);
     refused(tcp, "a port that is not the proxy's can be connected to")?;
-    if matches!(network, Network::Proxy(_)) {
+    if matches!(network, SandboxNetwork::Proxy(_)) {
         let udp = UdpSocket::bind(("127.0.0.1", 0)).map(drop);
         refused(udp, "datagrams can be sent")?;
     }

@@ -22,14 +22,14 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::handover::Receiver;
+use super::handover::SocketReceiver;
 use super::hosts::Destination;
-use super::{Confinement, Network, Rung};
+use super::{SandboxLevel, SandboxNetwork, SandboxSpec};
 
 mod request;
 mod upstream;
 
-use request::{Kind, Request};
+use request::{ProxyRequest, ProxyRequestKind};
 pub use upstream::Upstream;
 
 /// The request line and the headers.
@@ -50,7 +50,7 @@ pub const FORWARDS_MAX: usize = 12;
 /// What a run may reach, and how it is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Proxied {
+pub struct ProxyRules {
     pub hosts: Vec<Destination>,
     /// Where the proxy listens on loopback.
     pub port: u16,
@@ -58,7 +58,7 @@ pub struct Proxied {
     pub forwards: Vec<u16>,
 }
 
-impl Proxied {
+impl ProxyRules {
     pub fn to(hosts: impl IntoIterator<Item = Destination>) -> Self {
         let mut all = Self {
             port: PORT,
@@ -131,15 +131,15 @@ impl std::fmt::Display for RefusedHost {
 /// The proxy of one run, before the run has begun.
 #[derive(Debug)]
 pub struct Proxy {
-    allowed: Proxied,
-    source: Source,
+    allowed: ProxyRules,
+    source: ListenerSource,
     upstream: Option<Upstream>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum ListenerSource {
     /// The run's side makes the sockets.
-    Handed(Receiver),
+    Handed(SocketReceiver),
     /// There is no namespace: ours, on the machine's loopback.
     Own(StdListener),
 }
@@ -147,18 +147,20 @@ enum Source {
 impl Proxy {
     /// Makes ready for a run that is held to hosts, and settles where the proxy will listen; nothing
     /// for any other run.
-    pub fn open(confinement: &mut Confinement) -> io::Result<Option<Self>> {
+    pub fn open(confinement: &mut SandboxSpec) -> io::Result<Option<Self>> {
         let dir = confinement.proof.parent().map(PathBuf::from);
         let dir = dir.ok_or_else(|| io::Error::other("the proof has no directory"))?;
-        let Network::Proxy(proxied) = &mut confinement.network else {
+        let SandboxNetwork::Proxy(proxied) = &mut confinement.network else {
             return Ok(None);
         };
         let source = match confinement.rung {
-            Rung::Native | Rung::Bubblewrap => Source::Handed(Receiver::open(&dir)?),
-            Rung::Landlock => {
+            SandboxLevel::Native | SandboxLevel::Bubblewrap => {
+                ListenerSource::Handed(SocketReceiver::open(&dir)?)
+            }
+            SandboxLevel::Landlock => {
                 let listener = StdListener::bind(("127.0.0.1", 0))?;
                 proxied.port = listener.local_addr()?.port();
-                Source::Own(listener)
+                ListenerSource::Own(listener)
             }
         };
         Ok(Some(Self {
@@ -200,26 +202,26 @@ impl Proxy {
     }
 
     /// Serves until the guard is dropped.
-    pub fn start(self) -> Serving {
-        let state = Arc::new(State {
+    pub fn start(self) -> RunningProxy {
+        let state = Arc::new(ProxyState {
             allowed: self.allowed,
             upstream: self.upstream,
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             refused: Mutex::default(),
         });
         let task = tokio::spawn(serve(Arc::clone(&state), self.source));
-        Serving { state, task }
+        RunningProxy { state, task }
     }
 }
 
 /// A proxy at work. It ends, with all connections, when this is dropped.
 #[derive(Debug)]
-pub struct Serving {
-    state: Arc<State>,
+pub struct RunningProxy {
+    state: Arc<ProxyState>,
     task: JoinHandle<()>,
 }
 
-impl Serving {
+impl RunningProxy {
     /// The hosts that were refused, the most wanted first.
     pub fn refused(&self) -> Vec<RefusedHost> {
         let refused = self.state.refused.lock();
@@ -236,21 +238,21 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 #[derive(Debug)]
-struct State {
-    allowed: Proxied,
+struct ProxyState {
+    allowed: ProxyRules,
     upstream: Option<Upstream>,
     places: Arc<Semaphore>,
     refused: Mutex<BTreeMap<String, u64>>,
 }
 
-impl State {
+impl ProxyState {
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let local = Destination::new(host, port).loopback_port().is_some();
         match self.upstream.as_ref().filter(|_| !local) {
@@ -274,16 +276,16 @@ impl State {
 
 /// What a listening socket is for.
 #[derive(Clone, Debug)]
-enum Route {
+enum ListenerRoute {
     Proxy,
     Forward(Destination),
 }
 
-async fn serve(state: Arc<State>, source: Source) {
+async fn serve(state: Arc<ProxyState>, source: ListenerSource) {
     let listeners = match source {
-        Source::Own(listener) => vec![listener],
+        ListenerSource::Own(listener) => vec![listener],
         // A run that never began hands over nothing.
-        Source::Handed(receiver) => match receiver.listeners().await {
+        ListenerSource::Handed(receiver) => match receiver.listeners().await {
             Ok(listeners) => listeners,
             Err(error) => return tracing::debug!(%error, "no listeners were handed over"),
         },
@@ -294,9 +296,13 @@ async fn serve(state: Arc<State>, source: Source) {
             continue;
         };
         let route = if port == state.allowed.port {
-            Some(Route::Proxy)
+            Some(ListenerRoute::Proxy)
         } else {
-            state.allowed.service(port).cloned().map(Route::Forward)
+            state
+                .allowed
+                .service(port)
+                .cloned()
+                .map(ListenerRoute::Forward)
         };
         let listener = listener
             .set_nonblocking(true)
@@ -308,7 +314,7 @@ async fn serve(state: Arc<State>, source: Source) {
     while loops.join_next().await.is_some() {}
 }
 
-async fn accept(state: Arc<State>, listener: TcpListener, route: Route) {
+async fn accept(state: Arc<ProxyState>, listener: TcpListener, route: ListenerRoute) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -323,8 +329,8 @@ async fn accept(state: Arc<State>, listener: TcpListener, route: Route) {
         let (state, route) = (Arc::clone(&state), route.clone());
         connections.spawn(async move {
             let served = match route {
-                Route::Proxy => answer(&state, client).await,
-                Route::Forward(to) => forward(client, &to).await,
+                ListenerRoute::Proxy => answer(&state, client).await,
+                ListenerRoute::Forward(to) => forward(client, &to).await,
             };
             // Programs cut their connections off at any time, so it is no warning.
             if let Err(error) = served {
@@ -350,7 +356,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// One request to the proxy, and all that follows on its connection.
-async fn answer(state: &State, mut client: TcpStream) -> io::Result<()> {
+async fn answer(state: &ProxyState, mut client: TcpStream) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let read = timeout(HEAD_TIME_MAX, head(&mut client));
     let Some((head, beyond)) = read.await.map_err(late)?? else {
@@ -360,7 +366,7 @@ async fn answer(state: &State, mut client: TcpStream) -> io::Result<()> {
         Ok(request) => request,
         Err(why) => return say(&mut client, "400 Bad Request", why).await,
     };
-    let Request { host, port, kind } = request;
+    let ProxyRequest { host, port, kind } = request;
     if !state.allowed.admits(&host, port) {
         state.refuse(&host, port);
         let why = format!(
@@ -377,11 +383,11 @@ async fn answer(state: &State, mut client: TcpStream) -> io::Result<()> {
         }
     };
     match kind {
-        Kind::Tunnel => {
+        ProxyRequestKind::Tunnel => {
             let done = b"HTTP/1.1 200 Connection established\r\n\r\n";
             client.write_all(done).await?;
         }
-        Kind::Plain(head) => server.write_all(&head).await?,
+        ProxyRequestKind::Plain(head) => server.write_all(&head).await?,
     }
     server.write_all(&beyond).await?;
     relay(client, server).await

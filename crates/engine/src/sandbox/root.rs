@@ -9,20 +9,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Confinement, paths};
+use super::{SandboxSpec, paths};
 
 /// The devices that everybody needs and nobody can do harm with.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// One thing in the root, at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RootPart {
     pub at: PathBuf,
-    pub what: What,
+    pub what: RootPartKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RootPartKind {
     /// A directory of the machine's, read-only.
     Seen {
         from: PathBuf,
@@ -52,7 +52,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl RootPartKind {
     fn is_mask(&self) -> bool {
         matches!(self, Self::MaskedDir | Self::MaskedFile)
     }
@@ -94,36 +94,36 @@ impl What {
 
 /// The parts, outer ones first. What is not there outside is left out: it cannot be seen anyway.
 /// So are sockets, pipes and devices, which lead to whoever is at their other end.
-pub fn parts(confinement: &Confinement) -> io::Result<Vec<Part>> {
+pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     let mut parts = Vec::new();
-    let mut put = |at: &Path, what: What| {
+    let mut put = |at: &Path, what: RootPartKind| {
         let at = at.to_owned();
-        parts.push(Part { at, what });
+        parts.push(RootPart { at, what });
     };
     for link in &confinement.links {
         let to = link.to.clone();
-        put(&link.at, What::Link { to });
+        put(&link.at, RootPartKind::Link { to });
     }
     for dir in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
         let bytes = confinement.bounds.tmp_bytes;
-        put(Path::new(dir), What::Memory { bytes });
+        put(Path::new(dir), RootPartKind::Memory { bytes });
     }
     for path in &confinement.read {
         seen(path, path, &mut put);
     }
     for path in &confinement.masked {
         match fs::symlink_metadata(path) {
-            Ok(meta) if meta.is_dir() => put(path, What::MaskedDir),
-            Ok(_) => put(path, What::MaskedFile),
+            Ok(meta) if meta.is_dir() => put(path, RootPartKind::MaskedDir),
+            Ok(_) => put(path, RootPartKind::MaskedFile),
             Err(_) => {}
         }
     }
     for path in &confinement.write {
         let from = path.clone();
-        put(path, What::Own { from });
+        put(path, RootPartKind::Own { from });
     }
     for layer in &confinement.layered {
-        let what = What::Layered {
+        let what = RootPartKind::Layered {
             from: layer.dir.clone(),
             changes: layer.changes.clone(),
             work: layer.work.clone(),
@@ -142,15 +142,19 @@ pub fn parts(confinement: &Confinement) -> io::Result<Vec<Part>> {
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
     let all = parts.clone();
-    let shown = Places::of(&all);
+    let shown = RootParts::of(&all);
     parts.retain(|part| match &part.what {
-        What::MaskedDir | What::MaskedFile => is_shown(&shown, &part.at),
-        What::Seen { from } | What::SeenFile { from } => !is_seen_anyway(&shown, &part.at, from),
-        What::Link { .. } => is_ours(&shown, &part.at),
-        What::Own { .. } | What::Layered { .. } | What::Memory { .. } => true,
+        RootPartKind::MaskedDir | RootPartKind::MaskedFile => is_shown(&shown, &part.at),
+        RootPartKind::Seen { from } | RootPartKind::SeenFile { from } => {
+            !is_seen_anyway(&shown, &part.at, from)
+        }
+        RootPartKind::Link { .. } => is_ours(&shown, &part.at),
+        RootPartKind::Own { .. } | RootPartKind::Layered { .. } | RootPartKind::Memory { .. } => {
+            true
+        }
     });
     let kept = parts.clone();
-    let places = Places::of(&kept);
+    let places = RootParts::of(&kept);
     // Others work in the person's directories meanwhile: what has gone needs no mask.
     parts.retain(|part| !part.what.is_mask() || part.at.symlink_metadata().is_ok());
     for part in &parts {
@@ -162,11 +166,11 @@ pub fn parts(confinement: &Confinement) -> io::Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, What)) {
+fn seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, RootPartKind)) {
     let source = from.to_owned();
     match fs::symlink_metadata(from) {
-        Ok(meta) if meta.is_dir() => put(at, What::Seen { from: source }),
-        Ok(meta) if meta.is_file() => put(at, What::SeenFile { from: source }),
+        Ok(meta) if meta.is_dir() => put(at, RootPartKind::Seen { from: source }),
+        Ok(meta) if meta.is_file() => put(at, RootPartKind::SeenFile { from: source }),
         // Gone meanwhile, or nothing that is ever shown.
         Ok(_) | Err(_) => {}
     }
@@ -174,15 +178,18 @@ fn seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, What)) {
 
 /// Whether the place of a link is in a directory that we make ourselves. In any other the machine's
 /// own links are seen as they are.
-fn is_ours(places: &Places<'_>, at: &Path) -> bool {
-    places
-        .innermost_around(at)
-        .is_none_or(|part| matches!(part.what, What::Memory { .. } | What::MaskedDir))
+fn is_ours(places: &RootParts<'_>, at: &Path) -> bool {
+    places.innermost_around(at).is_none_or(|part| {
+        matches!(
+            part.what,
+            RootPartKind::Memory { .. } | RootPartKind::MaskedDir
+        )
+    })
 }
 
 /// Refuses a part whose mount point would have to be made in a directory of the person's, or is of
 /// another kind than what is put there.
-fn must_have_mount_point(places: &Places<'_>, part: &Part) -> io::Result<()> {
+fn must_have_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<()> {
     let Some(around) = places.innermost_around(&part.at) else {
         return Ok(());
     };
@@ -198,7 +205,7 @@ fn must_have_mount_point(places: &Places<'_>, part: &Part) -> io::Result<()> {
     let below = part.at.strip_prefix(&around.at).unwrap_or(&part.at);
     let Some(source) = around.what.source() else {
         return match around.what {
-            What::Memory { .. } | What::MaskedDir => Ok(()),
+            RootPartKind::Memory { .. } | RootPartKind::MaskedDir => Ok(()),
             _ => refuse(format!("{} around it is no directory", around.at.display())),
         };
     };
@@ -226,20 +233,20 @@ fn must_have_mount_point(places: &Places<'_>, part: &Part) -> io::Result<()> {
 
 /// The parts by their places.
 #[derive(Debug)]
-pub struct Places<'a>(HashMap<&'a Path, &'a Part>);
+pub struct RootParts<'a>(HashMap<&'a Path, &'a RootPart>);
 
-impl<'a> Places<'a> {
-    pub fn of(parts: &'a [Part]) -> Self {
+impl<'a> RootParts<'a> {
+    pub fn of(parts: &'a [RootPart]) -> Self {
         let places = parts.iter().map(|part| (part.at.as_path(), part));
         Self(places.collect())
     }
 
     /// The part that something at this place is in, or is.
-    fn innermost(&self, at: &Path) -> Option<&'a Part> {
+    fn innermost(&self, at: &Path) -> Option<&'a RootPart> {
         at.ancestors().find_map(|at| self.0.get(at).copied())
     }
 
-    fn innermost_around(&self, at: &Path) -> Option<&'a Part> {
+    fn innermost_around(&self, at: &Path) -> Option<&'a RootPart> {
         self.innermost(at.parent()?)
     }
 
@@ -252,11 +259,11 @@ impl<'a> Places<'a> {
 
 /// Whether the part around already shows the same thing in the same way: one mount fewer to make
 /// and to take down, for every start of an agent.
-fn is_seen_anyway(places: &Places<'_>, at: &Path, from: &Path) -> bool {
+fn is_seen_anyway(places: &RootParts<'_>, at: &Path, from: &Path) -> bool {
     places
         .innermost_around(at)
         .is_some_and(|part| match &part.what {
-            What::Seen { from: around } => at
+            RootPartKind::Seen { from: around } => at
                 .strip_prefix(&part.at)
                 .is_ok_and(|below| around.join(below) == from),
             _ => false,
@@ -266,19 +273,24 @@ fn is_seen_anyway(places: &Places<'_>, at: &Path, from: &Path) -> bool {
 /// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
 /// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
 /// lies around the run's own directories.
-fn is_shown(places: &Places<'_>, at: &Path) -> bool {
+fn is_shown(places: &RootParts<'_>, at: &Path) -> bool {
     places
         .innermost_around(at)
         .is_some_and(|part| match part.what {
-            What::Seen { .. } | What::Own { .. } | What::Layered { .. } => true,
-            What::Memory { .. } => places
+            RootPartKind::Seen { .. } | RootPartKind::Own { .. } | RootPartKind::Layered { .. } => {
+                true
+            }
+            RootPartKind::Memory { .. } => places
                 .0
                 .values()
                 .any(|inner| inner.at != at && is_within(inner, at)),
-            What::SeenFile { .. } | What::MaskedDir | What::MaskedFile | What::Link { .. } => false,
+            RootPartKind::SeenFile { .. }
+            | RootPartKind::MaskedDir
+            | RootPartKind::MaskedFile
+            | RootPartKind::Link { .. } => false,
         })
 }
 
-fn is_within(inner: &Part, at: &Path) -> bool {
+fn is_within(inner: &RootPart, at: &Path) -> bool {
     !inner.what.is_mask() && inner.at.starts_with(at)
 }

@@ -11,9 +11,9 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-use super::{Confinement, Network, Rung, landlock};
+use super::{SandboxLevel, SandboxNetwork, SandboxSpec, landlock};
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refused whatever their arguments are.
 const REFUSED: &[i64] = &[
@@ -187,7 +187,7 @@ const MODES: &[(i64, u8)] = &[
 const OTHER_NUMBERS: u32 = 0x4000_0000;
 
 /// Restricts this process and all that come of it.
-pub fn restrict(confinement: &Confinement) -> io::Result<()> {
+pub fn restrict(confinement: &SandboxSpec) -> io::Result<()> {
     let mut unknown = compile(unknown(), libc::ENOSYS)?;
     #[cfg(target_arch = "x86_64")]
     unknown.splice(0..0, other_numbers());
@@ -213,7 +213,7 @@ fn other_numbers() -> [sock_filter; 3] {
     ]
 }
 
-fn compile(rules: Rules, errno: i32) -> io::Result<BpfProgram> {
+fn compile(rules: SeccompRules, errno: i32) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let errno = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)
@@ -221,24 +221,26 @@ fn compile(rules: Rules, errno: i32) -> io::Result<BpfProgram> {
         .map_err(io::Error::other)
 }
 
-fn unknown() -> Rules {
-    let mut rules = Rules::new();
+fn unknown() -> SeccompRules {
+    let mut rules = SeccompRules::new();
     refuse_all(&mut rules, UNKNOWN);
     rules
 }
 
-fn refused(confinement: &Confinement) -> io::Result<Rules> {
-    let mut rules = Rules::new();
+fn refused(confinement: &SandboxSpec) -> io::Result<SeccompRules> {
+    let mut rules = SeccompRules::new();
     refuse_all(&mut rules, REFUSED);
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
-    if confinement.rung == Rung::Landlock && matches!(confinement.network, Network::Proxy(_)) {
+    if confinement.rung == SandboxLevel::Landlock
+        && matches!(confinement.network, SandboxNetwork::Proxy(_))
+    {
         tcp_by_connect_only(&mut rules)?;
     }
     requests(&mut rules)?;
     leases(&mut rules)?;
-    if confinement.rung == Rung::Landlock {
+    if confinement.rung == SandboxLevel::Landlock {
         other_processes(&mut rules)?;
         refuse_all(&mut rules, SHARED_IPC);
         hidden_files(&mut rules)?;
@@ -249,18 +251,22 @@ fn refused(confinement: &Confinement) -> io::Result<Rules> {
     Ok(rules)
 }
 
-fn refuse_all(rules: &mut Rules, calls: &[i64]) {
+fn refuse_all(rules: &mut SeccompRules, calls: &[i64]) {
     for call in calls {
         refuse(rules, *call);
     }
 }
 
-fn refuse(rules: &mut Rules, call: i64) {
+fn refuse(rules: &mut SeccompRules, call: i64) {
     // An empty list of rules matches every call, and nothing is put beside it any more.
     rules.insert(call, Vec::new());
 }
 
-fn refuse_where(rules: &mut Rules, call: i64, conditions: Vec<SeccompCondition>) -> io::Result<()> {
+fn refuse_where(
+    rules: &mut SeccompRules,
+    call: i64,
+    conditions: Vec<SeccompCondition>,
+) -> io::Result<()> {
     let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
     match rules.get_mut(&call) {
         Some(known) if known.is_empty() => {}
@@ -280,7 +286,7 @@ fn has_flag(argument: u8, flag: i32) -> io::Result<SeccompCondition> {
     condition(argument, SeccompCmpOp::MaskedEq(mask), flag)
 }
 
-fn new_namespaces(rules: &mut Rules) -> io::Result<()> {
+fn new_namespaces(rules: &mut SeccompRules) -> io::Result<()> {
     let kinds = [
         libc::CLONE_NEWUSER,
         libc::CLONE_NEWNS,
@@ -298,7 +304,7 @@ fn new_namespaces(rules: &mut Rules) -> io::Result<()> {
 
 /// Landlock scopes signals, but neither limits nor priorities: `prlimit` with a processor limit of
 /// zero kills any process of the same user.
-fn other_processes(rules: &mut Rules) -> io::Result<()> {
+fn other_processes(rules: &mut SeccompRules) -> io::Result<()> {
     for (call, argument) in BY_PID {
         let other = condition(*argument, SeccompCmpOp::Ne, 0)?;
         refuse_where(rules, *call, vec![other])?;
@@ -313,14 +319,14 @@ fn other_processes(rules: &mut Rules) -> io::Result<()> {
 
 /// The watcher counts memory by looking at open files, which a process that is not dumpable hides
 /// from it. With a user namespace the watcher has the right to look all the same.
-fn hidden_files(rules: &mut Rules) -> io::Result<()> {
+fn hidden_files(rules: &mut SeccompRules) -> io::Result<()> {
     let sets = condition(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE)?;
     let off = condition(1, SeccompCmpOp::Ne, 1)?;
     refuse_where(rules, libc::SYS_prctl, vec![sets, off])
 }
 
 /// A file that runs as its owner would outlive the sandbox, and its owner is the person.
-fn set_id_files(rules: &mut Rules) -> io::Result<()> {
+fn set_id_files(rules: &mut SeccompRules) -> io::Result<()> {
     for (call, argument) in MODES {
         for bit in [0o4000, 0o2000] {
             let mut conditions = vec![has_flag(*argument, bit)?];
@@ -340,18 +346,18 @@ fn set_id_files(rules: &mut Rules) -> io::Result<()> {
     Ok(())
 }
 
-fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
+fn sockets(rules: &mut SeccompRules, confinement: &SandboxSpec) -> io::Result<()> {
     let mut families = vec![libc::AF_NETLINK];
     // A socket with a name leads to whoever listens there. Where everything is shown through
     // overlays there are no names of others; abstract ones are kept apart by the network's
     // namespace or by Landlock.
     let apart = confinement.network.is_apart() || landlock::is_scoped();
-    if confinement.rung == Rung::Native && confinement.unix_sockets && apart {
+    if confinement.rung == SandboxLevel::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
     } else {
         pairs_that_can_be_renamed(rules)?;
     }
-    if confinement.rung != Rung::Landlock || confinement.network != Network::Off {
+    if confinement.rung != SandboxLevel::Landlock || confinement.network != SandboxNetwork::Off {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others = families
@@ -367,7 +373,7 @@ fn sockets(rules: &mut Rules, confinement: &Confinement) -> io::Result<()> {
 /// One end of a pair of datagram sockets can send to any name, so where no socket may be made
 /// such a pair may not either. A raw pair is a datagram pair under another name; stream and packet
 /// pairs are connected for good.
-fn pairs_that_can_be_renamed(rules: &mut Rules) -> io::Result<()> {
+fn pairs_that_can_be_renamed(rules: &mut SeccompRules) -> io::Result<()> {
     const KIND: u64 = 0xf;
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
         let is = condition(1, SeccompCmpOp::MaskedEq(KIND), kind)?;
@@ -377,7 +383,7 @@ fn pairs_that_can_be_renamed(rules: &mut Rules) -> io::Result<()> {
 }
 
 /// A lease on a file delays whoever opens it outside, for as long as the machine allows.
-fn leases(rules: &mut Rules) -> io::Result<()> {
+fn leases(rules: &mut SeccompRules) -> io::Result<()> {
     let lease = condition(1, SeccompCmpOp::Eq, libc::F_SETLEASE)?;
     refuse_where(rules, libc::SYS_fcntl, vec![lease])
 }
@@ -385,7 +391,7 @@ fn leases(rules: &mut Rules) -> io::Result<()> {
 /// Without a namespace Landlock holds a run to the ports of its proxy, and it sees nothing but TCP
 /// by `connect`: no datagrams, no other protocols, no first bytes without a connection, and nobody who
 /// comes from outside.
-fn tcp_by_connect_only(rules: &mut Rules) -> io::Result<()> {
+fn tcp_by_connect_only(rules: &mut SeccompRules) -> io::Result<()> {
     /// The type without its flags.
     const KIND: u64 = 0xf;
     /// The old way to raw packets.
@@ -433,7 +439,7 @@ const REQUESTS: &[i32] = &[
     0x4004_7602,
 ];
 
-fn requests(rules: &mut Rules) -> io::Result<()> {
+fn requests(rules: &mut SeccompRules) -> io::Result<()> {
     for request in REQUESTS {
         let is = condition(1, SeccompCmpOp::Eq, *request)?;
         refuse_where(rules, libc::SYS_ioctl, vec![is])?;

@@ -12,7 +12,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::Bounds;
+use super::SandboxLimits;
 
 /// Closes whatever was left open by those before us: a file that is open needs no permission.
 pub fn inherited_files() -> io::Result<()> {
@@ -29,7 +29,7 @@ pub fn inherited_files() -> io::Result<()> {
 
 /// Hard limits; none is raised. The one on processes counts what a user has in a user namespace,
 /// so that without one of our own it would count the person's as well.
-pub fn bounds(bounds: &Bounds, own_namespace: bool) -> io::Result<()> {
+pub fn bounds(bounds: &SandboxLimits, own_namespace: bool) -> io::Result<()> {
     let processes = if own_namespace {
         bounds.processes
     } else {

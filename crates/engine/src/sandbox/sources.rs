@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::native::{AROUND, EMPTY, OLD, below, mount_point, told};
 use super::new_root::{NewRoot, open_below};
-use super::root::{self, Part, What};
+use super::root::{self, RootPart, RootPartKind};
 
 const ATTRIBUTES: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
@@ -57,13 +57,13 @@ fn by_handle(dir: &OwnedFd) -> String {
 
 /// Something that was taken from the machine and has its place in the new root.
 #[derive(Debug)]
-pub struct Piece {
+pub struct MountSource {
     pub at: PathBuf,
-    what: PieceKind,
+    what: MountSourceKind,
 }
 
 #[derive(Debug)]
-enum PieceKind {
+enum MountSourceKind {
     Dir(OwnedFd),
     File(OwnedFd),
     /// Over a file that must not be seen.
@@ -72,25 +72,25 @@ enum PieceKind {
     Link(PathBuf),
 }
 
-impl Piece {
+impl MountSource {
     pub fn put(&self, root: &mut NewRoot) -> io::Result<()> {
         match &self.what {
-            PieceKind::Dir(tree) => root.attach(tree, &self.at, true),
-            PieceKind::File(tree) => root.attach(tree, &self.at, false),
+            MountSourceKind::Dir(tree) => root.attach(tree, &self.at, true),
+            MountSourceKind::File(tree) => root.attach(tree, &self.at, false),
             // What has gone since the plan was made needs no mask.
-            PieceKind::Mask(tree) => match root.attach(tree, &self.at, false) {
+            MountSourceKind::Mask(tree) => match root.attach(tree, &self.at, false) {
                 Err(_) if !root.has(&self.at) => Ok(()),
                 done => done,
             },
-            PieceKind::Memory(tree) => root.attach_own(tree, &self.at),
-            PieceKind::Link(to) => root.link(&self.at, to),
+            MountSourceKind::Memory(tree) => root.attach_own(tree, &self.at),
+            MountSourceKind::Link(to) => root.link(&self.at, to),
         }
     }
 }
 
 /// The machine's root, from which everything is taken by canonical names only.
 #[derive(Debug)]
-pub struct Sources {
+pub struct HostRoot {
     old: OwnedFd,
     /// Where the machine has mounts.
     mounts: Vec<PathBuf>,
@@ -102,13 +102,13 @@ pub struct Sources {
 
 /// What the kernel itself gives.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct KernelMounts {
     pub devices: Vec<(&'static str, OwnedFd)>,
     pub terminals: Option<OwnedFd>,
     pub processes: OwnedFd,
 }
 
-impl Sources {
+impl HostRoot {
     pub fn open() -> io::Result<Self> {
         let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let old = open(OLD, by_name, Mode::empty())?;
@@ -139,33 +139,35 @@ impl Sources {
         open_below(&self.old, from)
     }
 
-    pub fn gather(&mut self, part: &Part, pieces: &mut Vec<Piece>) -> io::Result<()> {
+    pub fn gather(&mut self, part: &RootPart, pieces: &mut Vec<MountSource>) -> io::Result<()> {
         let what = match &part.what {
-            What::Seen { from } => return self.shown(from, &part.at, pieces),
-            What::SeenFile { from } => PieceKind::File(self.shown_file(from)?),
-            What::Own { from } => PieceKind::Dir(copy_of(&self.source(from)?)?),
-            What::Layered {
+            RootPartKind::Seen { from } => return self.shown(from, &part.at, pieces),
+            RootPartKind::SeenFile { from } => MountSourceKind::File(self.shown_file(from)?),
+            RootPartKind::Own { from } => MountSourceKind::Dir(copy_of(&self.source(from)?)?),
+            RootPartKind::Layered {
                 from,
                 changes,
                 work,
             } => match self.layer(from, changes, work)? {
-                Some(tree) => PieceKind::Dir(tree),
+                Some(tree) => MountSourceKind::Dir(tree),
                 // The disk cannot carry a layer: then nothing in there can be changed at all.
                 None => return self.shown(from, &part.at, pieces),
             },
-            What::Memory { bytes } => PieceKind::Memory(in_memory(*bytes, "1777")?),
-            What::MaskedDir => PieceKind::Memory(in_memory(64 << 10, "0755")?),
-            What::MaskedFile => PieceKind::Mask(copy_of(&self.source(Path::new("/dev/null"))?)?),
-            What::Link { to } => PieceKind::Link(to.clone()),
+            RootPartKind::Memory { bytes } => MountSourceKind::Memory(in_memory(*bytes, "1777")?),
+            RootPartKind::MaskedDir => MountSourceKind::Memory(in_memory(64 << 10, "0755")?),
+            RootPartKind::MaskedFile => {
+                MountSourceKind::Mask(copy_of(&self.source(Path::new("/dev/null"))?)?)
+            }
+            RootPartKind::Link { to } => MountSourceKind::Link(to.clone()),
         };
         let at = part.at.clone();
-        pieces.push(Piece { at, what });
+        pieces.push(MountSource { at, what });
         Ok(())
     }
 
     /// A directory, and what is mounted below it. Through an overlay every file is one of the run's
     /// own to the kernel: to connect to a socket, open a pipe or take a lock reaches nobody outside.
-    fn shown(&mut self, from: &Path, at: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
+    fn shown(&mut self, from: &Path, at: &Path, pieces: &mut Vec<MountSource>) -> io::Result<()> {
         let source = self.source(from)?;
         let virtual_files = ["/sys", "/proc"].iter().any(|top| from.starts_with(top));
         let covered = if virtual_files {
@@ -175,13 +177,13 @@ impl Sources {
         };
         let Some(tree) = covered else {
             self.apart &= virtual_files;
-            let what = PieceKind::Dir(copy_of(&source)?);
+            let what = MountSourceKind::Dir(copy_of(&source)?);
             let at = at.to_owned();
-            pieces.push(Piece { at, what });
+            pieces.push(MountSource { at, what });
             return Ok(());
         };
-        let what = PieceKind::Dir(tree);
-        pieces.push(Piece {
+        let what = MountSourceKind::Dir(tree);
+        pieces.push(MountSource {
             at: at.to_owned(),
             what,
         });
@@ -199,12 +201,12 @@ impl Sources {
                 FileType::Directory => {
                     let tree = overlay(&source);
                     self.apart &= tree.is_some();
-                    PieceKind::Dir(tree.map_or_else(|| copy_of(&source), Ok)?)
+                    MountSourceKind::Dir(tree.map_or_else(|| copy_of(&source), Ok)?)
                 }
-                FileType::RegularFile => PieceKind::File(copy_of(&source)?),
+                FileType::RegularFile => MountSourceKind::File(copy_of(&source)?),
                 _ => continue,
             };
-            pieces.push(Piece { at, what });
+            pieces.push(MountSource { at, what });
         }
         Ok(())
     }
@@ -271,7 +273,7 @@ impl Sources {
         Ok(None)
     }
 
-    pub fn kernel(&self) -> io::Result<Kernel> {
+    pub fn kernel(&self) -> io::Result<KernelMounts> {
         let names = root::DEVICES.into_iter().filter(|name| *name != "tty");
         let devices: io::Result<Vec<_>> = names
             .map(|name| {
@@ -284,7 +286,7 @@ impl Sources {
         let quiet = ATTRIBUTES | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let processes = file_system("proc", &[], quiet)
             .map_err(|error| told("a /proc of its own (is this a container?)", error))?;
-        Ok(Kernel {
+        Ok(KernelMounts {
             devices: devices?,
             // Without terminals of its own a run has none; the machine's are never lent.
             terminals: file_system("devpts", &terminals, no_programs).ok(),

@@ -1,8 +1,8 @@
 use super::*;
 
-fn confinement() -> Confinement {
-    Confinement {
-        rung: Rung::Native,
+fn confinement() -> SandboxSpec {
+    SandboxSpec {
+        rung: SandboxLevel::Native,
         read: vec!["/usr".into()],
         write: vec![],
         shut: vec![],
@@ -12,19 +12,19 @@ fn confinement() -> Confinement {
         links: vec![],
         refused: vec![],
         hidden: vec![],
-        network: Network::Off,
+        network: SandboxNetwork::Off,
         unix_sockets: false,
         metadata: false,
-        bounds: Bounds::default(),
+        bounds: SandboxLimits::default(),
         proof: "/nowhere/proof.json".into(),
     }
 }
 
-fn read(text: &str) -> io::Result<Confinement> {
+fn read(text: &str) -> io::Result<SandboxSpec> {
     let dir = tempfile::TempDir::new().unwrap();
     let file = dir.path().join("confinement.json");
     fs::write(&file, text).unwrap();
-    Confinement::read(&file)
+    SandboxSpec::read(&file)
 }
 
 #[test]
@@ -66,17 +66,17 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     let outer = dir.path().canonicalize().unwrap().join("tools");
     let (own, inner) = (outer.join("own"), outer.join("own/inner"));
     fs::create_dir_all(&inner).unwrap();
-    let places = |confinement: &Confinement| -> Vec<PathBuf> {
+    let places = |confinement: &SandboxSpec| -> Vec<PathBuf> {
         let parts = root::parts(confinement).unwrap().into_iter();
         let places = parts.map(|part| part.at);
         places.filter(|at| at.starts_with(&outer)).collect()
     };
-    let seen = Confinement {
+    let seen = SandboxSpec {
         read: vec![outer.clone(), own.clone(), inner.clone()],
         ..confinement()
     };
     assert_eq!(places(&seen), std::slice::from_ref(&outer));
-    let written_between = Confinement {
+    let written_between = SandboxSpec {
         write: vec![own.clone()],
         ..seen.clone()
     };
@@ -84,7 +84,7 @@ fn what_the_part_around_shows_is_not_mounted_again() {
         places(&written_between),
         [outer.clone(), own.clone(), inner.clone()]
     );
-    let hidden_between = Confinement {
+    let hidden_between = SandboxSpec {
         masked: vec![own.clone()],
         ..seen
     };
@@ -106,10 +106,10 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
         fs::create_dir_all(real.join(part)).unwrap();
     }
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    let layered = Confinement {
+    let layered = SandboxSpec {
         read: vec![link.join("git")],
         shut: vec![link.join("git/hooks")],
-        layered: vec![Layered {
+        layered: vec![OverlayDir {
             dir: link.join("git"),
             changes: real.join("changes"),
             work: real.join("work"),
@@ -119,16 +119,16 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
     };
     let parts = root::parts(&layered.canonical().unwrap()).unwrap();
     let to = real.clone();
-    let linked = root::Part {
+    let linked = root::RootPart {
         at: link,
-        what: root::What::Link { to },
+        what: root::RootPartKind::Link { to },
     };
     assert!(parts.contains(&linked), "{parts:?}");
     let layers = parts
         .iter()
-        .filter(|part| matches!(part.what, root::What::Layered { .. }));
+        .filter(|part| matches!(part.what, root::RootPartKind::Layered { .. }));
     assert_eq!(layers.count(), 1);
-    let places = root::Places::of(&parts);
+    let places = root::RootParts::of(&parts);
     assert!(places.is_writable(&real.join("git")));
     assert!(!places.is_writable(&real.join("git/hooks")));
 }
@@ -146,81 +146,81 @@ fn a_path_that_is_not_canonical_confines_nothing_and_starts_nothing() {
     for path in bad.map(PathBuf::from) {
         let one = vec![path.clone()];
         let known = confinement();
-        let file = || Lent {
+        let file = || CredentialMount {
             from: "/usr/a".into(),
             to: "/usr/b".into(),
         };
-        let layer = || Layered {
+        let layer = || OverlayDir {
             dir: "/usr".into(),
             changes: "/usr".into(),
             work: "/usr".into(),
         };
         let specifications = [
-            Confinement {
+            SandboxSpec {
                 read: one.clone(),
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 write: one.clone(),
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 shut: one.clone(),
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 masked: one.clone(),
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 refused: one.clone(),
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 hidden: one,
                 ..known.clone()
             },
-            Confinement {
+            SandboxSpec {
                 proof: path.clone(),
                 ..known.clone()
             },
-            Confinement {
-                lent: vec![Lent {
+            SandboxSpec {
+                lent: vec![CredentialMount {
                     from: path.clone(),
                     ..file()
                 }],
                 ..known.clone()
             },
-            Confinement {
-                lent: vec![Lent {
+            SandboxSpec {
+                lent: vec![CredentialMount {
                     to: path.clone(),
                     ..file()
                 }],
                 ..known.clone()
             },
-            Confinement {
-                layered: vec![Layered {
+            SandboxSpec {
+                layered: vec![OverlayDir {
                     dir: path.clone(),
                     ..layer()
                 }],
                 ..known.clone()
             },
-            Confinement {
-                layered: vec![Layered {
+            SandboxSpec {
+                layered: vec![OverlayDir {
                     changes: path.clone(),
                     ..layer()
                 }],
                 ..known.clone()
             },
-            Confinement {
-                layered: vec![Layered {
+            SandboxSpec {
+                layered: vec![OverlayDir {
                     work: path.clone(),
                     ..layer()
                 }],
                 ..known.clone()
             },
-            Confinement {
-                links: vec![Link {
+            SandboxSpec {
+                links: vec![Symlink {
                     at: path.clone(),
                     to: "x".into(),
                 }],
@@ -242,7 +242,7 @@ fn what_is_written_down_is_canonical_whatever_was_given() {
     }
     fs::write(place.join("probe/F.sh"), "#!/bin/sh\n").unwrap();
     std::os::unix::fs::symlink("probe", place.join("other")).unwrap();
-    let given = Confinement {
+    let given = SandboxSpec {
         read: vec![
             place.join("repository/../probe/F.sh"),
             place.join("./other/F.sh"),
@@ -254,18 +254,18 @@ fn what_is_written_down_is_canonical_whatever_was_given() {
         ..confinement()
     };
     let file = given.write().unwrap();
-    let written = Confinement::read(&file).unwrap();
+    let written = SandboxSpec::read(&file).unwrap();
     assert_eq!(
         written.read,
         [place.join("probe"), place.join("probe/F.sh")]
     );
     assert_eq!(written.write, [place.join("own")]);
-    let link = Link {
+    let link = Symlink {
         at: place.join("other"),
         to: "probe".into(),
     };
     assert_eq!(written.links, [link]);
-    let gone = Confinement {
+    let gone = SandboxSpec {
         write: vec![place.join("gone")],
         ..given
     };
@@ -285,10 +285,10 @@ fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
     }
     std::os::unix::fs::symlink(at("lent"), at("shown/link")).unwrap();
     let lent = |to: PathBuf| {
-        let confinement = Confinement {
+        let confinement = SandboxSpec {
             read: vec![at("shown")],
             write: vec![at("own")],
-            lent: vec![Lent {
+            lent: vec![CredentialMount {
                 from: at("lent"),
                 to,
             }],
@@ -316,7 +316,7 @@ fn a_socket_that_is_named_is_not_shown() {
     let (_dir, place) = place();
     let socket = place.join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let named = Confinement {
+    let named = SandboxSpec {
         read: vec![socket.clone()],
         ..confinement()
     };

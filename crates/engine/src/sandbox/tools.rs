@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::paths;
 
 /// A tool that people keep in their home.
-struct Tool {
+struct HomeTool {
     dir: &'static str,
     /// What of the directory is shown; nothing else is.
     parts: &'static [&'static str],
@@ -20,8 +20,12 @@ struct Tool {
     variable: &'static str,
 }
 
-const fn tool(dir: &'static str, variable: &'static str, parts: &'static [&'static str]) -> Tool {
-    Tool {
+const fn tool(
+    dir: &'static str,
+    variable: &'static str,
+    parts: &'static [&'static str],
+) -> HomeTool {
+    HomeTool {
         dir,
         parts,
         variable,
@@ -32,7 +36,7 @@ const CONDA: &[&str] = &[
     "bin", "condabin", "lib", "libexec", "envs", "include", "share", "ssl",
 ];
 
-const TOOLS: &[Tool] = &[
+const TOOLS: &[HomeTool] = &[
     // Its configuration has tokens of registries, and is not shown at all.
     tool(".cargo", "", &["bin", "registry", "git"]),
     tool(".rustup", "RUSTUP_HOME", &["toolchains", "settings.toml"]),

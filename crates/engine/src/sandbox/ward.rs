@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::tools::{self, Toolchain};
-use super::{Bounds, Confinement, Layered, Lent, Network, Rung, paths};
+use super::{
+    CredentialMount, OverlayDir, SandboxLevel, SandboxLimits, SandboxNetwork, SandboxSpec, paths,
+};
 use crate::own_home;
 
 /// Where programs and their libraries are. Whatever is not there is left out.
@@ -88,35 +90,35 @@ const SHARED_TOOLS: &[&str] = &[
 
 /// How runs are confined on this machine.
 #[derive(Clone, Debug)]
-pub struct Ward {
-    pub rung: Rung,
+pub struct SandboxProfile {
+    pub rung: SandboxLevel,
     /// The machine, the tools, and what the person has named.
     pub read: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
     pub tools: Vec<Toolchain>,
     /// What shims read in a home to know the versions that are wanted.
     pub version_files: Vec<(PathBuf, String)>,
-    pub bounds: Bounds,
+    pub bounds: SandboxLimits,
 }
 
 /// What one run is given beside what all are.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct RunMounts {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub shut: Vec<PathBuf>,
-    pub layered: Vec<Layered>,
-    pub lent: Vec<Lent>,
-    pub network: Network,
+    pub layered: Vec<OverlayDir>,
+    pub lent: Vec<CredentialMount>,
+    pub network: SandboxNetwork,
     pub metadata: bool,
     pub proof: PathBuf,
 }
 
-impl Ward {
+impl SandboxProfile {
     /// `home` is the person's; `private` is our own data, of which a run sees only what it is given;
     /// `show` is what the person has named themselves.
     pub fn new(
-        rung: Rung,
+        rung: SandboxLevel,
         home: Option<&Path>,
         path: &OsString,
         private: &[PathBuf],
@@ -147,7 +149,7 @@ impl Ward {
             secrets,
             tools: homes.map(tools::toolchains).unwrap_or_default(),
             version_files: homes.map(tools::version_files).unwrap_or_default(),
-            bounds: Bounds::default(),
+            bounds: SandboxLimits::default(),
         }
     }
 
@@ -172,7 +174,7 @@ impl Ward {
         told.collect()
     }
 
-    pub fn confine(&self, room: Room) -> Confinement {
+    pub fn confine(&self, room: RunMounts) -> SandboxSpec {
         let mut read = self.read.clone();
         read.extend(room.read.clone());
         read.sort();
@@ -182,7 +184,7 @@ impl Ward {
         let closed = closed.chain(&room.shut).filter(|path| path.is_dir());
         let mut refused: Vec<PathBuf> = closed.cloned().collect();
         refused.extend(["/", "/usr", "/etc", "/proc/sys/kernel"].map(PathBuf::from));
-        Confinement {
+        SandboxSpec {
             rung: self.rung,
             read,
             write: room.write,
@@ -194,7 +196,7 @@ impl Ward {
             refused,
             hidden: self.hidden(),
             network: room.network,
-            unix_sockets: self.rung == Rung::Native,
+            unix_sockets: self.rung == SandboxLevel::Native,
             metadata: room.metadata,
             bounds: self.bounds,
             proof: room.proof,

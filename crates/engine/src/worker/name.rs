@@ -1,11 +1,11 @@
 //! Names on leases. A name identifies a process on one boot of one machine, so that others can tell
 //! when it is certainly dead and need not wait for its lease to run out.
 
-use crate::process::{Identity, place};
+use crate::process::{ProcessIdentity, place};
 
 /// The name of this process: the boot of this machine, and the process on it.
 pub fn process_name() -> String {
-    let me = Identity::ourselves();
+    let me = ProcessIdentity::ourselves();
     let (pid, start) = me.map_or((0, 0), |me| (me.pid, me.start));
     format!("{}:{pid}:{start}", here())
 }
@@ -34,7 +34,7 @@ pub fn is_dead(name: &str) -> bool {
     let (where_, pid, start) = (parts.next(), parts.next(), parts.next());
     let known = where_.is_some_and(|where_| !where_.is_empty() && where_ == here());
     let identity = pid.zip(start).and_then(|(pid, start)| {
-        Some(Identity {
+        Some(ProcessIdentity {
             pid: pid.parse().ok()?,
             start: start.parse().ok()?,
         })

@@ -4,7 +4,7 @@
 mod ground;
 
 use flow::Stage;
-use flow::ticket::Setback;
+use flow::ticket::ReworkReason;
 use ground::{Ground, Kind};
 
 #[tokio::test]
@@ -28,11 +28,11 @@ async fn a_batch_lands_but_for_the_conflict_and_the_red_pair() {
     assert_eq!(stages, [done, back, done, done, back, done]);
     let conflict = ground.ticket(&ids[1]).await.setback;
     assert!(
-        matches!(conflict, Some(Setback::Conflict { .. })),
+        matches!(conflict, Some(ReworkReason::Conflict { .. })),
         "{conflict:?}"
     );
     let red = ground.ticket(&ids[4]).await.setback;
-    let Some(Setback::RedCombination { results }) = &red else {
+    let Some(ReworkReason::RedCombination { results }) = &red else {
         panic!("{red:?}");
     };
     assert_eq!(results[0].name, "test", "with the evidence");

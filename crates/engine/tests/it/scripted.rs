@@ -8,8 +8,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use engine::agent::{self, AgentEvent, Assignment, Facts, Report, Role, Scripted, Source};
-use engine::process::{Exit, Host, Launcher, Limits, RunId, Stop};
+use engine::agent::{
+    self, AgentAssignment, AgentEvent, AgentReport, AgentRole, RepositoryFacts, ResultSource,
+    ScriptedAgent,
+};
+use engine::process::{Launcher, ProcessExit, ProcessHost, ProcessLimits, RunId, StopSignal};
 use tempfile::TempDir;
 
 use super::support::launcher;
@@ -72,14 +75,14 @@ impl Desk {
         String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
-    async fn play(&self, role: Role, round: u32, slot: u32) -> Report {
+    async fn play(&self, role: AgentRole, round: u32, slot: u32) -> AgentReport {
         let at = |name: &str| self.dir.path().join(name);
-        let host = Host {
+        let host = ProcessHost {
             data_dir: at("data"),
             launcher: Some(Launcher::hold(&launcher())),
             adopts: false,
         };
-        let assignment = Assignment {
+        let assignment = AgentAssignment {
             run_id: RunId::new("play").unwrap(),
             role,
             ticket: "T".to_owned(),
@@ -94,8 +97,8 @@ impl Desk {
             result_file: at("scratch/result.json"),
             transcript: at("transcript"),
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-            facts: Facts::default(),
-            limits: Limits::default(),
+            facts: RepositoryFacts::default(),
+            limits: ProcessLimits::default(),
             model: None,
             session: None,
             allotment: None,
@@ -103,8 +106,8 @@ impl Desk {
             tools: None,
             confinement: None,
         };
-        let scripted = Scripted::new(&launcher(), &at("script.json")).unwrap();
-        agent::run(&host, &scripted, &assignment, |_| {}, Stop::never())
+        let scripted = ScriptedAgent::new(&launcher(), &at("script.json")).unwrap();
+        agent::run(&host, &scripted, &assignment, |_| {}, StopSignal::never())
             .await
             .unwrap()
     }
@@ -113,21 +116,21 @@ impl Desk {
 #[tokio::test]
 async fn a_builder_errs_and_mends_over_two_rounds() {
     let desk = Desk::new();
-    let first = desk.play(Role::Build, 1, 1).await;
-    assert_eq!(first.exit, Exit::Code(0), "{}", first.complaint);
+    let first = desk.play(AgentRole::Build, 1, 1).await;
+    assert_eq!(first.exit, ProcessExit::Code(0), "{}", first.complaint);
     assert_eq!(
         first.result,
-        Some((r#"{"summary":"added"}"#.to_owned(), Source::File))
+        Some((r#"{"summary":"added"}"#.to_owned(), ResultSource::File))
     );
     assert_eq!(first.usage.usd_micros, Some(10_000));
     assert_eq!(first.model.as_deref(), Some("script"));
     assert!(matches!(first.events[0], AgentEvent::Spent { .. }));
 
-    let second = desk.play(Role::Build, 2, 1).await;
-    assert_eq!(second.exit, Exit::Code(0), "{}", second.complaint);
+    let second = desk.play(AgentRole::Build, 2, 1).await;
+    assert_eq!(second.exit, ProcessExit::Code(0), "{}", second.complaint);
     assert_eq!(
         second.result,
-        Some(("done, in prose".to_owned(), Source::File))
+        Some(("done, in prose".to_owned(), ResultSource::File))
     );
     assert_eq!(
         desk.git(&["log", "--format=%an %s"]),
@@ -136,10 +139,10 @@ async fn a_builder_errs_and_mends_over_two_rounds() {
     let file = fs::read_to_string(desk.dir.path().join("work/src/add.rs")).unwrap();
     assert!(file.contains("a + b"));
 
-    let third = desk.play(Role::Build, 3, 1).await;
+    let third = desk.play(AgentRole::Build, 3, 1).await;
     assert_eq!(
         third.exit,
-        Exit::Code(0),
+        ProcessExit::Code(0),
         "the last round again: {}",
         third.complaint
     );
@@ -149,16 +152,22 @@ async fn a_builder_errs_and_mends_over_two_rounds() {
 #[tokio::test]
 async fn slots_failures_and_exit_codes_are_as_written() {
     let desk = Desk::new();
-    assert_eq!(desk.play(Role::Review, 4, 1).await.exit, Exit::Code(0));
-    let failed = desk.play(Role::Review, 1, 2).await;
-    assert_eq!(failed.exit, Exit::Code(2));
+    assert_eq!(
+        desk.play(AgentRole::Review, 4, 1).await.exit,
+        ProcessExit::Code(0)
+    );
+    let failed = desk.play(AgentRole::Review, 1, 2).await;
+    assert_eq!(failed.exit, ProcessExit::Code(2));
     assert!(
         failed.complaint.contains("step 1 (delete) failed"),
         "{}",
         failed.complaint
     );
-    assert_eq!(desk.play(Role::Verify, 1, 1).await.exit, Exit::Code(7));
-    let past = desk.play(Role::Verify, 2, 1).await;
+    assert_eq!(
+        desk.play(AgentRole::Verify, 1, 1).await.exit,
+        ProcessExit::Code(7)
+    );
+    let past = desk.play(AgentRole::Verify, 2, 1).await;
     assert!(
         past.complaint
             .contains("nothing for the role verify in round 2"),
@@ -169,6 +178,7 @@ async fn slots_failures_and_exit_codes_are_as_written() {
 
 #[test]
 fn a_broken_script_is_found_before_anything_starts() {
-    let error = Scripted::new(Path::new("/exe"), Path::new("/no/such/script.json")).unwrap_err();
+    let error =
+        ScriptedAgent::new(Path::new("/exe"), Path::new("/no/such/script.json")).unwrap_err();
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }

@@ -48,7 +48,7 @@ const PLACES: [&str; 14] = [
 
 /// What a form holds beside its verdict, and every reason why it is no approval.
 #[derive(Debug, Default)]
-pub(super) struct Form {
+pub(super) struct AnswerForm {
     pub reasons: Vec<String>,
     pub findings: Vec<Finding>,
     pub texts: Vec<String>,
@@ -66,8 +66,8 @@ pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
         return Err("the answer is not one JSON object".to_owned());
     }
     match serde_json::from_str(body) {
-        Ok(Exact(Value::Object(fields))) => Ok(fields),
-        Ok(Exact(_)) => Err("the answer is not one JSON object".to_owned()),
+        Ok(UniqueKeyJson(Value::Object(fields))) => Ok(fields),
+        Ok(UniqueKeyJson(_)) => Err("the answer is not one JSON object".to_owned()),
         Err(error) => Err(format!("the answer is not one JSON object alone: {error}")),
     }
 }
@@ -80,7 +80,7 @@ fn unfenced(text: &str) -> Option<&str> {
     (plain && body.ends_with('\n') && !body.contains("```")).then_some(body)
 }
 
-impl Form {
+impl AnswerForm {
     /// Walks every field but the verdict; what it does not know is a reason.
     pub fn of(fields: &Map<String, Value>) -> Self {
         let mut form = Self::default();
@@ -366,17 +366,17 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// JSON in which no key is there twice: of two verdicts a plain reader would keep the last.
-struct Exact(Value);
+struct UniqueKeyJson(Value);
 
-impl<'de> Deserialize<'de> for Exact {
+impl<'de> Deserialize<'de> for UniqueKeyJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ExactVisitor).map(Self)
+        from.deserialize_any(UniqueKeyVisitor).map(Self)
     }
 }
 
-struct ExactVisitor;
+struct UniqueKeyVisitor;
 
-impl<'de> Visitor<'de> for ExactVisitor {
+impl<'de> Visitor<'de> for UniqueKeyVisitor {
     type Value = Value;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -409,7 +409,7 @@ impl<'de> Visitor<'de> for ExactVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Exact(item)) = items.next_element()? {
+        while let Some(UniqueKeyJson(item)) = items.next_element()? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -417,7 +417,9 @@ impl<'de> Visitor<'de> for ExactVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some((name, Exact(value))) = entries.next_entry::<String, Exact>()? {
+        while let Some((name, UniqueKeyJson(value))) =
+            entries.next_entry::<String, UniqueKeyJson>()?
+        {
             if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!(
                     "the field `{}` is there twice",

@@ -14,7 +14,7 @@ fn form() -> Value {
         "notes": "The tests cover the change."})
 }
 
-fn claim(text: &str) -> Claim {
+fn claim(text: &str) -> ReviewClaim {
     read_answer(text, COMMIT).review.claim
 }
 
@@ -38,7 +38,7 @@ fn the_form_approves_bare_or_in_one_fence() {
         with("errors", json!([])),
     ] {
         let read = read_answer(&text, COMMIT);
-        assert_eq!(read.review.claim, Claim::Approved, "{text}\n{read:?}");
+        assert_eq!(read.review.claim, ReviewClaim::Approved, "{text}\n{read:?}");
         assert_eq!(read.unclear, None);
     }
     let kept = read_answer(&form().to_string(), COMMIT).review;
@@ -162,7 +162,7 @@ fn what_misses_the_form_is_unknown_and_says_why() {
     let count = rows.len();
     for (text, reason) in rows {
         let read = read_answer(&text, COMMIT);
-        assert_eq!(read.review.claim, Claim::Unknown, "{text}\n{read:?}");
+        assert_eq!(read.review.claim, ReviewClaim::Unknown, "{text}\n{read:?}");
         let why = read.unclear.unwrap_or_default();
         assert!(why.contains(reason), "{text}\nsays {why:?}, not {reason:?}");
     }
@@ -184,7 +184,7 @@ fn a_refusal_is_heard_in_any_form() {
         let read = read_answer(&text, COMMIT);
         assert_eq!(
             read.review.claim,
-            Claim::ChangesRequested,
+            ReviewClaim::ChangesRequested,
             "{text}\n{read:?}"
         );
         assert_eq!(read.unclear, None);
@@ -208,22 +208,22 @@ fn a_reviewer_that_echoes_its_brief_approves_nothing() {
         "# Review greet\n\nYou are an independent reviewer.\n\nCommit under review: `{COMMIT}`.\n\n```json\n\
          {{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}\n```\n"
     );
-    assert_ne!(claim(&brief), Claim::Approved);
+    assert_ne!(claim(&brief), ReviewClaim::Approved);
     let inside = format!(
         "{{\"verdict\": \"approve | request_changes\", \"commit\": \"{COMMIT}\", \"complete\": true}}"
     );
-    assert_ne!(claim(&inside), Claim::Approved);
+    assert_ne!(claim(&inside), ReviewClaim::Approved);
 }
 
 #[test]
 fn what_is_said_beside_an_approval_can_refuse_and_never_approve() {
     let approved = read_answer(&form().to_string(), COMMIT);
     let refused = hear_beside(approved.clone(), "Verdict: request changes");
-    assert_eq!(refused.review.claim, Claim::ChangesRequested);
+    assert_eq!(refused.review.claim, ReviewClaim::ChangesRequested);
     assert_eq!(hear_beside(approved.clone(), "Done."), approved);
     let unknown = read_answer("Fine.", COMMIT);
     let still = hear_beside(unknown, &form().to_string());
-    assert_eq!(still.review.claim, Claim::Unknown);
+    assert_eq!(still.review.claim, ReviewClaim::Unknown);
 }
 
 #[test]
@@ -237,7 +237,11 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
         json!({"approved": true, "feedback": "fine"}),
         json!({"approved": true, "commit": COMMIT, "findings": [{"title": "x", "severity": "minor"}]}),
     ] {
-        assert_eq!(call(yes.clone()).review.claim, Claim::Approved, "{yes}");
+        assert_eq!(
+            call(yes.clone()).review.claim,
+            ReviewClaim::Approved,
+            "{yes}"
+        );
     }
     for no in [
         json!({"approved": true, "feedback": "I cannot approve this: it leaks."}),
@@ -246,7 +250,7 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
     ] {
         assert_eq!(
             call(no.clone()).review.claim,
-            Claim::ChangesRequested,
+            ReviewClaim::ChangesRequested,
             "{no}"
         );
     }
@@ -258,7 +262,7 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
     ] {
         assert_eq!(
             call(unclear.clone()).review.claim,
-            Claim::Unknown,
+            ReviewClaim::Unknown,
             "{unclear}"
         );
     }
@@ -277,7 +281,7 @@ proptest! {
             exact("verdict") && exact("commit") && exact("complete")
         });
         if !same {
-            prop_assert_ne!(claim(&damaged), Claim::Approved, "{}", damaged);
+            prop_assert_ne!(claim(&damaged), ReviewClaim::Approved, "{}", damaged);
         }
     }
 
@@ -285,7 +289,7 @@ proptest! {
     fn text_around_the_form_never_approves(before in "\\PC{0,30}", after in "\\PC{0,30}") {
         prop_assume!(!before.trim().is_empty() || !after.trim().is_empty());
         let around = format!("{before}{}{after}", form());
-        prop_assert_ne!(claim(&around), Claim::Approved, "{}", around);
+        prop_assert_ne!(claim(&around), ReviewClaim::Approved, "{}", around);
     }
 
     #[test]
@@ -294,11 +298,11 @@ proptest! {
         prop_assume!(name != "verdict");
         let mut fields = json!({"commit": COMMIT, "complete": true, "findings": []});
         fields[&name] = yes;
-        prop_assert_ne!(claim(&fields.to_string()), Claim::Approved);
+        prop_assert_ne!(claim(&fields.to_string()), ReviewClaim::Approved);
     }
 
     #[test]
     fn any_text_is_read_without_a_panic_and_without_an_approval(text in "\\PC{0,200}") {
-        prop_assert_ne!(claim(&text), Claim::Approved);
+        prop_assert_ne!(claim(&text), ReviewClaim::Approved);
     }
 }

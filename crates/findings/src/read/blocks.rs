@@ -1,6 +1,6 @@
 //! Markdown lines grouped into blocks.
 
-use super::markup::Line;
+use super::markup::MarkupLine;
 use super::sections::{DETAILS, STRIDE};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) enum Marker {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Heading(u32),
     Item(Marker),
     Paragraph,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub indent: usize,
     pub text: String,
     pub quoted: bool,
@@ -33,8 +33,8 @@ pub(super) struct Block {
 
 const DEPTH_MAX: u32 = 12;
 
-pub(super) fn blocks(lines: &[Line]) -> Vec<Block> {
-    let mut builder = Builder::default();
+pub(super) fn blocks(lines: &[MarkupLine]) -> Vec<Block> {
+    let mut builder = BlockBuilder::default();
     let mut at = 0;
     while at < lines.len() {
         at += builder.take(&lines[at..]);
@@ -43,7 +43,7 @@ pub(super) fn blocks(lines: &[Line]) -> Vec<Block> {
 }
 
 #[derive(Default)]
-struct Builder {
+struct BlockBuilder {
     out: Vec<Block>,
     depth: u32,
     /// The next text begins a block of its own.
@@ -52,24 +52,24 @@ struct Builder {
     apart: bool,
 }
 
-impl Builder {
+impl BlockBuilder {
     /// Takes one line, or a whole table; gives how many lines it took.
-    fn take(&mut self, lines: &[Line]) -> usize {
+    fn take(&mut self, lines: &[MarkupLine]) -> usize {
         match &lines[0] {
-            Line::Code(text) => self.code(text),
-            Line::Open(name) => {
+            MarkupLine::Code(text) => self.code(text),
+            MarkupLine::Open(name) => {
                 self.depth = (self.depth + 1).min(DEPTH_MAX);
                 self.push(
-                    Kind::Heading((self.depth - 1) * STRIDE + DETAILS),
+                    BlockKind::Heading((self.depth - 1) * STRIDE + DETAILS),
                     0,
                     name,
                     false,
                 );
                 self.fresh = true;
             }
-            Line::Close => {
+            MarkupLine::Close => {
                 self.push(
-                    Kind::Close(self.depth.saturating_sub(1) * STRIDE + DETAILS),
+                    BlockKind::Close(self.depth.saturating_sub(1) * STRIDE + DETAILS),
                     0,
                     "",
                     false,
@@ -77,7 +77,7 @@ impl Builder {
                 self.depth = self.depth.saturating_sub(1);
                 self.fresh = true;
             }
-            Line::Text {
+            MarkupLine::Text {
                 text,
                 quoted,
                 apart,
@@ -85,7 +85,7 @@ impl Builder {
                 self.apart = *apart;
                 if let Some((rows, taken)) = table(lines) {
                     self.apart |= indent_of(text) >= CODE_INDENT;
-                    self.push(Kind::Table(rows), 0, "", *quoted);
+                    self.push(BlockKind::Table(rows), 0, "", *quoted);
                     self.fresh = true;
                     return taken;
                 }
@@ -95,7 +95,7 @@ impl Builder {
         1
     }
 
-    fn push(&mut self, kind: Kind, indent: usize, text: &str, quoted: bool) {
+    fn push(&mut self, kind: BlockKind, indent: usize, text: &str, quoted: bool) {
         self.out.push(Block {
             kind,
             indent,
@@ -107,11 +107,11 @@ impl Builder {
 
     fn code(&mut self, text: &str) {
         match self.out.last_mut() {
-            Some(block) if block.kind == Kind::Code && !self.fresh => {
+            Some(block) if block.kind == BlockKind::Code && !self.fresh => {
                 block.text.push('\n');
                 block.text.push_str(text);
             }
-            _ => self.push(Kind::Code, indent_of(text), text, false),
+            _ => self.push(BlockKind::Code, indent_of(text), text, false),
         }
         self.fresh = false;
     }
@@ -124,18 +124,18 @@ impl Builder {
         } else if let Some((level, heading)) = heading(trimmed) {
             self.apart |= indent >= CODE_INDENT;
             self.push(
-                Kind::Heading(self.depth * STRIDE + level),
+                BlockKind::Heading(self.depth * STRIDE + level),
                 0,
                 heading,
                 quoted,
             );
             self.fresh = true;
         } else if is_rule(trimmed) {
-            self.push(Kind::Rule, 0, "", quoted);
+            self.push(BlockKind::Rule, 0, "", quoted);
             self.fresh = true;
         } else if let Some((marker, rest)) = item(trimmed) {
             self.apart |= trimmed.starts_with('+');
-            self.push(Kind::Item(marker), indent, rest, quoted);
+            self.push(BlockKind::Item(marker), indent, rest, quoted);
             self.fresh = false;
         } else if self.continues(indent) {
             if let Some(block) = self.out.last_mut() {
@@ -145,7 +145,7 @@ impl Builder {
             }
             self.fresh = false;
         } else {
-            self.push(Kind::Paragraph, indent, trimmed, quoted);
+            self.push(BlockKind::Paragraph, indent, trimmed, quoted);
             self.fresh = false;
         }
     }
@@ -154,11 +154,11 @@ impl Builder {
     fn continues(&self, indent: usize) -> bool {
         match self.out.last() {
             Some(Block {
-                kind: Kind::Paragraph,
+                kind: BlockKind::Paragraph,
                 ..
             }) => !self.fresh,
             Some(Block {
-                kind: Kind::Item(_),
+                kind: BlockKind::Item(_),
                 indent: item,
                 ..
             }) => !self.fresh || indent > *item,
@@ -222,9 +222,9 @@ fn item(line: &str) -> Option<(Marker, &str)> {
 const ROW_BYTES_MAX: usize = 64 * 1024;
 
 /// A table at the start of the lines: its rows, the head first, and how many lines it took.
-fn table(lines: &[Line]) -> Option<(Vec<Vec<String>>, usize)> {
-    let row = |line: &Line| match line {
-        Line::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
+fn table(lines: &[MarkupLine]) -> Option<(Vec<Vec<String>>, usize)> {
+    let row = |line: &MarkupLine| match line {
+        MarkupLine::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
             Some(cells(text))
         }
         _ => None,

@@ -3,30 +3,30 @@
 
 use super::confidence;
 use super::degree::scale_word;
-use super::draft::Draft;
-use super::label::{self, Plain};
-use super::markdown::Context;
-use super::place::{self, Place};
+use super::draft::FindingDraft;
+use super::label::{self, DegreeStrength};
+use super::markdown::SectionContext;
+use super::place::{self, Location};
 use super::topic;
-use super::unit::Unit;
+use super::unit::FindingUnit;
 use crate::severity::Severity;
 
 /// The severity that a title carries: in front, or in brackets at its end.
-pub(super) fn label_of(title: &str) -> Option<(String, Plain)> {
+pub(super) fn label_of(title: &str) -> Option<(String, DegreeStrength)> {
     let first = title.lines().next().unwrap_or_default();
     let (name, rest) = label::ordinal(first);
     let own = label::leading(rest).or_else(|| label::leading(first));
     let own = own
-        .filter(|label| label.plain == Plain::Strong || label::trailing(rest).is_none())
+        .filter(|label| label.plain == DegreeStrength::Strong || label::trailing(rest).is_none())
         .or_else(|| label::trailing(rest));
     own.map(|label| (label.raw, label.plain)).or_else(|| {
         name.filter(|name| name.to_lowercase().starts_with("bug"))
-            .map(|_| ("Bug".to_owned(), Plain::Weak))
+            .map(|_| ("Bug".to_owned(), DegreeStrength::Weak))
     })
 }
 
 /// Makes a finding of a unit.
-pub(super) fn draft(unit: &Unit, context: &Context) -> Option<Draft> {
+pub(super) fn draft(unit: &FindingUnit, context: &SectionContext) -> Option<FindingDraft> {
     let mut title = title_text(unit);
     if title.is_empty() {
         unit.fields
@@ -51,7 +51,7 @@ pub(super) fn draft(unit: &Unit, context: &Context) -> Option<Draft> {
             .is_some_and(starts_settled);
     let asks_nothing = unit.fields.fix.as_deref().is_some_and(topic::asks_nothing);
     let problem = full_problem(unit, &title);
-    Some(Draft {
+    Some(FindingDraft {
         title,
         problem,
         impact: unit.fields.impact.clone(),
@@ -72,11 +72,11 @@ pub(super) fn draft(unit: &Unit, context: &Context) -> Option<Draft> {
             .and_then(confidence::of_text),
         anchor: anchor(&unit.code),
         idle: told_fixed || asks_nothing || unit.ticked || context.settled,
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 
-fn title_text(unit: &Unit) -> String {
+fn title_text(unit: &FindingUnit) -> String {
     let (_, rest) = label::ordinal(unit.title.trim());
     let mut rest = label::leading(rest).map_or(rest, |label| label.rest);
     // `[HIGH][Security] …` and `[Security]: …` carry a category in front.
@@ -153,7 +153,7 @@ fn category_in_brackets(text: &str) -> Option<(&str, &str)> {
         .then(|| (name, after.trim_start_matches([':', '*', ' '])))
 }
 
-fn full_problem(unit: &Unit, title: &str) -> Option<String> {
+fn full_problem(unit: &FindingUnit, title: &str) -> Option<String> {
     let problem = unit.fields.problem.trim();
     (!problem.is_empty() && problem != title).then(|| problem.to_owned())
 }
@@ -173,9 +173,9 @@ fn category_tag(title: &str) -> Option<String> {
     (inner.len() < 40 && scale_word(inner).is_none()).then(|| inner.to_owned())
 }
 
-fn severity_of(unit: &Unit, context: &Context) -> Option<String> {
+fn severity_of(unit: &FindingUnit, context: &SectionContext) -> Option<String> {
     let own = label_of(&unit.title);
-    if let Some((raw, Plain::Strong)) = &own {
+    if let Some((raw, DegreeStrength::Strong)) = &own {
         return Some(raw.clone());
     }
     if let Some(field) = unit
@@ -222,7 +222,7 @@ fn first_degree(field: &str) -> String {
     )
 }
 
-fn place_of(unit: &Unit, context: &Context) -> Place {
+fn place_of(unit: &FindingUnit, context: &SectionContext) -> Location {
     let mut place = unit
         .fields
         .file
@@ -255,12 +255,12 @@ fn place_of(unit: &Unit, context: &Context) -> Place {
 }
 
 /// The title without what counts it: `L1:` is no line.
-fn bare_title(unit: &Unit) -> &str {
+fn bare_title(unit: &FindingUnit) -> &str {
     label::ordinal(&unit.title).1
 }
 
 /// Takes from a text what the place still lacks; a line counts only for the file it stands with.
-fn fill(place: &mut Place, text: &str) {
+fn fill(place: &mut Location, text: &str) {
     let found = place::place(text);
     match (&place.file, &found.file) {
         (None, Some(_)) => {

@@ -4,27 +4,29 @@ use crate::severity::{Plainness, foreign, is_unspaced_filler, unspaced_degree};
 
 /// How plainly a word is a degree of severity and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Plain {
+pub(super) enum DegreeStrength {
     /// An everyday word too, or a mere sign: a label only where findings are expected.
     Weak,
     Strong,
 }
 
-pub(super) fn scale_word(word: &str) -> Option<Plain> {
+pub(super) fn scale_word(word: &str) -> Option<DegreeStrength> {
     match word.to_lowercase().as_str() {
         "critical" | "crit" | "blocker" | "blockers" | "blocking" | "high" | "medium"
         | "moderate" | "low" | "major" | "minor" | "severe" | "nit" | "nits" | "nitpick"
         | "nitpicks" | "trivial" | "p0" | "p1" | "p2" | "p3" | "p4" | "s0" | "s1" | "s2" | "s3"
         | "sev0" | "sev1" | "sev2" | "sev3" | "sev4" | "must-fix" | "should-fix"
-        | "nice-to-have" | "non-blocking" | "suggestion" | "suggestions" => Some(Plain::Strong),
+        | "nice-to-have" | "non-blocking" | "suggestion" | "suggestions" => {
+            Some(DegreeStrength::Strong)
+        }
         "important" | "warning" | "warnings" | "info" | "informational" | "note" | "notes"
         | "error" | "errors" | "bug" | "bugs" | "optional" | "improvement" | "improvements"
         | "enhancement" | "question" | "cosmetic" | "advisory" | "significant" | "serious"
-        | "observation" | "polish" => Some(Plain::Weak),
+        | "observation" | "polish" => Some(DegreeStrength::Weak),
         lower => match foreign(lower) {
-            Some((_, Plainness::Scale)) => Some(Plain::Strong),
-            Some((_, Plainness::Everyday)) => Some(Plain::Weak),
-            None => unspaced_degree(lower).map(|_| Plain::Strong),
+            Some((_, Plainness::Scale)) => Some(DegreeStrength::Strong),
+            Some((_, Plainness::Everyday)) => Some(DegreeStrength::Weak),
+            None => unspaced_degree(lower).map(|_| DegreeStrength::Strong),
         },
     }
 }
@@ -50,18 +52,18 @@ pub(super) fn degree_heading(heading: &str) -> Option<String> {
         .flat_map(|part| part.split(" - "));
     let first = parts.next().unwrap_or_default();
     match degree_words(first) {
-        Words::Degree(degree) => Some(degree),
+        HeadingWords::Degree(degree) => Some(degree),
         // `Findings — High`: the degree stands behind the noun, and nothing else does.
-        Words::Generic => match parts.next().map(degree_words) {
-            Some(Words::Degree(degree)) => Some(degree),
+        HeadingWords::Generic => match parts.next().map(degree_words) {
+            Some(HeadingWords::Degree(degree)) => Some(degree),
             _ => must_fix(heading),
         },
-        Words::Other => None,
+        HeadingWords::Other => None,
     }
 }
 
 /// What the words of a heading amount to.
-enum Words {
+enum HeadingWords {
     /// A degree, and words that say nothing by themselves.
     Degree(String),
     /// Only words that say nothing by themselves.
@@ -69,7 +71,7 @@ enum Words {
     Other,
 }
 
-fn degree_words(text: &str) -> Words {
+fn degree_words(text: &str) -> HeadingWords {
     let mut degree: Option<String> = None;
     let mut after_noun = false;
     let mut words = text
@@ -93,11 +95,11 @@ fn degree_words(text: &str) -> Words {
             // `Critical issues that block the merge`: what follows describes all of them.
             break;
         } else if scale_word(word).is_none() && !is_generic(&lower) {
-            return Words::Other;
+            return HeadingWords::Other;
         }
         after_noun = is_plural_noun(&lower);
     }
-    degree.map_or(Words::Generic, Words::Degree)
+    degree.map_or(HeadingWords::Generic, HeadingWords::Degree)
 }
 
 /// The degree in `high-severity`, `medium-priority`, `low-risk`.

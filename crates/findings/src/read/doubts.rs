@@ -1,7 +1,7 @@
 //! Signs in the text itself that an approval in it may not be one: hidden or struck-out
 //! characters, a diff, an end that was cut.
 
-use super::markup::Line;
+use super::markup::MarkupLine;
 
 /// Characters that nobody sees, or that change what is seen.
 pub(super) fn of_characters(text: &str) -> Option<&'static str> {
@@ -79,13 +79,13 @@ fn of_tags(text: &str) -> Option<&'static str> {
 }
 
 /// What the lines of a document show.
-pub(super) fn of_text(text: &str, lines: &[Line]) -> Option<&'static str> {
+pub(super) fn of_text(text: &str, lines: &[MarkupLine]) -> Option<&'static str> {
     of_characters(text)
         .or_else(|| of_tags(text))
         .or_else(|| {
             lines.iter().find_map(|line| match line {
-                Line::Text { text, .. } => of_line(text),
-                Line::Code(_) | Line::Open(_) | Line::Close => None,
+                MarkupLine::Text { text, .. } => of_line(text),
+                MarkupLine::Code(_) | MarkupLine::Open(_) | MarkupLine::Close => None,
             })
         })
         .or_else(|| of_end(text))

@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet};
 use crate::clean::{
     FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, confine, one_line, shorten,
 };
-use crate::finding::{Category, Claim, Finding};
+use crate::finding::{Category, Finding, ReviewClaim};
 use crate::fingerprint::folded;
 use crate::severity::{Rating, Severity};
 
-use super::fields::Fields;
+use super::fields::FindingFields;
 use super::place;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct FindingDraft {
     pub title: String,
     pub problem: Option<String>,
     pub impact: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Draft {
     pub idle: bool,
 }
 
-impl Draft {
+impl FindingDraft {
     /// A message of several paragraphs: the first is the title, the rest its labelled parts.
     pub fn of_message(message: &str) -> Self {
         let Some((title, rest)) = message.split_once("\n\n") else {
@@ -42,7 +42,7 @@ impl Draft {
                 ..Self::default()
             };
         };
-        let mut fields = Fields::default();
+        let mut fields = FindingFields::default();
         rest.split("\n\n").for_each(|part| fields.add(part));
         let problem = Some(fields.problem).filter(|problem| !problem.is_empty());
         Self {
@@ -54,7 +54,7 @@ impl Draft {
         }
     }
 
-    fn finish(self, claim: Claim) -> Finding {
+    fn finish(self, claim: ReviewClaim) -> Finding {
         let (head, rest) = self
             .title
             .trim()
@@ -80,7 +80,7 @@ impl Draft {
             .severity
             .as_deref()
             .map(|word| shorten(&one_line(word), 80));
-        let mut rating = Rating::of(word.as_deref(), claim == Claim::Approved);
+        let mut rating = Rating::of(word.as_deref(), claim == ReviewClaim::Approved);
         if let Some(degree) = self.degree {
             rating.severity = degree;
             rating.unknown_word = false;
@@ -120,7 +120,7 @@ fn field(text: Option<String>) -> Option<String> {
 
 /// Cleans, rates and bounds what was read. `merge` folds one finding that the document states
 /// several times into one; linters never repeat themselves, so theirs are left alone.
-pub(super) fn finish(drafts: Vec<Draft>, claim: Claim, merge: bool) -> Vec<Finding> {
+pub(super) fn finish(drafts: Vec<FindingDraft>, claim: ReviewClaim, merge: bool) -> Vec<Finding> {
     let findings = drafts
         .into_iter()
         .take(FINDINGS_MAX)

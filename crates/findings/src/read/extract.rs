@@ -9,7 +9,7 @@ use super::{lenient, twice};
     clippy::struct_excessive_bools,
     reason = "each is one independent fact about the text"
 )]
-pub(super) struct Found {
+pub(super) struct EmbeddedJson {
     pub value: Value,
     /// Where it stands in the text, fences included.
     pub span: (usize, usize),
@@ -22,7 +22,7 @@ pub(super) struct Found {
 }
 
 /// The text as one JSON value, or one a line.
-pub(super) fn whole(text: &str) -> Option<Found> {
+pub(super) fn whole(text: &str) -> Option<EmbeddedJson> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
     if !trimmed.starts_with(['{', '[']) {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn whole(text: &str) -> Option<Found> {
         return Some(found);
     }
     if let Some((values, doubled)) = one_a_line(trimmed) {
-        return Some(Found {
+        return Some(EmbeddedJson {
             doubled,
             ..found(Value::Array(values), text, false, false)
         });
@@ -41,7 +41,7 @@ pub(super) fn whole(text: &str) -> Option<Found> {
     }
     let lenient = lenient::parse(trimmed)?;
     let rest = trimmed[lenient.taken..].trim();
-    rest.is_empty().then(|| Found {
+    rest.is_empty().then(|| EmbeddedJson {
         doubled: lenient.doubled,
         commented: lenient.commented,
         ..found(lenient.value, text, true, lenient.cut_off)
@@ -49,17 +49,17 @@ pub(super) fn whole(text: &str) -> Option<Found> {
 }
 
 /// The text as one JSON value in strict form.
-pub(super) fn strict(text: &str) -> Option<Found> {
+pub(super) fn strict(text: &str) -> Option<EmbeddedJson> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
     let (value, doubled) = twice::parse(trimmed)?;
-    Some(Found {
+    Some(EmbeddedJson {
         doubled,
         ..found(value, text, false, false)
     })
 }
 
-fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> Found {
-    Found {
+fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> EmbeddedJson {
+    EmbeddedJson {
         value,
         span: (0, text.len()),
         repaired,
@@ -89,7 +89,7 @@ fn one_a_line(text: &str) -> Option<(Vec<Value>, bool)> {
 }
 
 /// Every JSON object or array inside prose, in order.
-pub(super) fn inside(text: &str) -> Vec<Found> {
+pub(super) fn inside(text: &str) -> Vec<EmbeddedJson> {
     let mut values = Vec::new();
     let mut covered = Vec::new();
     for (start, end, body) in fences(text) {
@@ -109,9 +109,9 @@ pub(super) fn inside(text: &str) -> Vec<Found> {
     values
 }
 
-fn prefix(text: &str) -> Option<Found> {
+fn prefix(text: &str) -> Option<EmbeddedJson> {
     let lenient = lenient::parse(text)?;
-    Some(Found {
+    Some(EmbeddedJson {
         value: lenient.value,
         span: (0, lenient.taken),
         repaired: true,
@@ -151,7 +151,7 @@ pub(super) fn fences(text: &str) -> Vec<(usize, usize, usize)> {
 
 /// Objects and arrays that stand in the prose without a fence. The number of failed attempts is
 /// bounded, so a page of braces costs no more than a page of words.
-fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<Found> {
+fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<EmbeddedJson> {
     let mut values = Vec::new();
     let mut at = 0;
     let mut failures = 0;
@@ -180,9 +180,9 @@ fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<Found> {
     values
 }
 
-fn strict_prefix(text: &str) -> Option<Found> {
+fn strict_prefix(text: &str) -> Option<EmbeddedJson> {
     let (value, doubled, taken) = twice::prefix(text)?;
-    Some(Found {
+    Some(EmbeddedJson {
         value,
         span: (0, taken),
         repaired: false,
@@ -193,7 +193,7 @@ fn strict_prefix(text: &str) -> Option<Found> {
 }
 
 /// Repair is tried only where a line begins with JSON: prose has too many brackets.
-fn repaired_prefix(text: &str, start: usize) -> Option<Found> {
+fn repaired_prefix(text: &str, start: usize) -> Option<EmbeddedJson> {
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let alone = text[line_start..start].trim().is_empty();
     if alone && looks_like_json(&text[start..]) {

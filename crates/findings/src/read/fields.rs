@@ -2,7 +2,7 @@
 
 /// What a label stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum FindingField {
     File,
     Line,
     Severity,
@@ -15,7 +15,7 @@ pub(super) enum Field {
 }
 
 /// A labelled line: what the label stands for, and the text behind it.
-pub(super) fn labelled(line: &str) -> Option<(Field, &str)> {
+pub(super) fn labelled(line: &str) -> Option<(FindingField, &str)> {
     let (label, value) = split_label(line)?;
     Some((field_of(label)?, value))
 }
@@ -30,7 +30,7 @@ const LABEL_BYTES_MAX: usize = 60;
 
 /// Whether a label, in lower case, names the severity.
 pub(super) fn is_severity_label(label: &str) -> bool {
-    field_of(label) == Some(Field::Severity)
+    field_of(label) == Some(FindingField::Severity)
 }
 
 /// The parts of a line that puts several labels side by side, `Severity: high | File: a.rs:3`;
@@ -68,7 +68,7 @@ pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
     plain.then_some((label, value))
 }
 
-fn field_of(label: &str) -> Option<Field> {
+fn field_of(label: &str) -> Option<FindingField> {
     let folded = label.to_lowercase();
     folded.split(" / ").find_map(|part| {
         one_label(
@@ -78,19 +78,19 @@ fn field_of(label: &str) -> Option<Field> {
     })
 }
 
-fn one_label(label: &str) -> Option<Field> {
+fn one_label(label: &str) -> Option<FindingField> {
     let field =
         match label {
             "file" | "files" | "location" | "locations" | "where" | "path" | "paths"
             | "file(s)" | "affected file" | "affected files" | "file:line" | "files affected"
             | "source" | "module" | "code location" | "文件" | "位置" | "archivo" | "archivos"
             | "arquivo" | "arquivos" | "fichier" | "datei" | "ubicación" | "ファイル"
-            | "file path" => Field::File,
+            | "file path" => FindingField::File,
             "line" | "lines" | "line(s)" | "line number" | "line numbers" | "行号" | "行"
-            | "línea" | "linha" | "zeile" => Field::Line,
+            | "línea" | "linha" | "zeile" => FindingField::Line,
             "severity" | "priority" | "level" | "risk level" | "severity level" | "importance"
-            | "criticality" | "severity rating" | "sev" => Field::Severity,
-            label if SEVERITY_LABELS.contains(&label) => Field::Severity,
+            | "criticality" | "severity rating" | "sev" => FindingField::Severity,
+            label if SEVERITY_LABELS.contains(&label) => FindingField::Severity,
             "problem"
             | "issue"
             | "description"
@@ -129,11 +129,11 @@ fn one_label(label: &str) -> Option<Field> {
             | "artifact"
             | "rationale"
             | "reason"
-            | "reasoning" => Field::Problem,
+            | "reasoning" => FindingField::Problem,
             "impact" | "risk" | "risks" | "why it matters" | "why this matters" | "why"
             | "consequence" | "consequences" | "failure scenario" | "scenario" | "effect"
             | "attack scenario" | "exploit scenario" | "ac impact" | "影响" | "impacto"
-            | "auswirkung" | "风险" | "what breaks" => Field::Impact,
+            | "auswirkung" | "风险" | "what breaks" => FindingField::Impact,
             "fix" | "suggestion" | "suggestions" | "recommendation" | "recommendations"
             | "suggested fix" | "proposed fix" | "solution" | "remediation" | "action"
             | "required action" | "fix required" | "how to fix" | "resolution" | "minimal fix"
@@ -141,11 +141,11 @@ fn one_label(label: &str) -> Option<Field> {
             | "recommended fix" | "proposed solution" | "action required" | "修复建议" | "修复"
             | "建议" | "修复措施" | "sửa" | "recomendación" | "recomendação" | "solución"
             | "empfehlung" | "required change" | "required changes" | "suggested change"
-            | "ask" | "mitigation" => Field::Fix,
-            "status" | "state" | "resolution status" | "状态" | "estado" => Field::Status,
+            | "ask" | "mitigation" => FindingField::Fix,
+            "status" | "state" | "resolution status" | "状态" | "estado" => FindingField::Status,
             "category" | "type" | "dimension" | "kind" | "area" | "类别" | "类型" | "categoría"
-            | "categoria" => Field::Category,
-            "confidence" | "confidence score" => Field::Confidence,
+            | "categoria" => FindingField::Category,
+            "confidence" | "confidence score" => FindingField::Confidence,
             _ => return None,
         };
     Some(field)
@@ -251,7 +251,7 @@ const SEVERITY_LABELS: [&str; 94] = [
 
 /// The labelled parts of a finding's text; what carries no label is the problem.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct FindingFields {
     pub file: Option<String>,
     pub line: Option<String>,
     pub severity: Option<String>,
@@ -265,16 +265,16 @@ pub(super) struct Fields {
     pub confidence: Option<String>,
 }
 
-impl Fields {
+impl FindingFields {
     /// Adds one block of the finding's text: labels at the start of its lines count.
     pub fn add(&mut self, text: &str) {
-        let mut current = Field::Problem;
+        let mut current = FindingField::Problem;
         for line in text.lines().flat_map(labelled_parts) {
             match labelled(line.trim_start_matches(['-', '*', '•', ' ']).trim_start())
                 .or_else(|| labelled(line))
             {
                 Some((field, value)) => {
-                    self.names_problem |= field == Field::Problem;
+                    self.names_problem |= field == FindingField::Problem;
                     current = field;
                     self.put(field, value);
                 }
@@ -290,25 +290,25 @@ impl Fields {
                 self.put(field, line.trim());
             }
         } else {
-            self.put(Field::Problem, heading);
+            self.put(FindingField::Problem, heading);
             self.add(text);
         }
     }
 
-    fn put(&mut self, field: Field, text: &str) {
+    fn put(&mut self, field: FindingField, text: &str) {
         let slot = match field {
-            Field::Problem => {
+            FindingField::Problem => {
                 join(&mut self.problem, text);
                 return;
             }
-            Field::File => &mut self.file,
-            Field::Line => &mut self.line,
-            Field::Severity => &mut self.severity,
-            Field::Impact => &mut self.impact,
-            Field::Fix => &mut self.fix,
-            Field::Status => &mut self.status,
-            Field::Category => &mut self.category,
-            Field::Confidence => &mut self.confidence,
+            FindingField::File => &mut self.file,
+            FindingField::Line => &mut self.line,
+            FindingField::Severity => &mut self.severity,
+            FindingField::Impact => &mut self.impact,
+            FindingField::Fix => &mut self.fix,
+            FindingField::Status => &mut self.status,
+            FindingField::Category => &mut self.category,
+            FindingField::Confidence => &mut self.confidence,
         };
         join(slot.get_or_insert_default(), text);
     }

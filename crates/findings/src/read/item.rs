@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use crate::severity::{Severity, is_no_severity};
 
 use super::confidence;
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::keys;
 use super::place;
 
 /// A finding says something, and says where or how bad it is. In a list that is named as one of
 /// findings, saying something is enough.
-pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Draft> {
+pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<FindingDraft> {
     let (title_key, title) = title(object)?;
     let place = place_of(object, 0);
     let (title, label) = without_label(&title);
@@ -51,7 +51,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         .is_some_and(|status| is_settled(&status));
     let no_action = keys::text(&rest, &["action", "actionrequired"])
         .is_some_and(|action| is_no_action(&action));
-    Some(Draft {
+    Some(FindingDraft {
         title: title.clone(),
         problem: problem(&rest, &title),
         impact: keys::text(&rest, keys::IMPACT)
@@ -67,7 +67,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Dra
         rule: keys::get(&rest, keys::RULE).and_then(rule),
         anchor: keys::text(&rest, keys::ANCHOR).or_else(|| place_anchor(&rest)),
         idle: settled || no_action,
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 
@@ -107,11 +107,11 @@ fn is_envelope(object: &Map<String, Value>) -> bool {
 }
 
 /// A finding that a list holds as a plain sentence.
-pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> Draft {
+pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> FindingDraft {
     let label = super::label::leading(text);
     let body = label.as_ref().map_or(text, |label| label.rest);
     let place = place::place(body);
-    Draft {
+    FindingDraft {
         title: body.trim().to_owned(),
         file: place.file.or_else(|| file.map(str::to_owned)),
         line: place.line,
@@ -119,7 +119,7 @@ pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) ->
         severity: label
             .map(|label| label.raw)
             .or_else(|| severity.map(str::to_owned)),
-        ..Draft::default()
+        ..FindingDraft::default()
     }
 }
 

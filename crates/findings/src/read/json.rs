@@ -10,10 +10,10 @@ mod fields;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{BlockingIssue, Claim, CriterionAnswer, Disposition, Score};
+use crate::finding::{BlockingIssue, CriterionAnswer, DimensionScore, Disposition, ReviewClaim};
 use crate::severity::Severity;
 
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::item;
 use super::keys::{self, fold};
 use super::verdict;
@@ -27,11 +27,11 @@ const DEPTH_MAX: usize = 16;
     clippy::struct_excessive_bools,
     reason = "each is one independent fact about the value"
 )]
-pub(super) struct Said {
-    pub drafts: Vec<Draft>,
-    pub claims: Vec<(Claim, String)>,
+pub(super) struct JsonReview {
+    pub drafts: Vec<FindingDraft>,
+    pub claims: Vec<(ReviewClaim, String)>,
     pub blocking: Vec<BlockingIssue>,
-    pub scores: Vec<(String, Score)>,
+    pub scores: Vec<(String, DimensionScore)>,
     pub overall: Option<u8>,
     pub notes: Option<String>,
     pub criteria: Vec<CriterionAnswer>,
@@ -56,7 +56,7 @@ pub(super) struct Said {
 /// How much text outside of findings is judged, in bytes. More makes an approval doubtful.
 const TEXTS_BYTES_MAX: usize = 256 * 1024;
 
-impl Said {
+impl JsonReview {
     /// Whether this is a review at all and not just any JSON.
     pub fn is_review(&self) -> bool {
         self.has_list
@@ -122,7 +122,7 @@ impl Said {
             let stated = verdict::of_blocks(&blocks);
             if let Some(refusal) = stated
                 .verdict
-                .filter(|verdict| verdict.claim == Claim::ChangesRequested)
+                .filter(|verdict| verdict.claim == ReviewClaim::ChangesRequested)
             {
                 self.claims.push((refusal.claim, refusal.text));
             }
@@ -138,14 +138,14 @@ impl Said {
     }
 
     /// The machine fields' claim. Fields that contradict each other never approve.
-    pub fn claim(&self) -> (Claim, Option<String>) {
+    pub fn claim(&self) -> (ReviewClaim, Option<String>) {
         let refusal = self
             .claims
             .iter()
-            .find(|(claim, _)| *claim == Claim::ChangesRequested);
+            .find(|(claim, _)| *claim == ReviewClaim::ChangesRequested);
         match refusal.or_else(|| self.claims.first()) {
             Some((claim, text)) => (*claim, Some(text.clone())),
-            None => (Claim::Unknown, None),
+            None => (ReviewClaim::Unknown, None),
         }
     }
 
@@ -157,7 +157,7 @@ impl Said {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Context {
+struct JsonContext {
     severity: Option<String>,
     file: Option<String>,
     /// Inside a list that is one of findings by its name.
@@ -167,25 +167,25 @@ struct Context {
     depth: usize,
 }
 
-pub(super) fn said(value: &Value) -> Said {
-    let mut said = Said {
+pub(super) fn said(value: &Value) -> JsonReview {
+    let mut said = JsonReview {
         linter: is_linter(value),
-        ..Said::default()
+        ..JsonReview::default()
     };
     let listed = matches!(value, Value::Array(_));
     walk(
         value,
-        &Context {
+        &JsonContext {
             listed,
             own: true,
-            ..Context::default()
+            ..JsonContext::default()
         },
         &mut said,
     );
     let approves = said
         .claims
         .iter()
-        .any(|(claim, _)| *claim == Claim::Approved);
+        .any(|(claim, _)| *claim == ReviewClaim::Approved);
     if approves && !audit::is_harmless(value, said.drafts.len()) {
         said.doubt(Some(
             "a field of the report is not known or speaks against the approval",
@@ -194,7 +194,7 @@ pub(super) fn said(value: &Value) -> Said {
     said
 }
 
-fn walk(value: &Value, context: &Context, said: &mut Said) {
+fn walk(value: &Value, context: &JsonContext, said: &mut JsonReview) {
     if context.depth > DEPTH_MAX || said.drafts.len() >= crate::clean::FINDINGS_MAX {
         said.unread |= matches!(value, Value::Array(_) | Value::Object(_))
             || (context.listed && value.is_string());
@@ -202,7 +202,7 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
     }
     match value {
         Value::Array(items) => {
-            let inner = Context {
+            let inner = JsonContext {
                 own: context.own && items.len() == 1,
                 ..deeper(context)
             };
@@ -225,7 +225,7 @@ fn walk(value: &Value, context: &Context, said: &mut Said) {
 
 /// Keeps words that are no finding. What holds no letters, or is an address or a name with digits,
 /// says nothing.
-fn take_text(text: &str, said: &mut Said) {
+fn take_text(text: &str, said: &mut JsonReview) {
     let trimmed = text.trim();
     let word = trimmed
         .trim_end_matches(['.', '!', '?', ',', ';', ':'])
@@ -236,14 +236,14 @@ fn take_text(text: &str, said: &mut Said) {
     }
 }
 
-fn deeper(context: &Context) -> Context {
-    Context {
+fn deeper(context: &JsonContext) -> JsonContext {
+    JsonContext {
         depth: context.depth + 1,
         ..context.clone()
     }
 }
 
-fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) {
+fn walk_object(object: &Map<String, Value>, context: &JsonContext, said: &mut JsonReview) {
     if let Some(body) = comment_body(object) {
         said.comments.push(body);
         return;
@@ -294,7 +294,7 @@ fn walk_object(object: &Map<String, Value>, context: &Context, said: &mut Said) 
             || (context.listed && matches!(value, Value::Array(_)) && is_list(&name));
         walk(
             value,
-            &Context {
+            &JsonContext {
                 severity,
                 file: file.clone(),
                 listed,

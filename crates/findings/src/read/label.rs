@@ -7,14 +7,14 @@ use regex::Regex;
 
 use crate::severity::Severity;
 
-pub(super) use super::degree::Plain;
+pub(super) use super::degree::DegreeStrength;
 use super::degree::{scale_word, singular};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Label<'a> {
+pub(super) struct SeverityLabel<'a> {
     pub raw: String,
     pub rest: &'a str,
-    pub plain: Plain,
+    pub plain: DegreeStrength,
 }
 
 /// `1.`, `F3 --`, `R12:`, `Finding 2:`, `#4`, `[SEC-01]` in front of a title.
@@ -39,7 +39,7 @@ pub(super) fn ordinal(text: &str) -> (Option<&str>, &str) {
 }
 
 /// The severity label that a text begins with.
-pub(super) fn leading(text: &str) -> Option<Label<'_>> {
+pub(super) fn leading(text: &str) -> Option<SeverityLabel<'_>> {
     let mut rest = text.trim_start();
     let signs = rest
         .find(|c: char| !is_sign_or_blank(c))
@@ -50,10 +50,10 @@ pub(super) fn leading(text: &str) -> Option<Label<'_>> {
         .find(|&c| Severity::of(&c.to_string()).is_some());
     rest = rest[signs..].trim_start();
     bracketed(rest).or_else(|| worded(rest)).or_else(|| {
-        sign.map(|sign| Label {
+        sign.map(|sign| SeverityLabel {
             raw: sign_text(text, sign),
             rest,
-            plain: Plain::Weak,
+            plain: DegreeStrength::Weak,
         })
     })
 }
@@ -73,7 +73,7 @@ fn is_sign_or_blank(c: char) -> bool {
         || (!c.is_alphanumeric() && !c.is_ascii() && !matches!(c, '【' | '「' | '“' | '‘' | '§'))
 }
 
-fn bracketed(text: &str) -> Option<Label<'_>> {
+fn bracketed(text: &str) -> Option<SeverityLabel<'_>> {
     let open = text.chars().next()?;
     let close = match open {
         '[' => ']',
@@ -90,7 +90,7 @@ fn bracketed(text: &str) -> Option<Label<'_>> {
     let first = word.split([' ', '/', '|', ',']).next().unwrap_or_default();
     let plain = scale_word(first).or_else(|| scale_word(word))?;
     let rest = trim_lead(&inner[end + close.len_utf8()..]);
-    Some(Label {
+    Some(SeverityLabel {
         raw: word.to_owned(),
         rest,
         plain,
@@ -98,7 +98,7 @@ fn bracketed(text: &str) -> Option<Label<'_>> {
 }
 
 /// A degree in words, ended by a colon, a dash or the end of its emphasis.
-fn worded(text: &str) -> Option<Label<'_>> {
+fn worded(text: &str) -> Option<SeverityLabel<'_>> {
     let end = text
         .find(|c: char| !(c.is_alphanumeric() || c == '-'))
         .unwrap_or(text.len());
@@ -129,7 +129,7 @@ fn worded(text: &str) -> Option<Label<'_>> {
     if !ends_label(after) {
         return None;
     }
-    Some(Label {
+    Some(SeverityLabel {
         raw: singular(&raw),
         rest: trim_lead(after),
         plain,
@@ -151,7 +151,7 @@ fn trim_lead(text: &str) -> &str {
 }
 
 /// A degree in brackets or behind a dash at the end: `Lock order (High, fixed)`.
-pub(super) fn trailing(text: &str) -> Option<Label<'_>> {
+pub(super) fn trailing(text: &str) -> Option<SeverityLabel<'_>> {
     let bare = text.trim_end_matches(['*', ' ', ':', '：']);
     let close = bare.chars().next_back()?;
     let open = match close {
@@ -175,31 +175,31 @@ pub(super) fn trailing(text: &str) -> Option<Label<'_>> {
             let sign = inner
                 .chars()
                 .find(|&c| !c.is_ascii() && Severity::of(&c.to_string()).is_some())?;
-            return Some(Label {
+            return Some(SeverityLabel {
                 raw: sign_text(inner, sign),
                 rest: bare[..start].trim_end(),
-                plain: Plain::Weak,
+                plain: DegreeStrength::Weak,
             });
         }
     };
-    Some(Label {
+    Some(SeverityLabel {
         raw: word.to_owned(),
         rest: bare[..start].trim_end(),
         plain,
     })
 }
 
-fn trailing_sign(text: &str) -> Option<Label<'_>> {
+fn trailing_sign(text: &str) -> Option<SeverityLabel<'_>> {
     let bare = text.trim_end_matches('\u{fe0f}');
     let sign = bare
         .chars()
         .next_back()
         .filter(|c| !c.is_alphanumeric() && Severity::of(&c.to_string()).is_some())?;
     let rest = bare[..bare.len() - sign.len_utf8()].trim_end_matches([' ', ':']);
-    Some(Label {
+    Some(SeverityLabel {
         raw: sign_text(text, sign),
         rest,
-        plain: Plain::Weak,
+        plain: DegreeStrength::Weak,
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 const DEPTH_MAX: u32 = 64;
 
-pub(super) struct Lenient {
+pub(super) struct LenientJson {
     pub value: Value,
     /// The text ended before the value did.
     pub cut_off: bool,
@@ -20,8 +20,8 @@ pub(super) struct Lenient {
 }
 
 /// Reads one object or array at the start of the text.
-pub(super) fn parse(text: &str) -> Option<Lenient> {
-    let mut reader = Reader {
+pub(super) fn parse(text: &str) -> Option<LenientJson> {
+    let mut reader = LenientParser {
         text,
         at: 0,
         cut_off: false,
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
         return None;
     }
     let value = reader.value(0)?;
-    Some(Lenient {
+    Some(LenientJson {
         value,
         cut_off: reader.cut_off,
         taken: reader.at,
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Option<Lenient> {
     })
 }
 
-struct Reader<'a> {
+struct LenientParser<'a> {
     text: &'a str,
     at: usize,
     cut_off: bool,
@@ -50,7 +50,7 @@ struct Reader<'a> {
     commented: bool,
 }
 
-impl Reader<'_> {
+impl LenientParser<'_> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }

@@ -7,12 +7,12 @@ use crate::finding::Category;
 use crate::severity::Severity;
 use crate::write::{OWN_SEVERITY, OWN_SEVERITY_KEY};
 
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::item;
 use super::keys;
 
 /// Reads a tool's report, if it is one that needs its own reader.
-pub(super) fn drafts(value: &Value) -> Option<Vec<Draft>> {
+pub(super) fn drafts(value: &Value) -> Option<Vec<FindingDraft>> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
         Value::Object(object) if object.get("diagnostics").is_some_and(Value::is_array) => {
@@ -62,12 +62,12 @@ fn line(value: &Value) -> Option<u32> {
         .filter(|&line| line > 0)
 }
 
-fn eslint(file: &Value) -> Vec<Draft> {
+fn eslint(file: &Value) -> Vec<FindingDraft> {
     let path = file["filePath"].as_str().map(str::to_owned);
     list(&file["messages"])
         .filter_map(|message| {
             let error = message["severity"] == 2 || message["fatal"] == true;
-            Some(Draft {
+            Some(FindingDraft {
                 title: message["message"].as_str()?.to_owned(),
                 file: path.clone(),
                 line: line(&message["line"]),
@@ -80,7 +80,7 @@ fn eslint(file: &Value) -> Vec<Draft> {
                 idle: message["suppressions"]
                     .as_array()
                     .is_some_and(|list| !list.is_empty()),
-                ..Draft::default()
+                ..FindingDraft::default()
             })
         })
         .collect()
@@ -88,7 +88,7 @@ fn eslint(file: &Value) -> Vec<Draft> {
 
 /// A compiler message of `cargo clippy --message-format=json`. Notes on the build as a whole have
 /// no span and are left out.
-fn clippy(message: &Value) -> Option<Draft> {
+fn clippy(message: &Value) -> Option<FindingDraft> {
     let spans: Vec<&Value> = list(&message["spans"]).collect();
     let span = spans
         .iter()
@@ -98,7 +98,7 @@ fn clippy(message: &Value) -> Option<Draft> {
         .filter(|child| child["level"] == "help")
         .filter_map(|child| child["message"].as_str())
         .collect();
-    Some(Draft {
+    Some(FindingDraft {
         title: message["message"].as_str()?.to_owned(),
         file: span["file_name"].as_str().map(str::to_owned),
         line: line(&span["line_start"]),
@@ -109,7 +109,7 @@ fn clippy(message: &Value) -> Option<Draft> {
         anchor: span["text"][0]["text"]
             .as_str()
             .map(|text| text.trim().to_owned()),
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 
@@ -123,9 +123,9 @@ fn is_rdjson(item: &Value) -> bool {
 
 /// One diagnostic of rdjson. What it does not say itself, severity and source, the document says
 /// for all of them.
-fn rdjson(diagnostic: &Value, document: &Value) -> Option<Draft> {
+fn rdjson(diagnostic: &Value, document: &Value) -> Option<FindingDraft> {
     let object = diagnostic.as_object()?;
-    let message = Draft::of_message(diagnostic["message"].as_str()?);
+    let message = FindingDraft::of_message(diagnostic["message"].as_str()?);
     let place = item::place_of(object, 0);
     let (raw, degree) = rdjson_severity(&diagnostic["severity"])
         .or_else(|| rdjson_severity(&document["severity"]))
@@ -139,7 +139,7 @@ fn rdjson(diagnostic: &Value, document: &Value) -> Option<Draft> {
         .as_str()
         .and_then(|text| text.strip_prefix(OWN_SEVERITY))
         .map(str::to_owned);
-    Some(Draft {
+    Some(FindingDraft {
         file: place.file,
         line: place.line,
         end_line: place.end_line,
@@ -193,7 +193,7 @@ fn is_code_quality(issue: &Value) -> bool {
 }
 
 /// The description is the title; the body repeats it and goes on with problem, impact and fix.
-fn code_quality(issue: &Value) -> Option<Draft> {
+fn code_quality(issue: &Value) -> Option<FindingDraft> {
     let place = item::place_of(issue.as_object()?, 0);
     let description = issue["description"].as_str()?;
     let body = issue["content"]["body"].as_str().unwrap_or_default();
@@ -209,7 +209,7 @@ fn code_quality(issue: &Value) -> Option<Draft> {
         .line
         .filter(|_| own["line"] != Value::Null || !own.is_object());
     let categories = keys::as_text(&issue["categories"]);
-    Some(Draft {
+    Some(FindingDraft {
         file: place.file.filter(|file| file != "."),
         line: has_line,
         end_line: place.end_line,
@@ -219,7 +219,7 @@ fn code_quality(issue: &Value) -> Option<Draft> {
             .or_else(|| word("severity")),
         category: categories.or_else(|| word("check_name")),
         rule: word("check_name").filter(|name| !is_own_check(name)),
-        ..Draft::of_message(&whole)
+        ..FindingDraft::of_message(&whole)
     })
 }
 

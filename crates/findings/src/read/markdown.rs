@@ -4,19 +4,19 @@
 //! whether findings are expected under it. Where they are, each child heading, list item, bold
 //! line or table row is one; elsewhere only what carries a severity of its own.
 
-use super::blocks::{Block, Kind, Marker};
+use super::blocks::{Block, BlockKind, Marker};
 use super::compose;
-use super::draft::Draft;
-use super::label::{self, Plain};
+use super::draft::FindingDraft;
+use super::label::{self, DegreeStrength};
 use super::place;
 use super::sections::Section;
 use super::table;
 use super::topic::{self, Topic};
-use super::unit::{self, Unit};
+use super::unit::{self, FindingUnit};
 use crate::clean::FINDINGS_MAX;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Context {
+pub(super) struct SectionContext {
     pub severity: Option<String>,
     pub file: Option<String>,
     /// Findings are expected here.
@@ -29,34 +29,34 @@ pub(super) struct Context {
 
 /// What the document's findings are, and what it says of earlier rounds.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub drafts: Vec<Draft>,
+pub(super) struct MarkdownFindings {
+    pub drafts: Vec<FindingDraft>,
     pub earlier: Vec<(String, bool)>,
 }
 
-pub(super) fn findings(root: &Section) -> Found {
-    let mut found = Found::default();
-    walk(root, &Context::default(), &mut found);
+pub(super) fn findings(root: &Section) -> MarkdownFindings {
+    let mut found = MarkdownFindings::default();
+    walk(root, &SectionContext::default(), &mut found);
     if found.drafts.is_empty() {
         // A document may put all of its findings under `Summary` or `Result`.
-        let open = Context {
+        let open = SectionContext {
             opens_asides: true,
-            ..Context::default()
+            ..SectionContext::default()
         };
-        let mut again = Found::default();
+        let mut again = MarkdownFindings::default();
         walk(root, &open, &mut again);
         found.drafts = again.drafts;
     }
     found
 }
 
-fn walk(section: &Section, context: &Context, found: &mut Found) {
+fn walk(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
     if found.drafts.len() >= FINDINGS_MAX {
         return;
     }
     own_blocks(section, context, found);
     // A degree with nothing under it rates what follows on its own level: `### High`, `### 1. …`.
-    let mut carried: Option<Context> = None;
+    let mut carried: Option<SectionContext> = None;
     for child in &section.children {
         let topic = topic_of(child);
         let announces = matches!(topic, Topic::Degree(_) | Topic::Findings);
@@ -87,7 +87,7 @@ fn topic_of(section: &Section) -> Topic {
     }
 }
 
-fn enter(child: &Section, context: &Context, found: &mut Found) {
+fn enter(child: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
     if found.drafts.len() >= FINDINGS_MAX {
         return;
     }
@@ -112,7 +112,7 @@ fn enter(child: &Section, context: &Context, found: &mut Found) {
 }
 
 /// A summary holds no findings of its own, but perhaps lists of them.
-fn aside(section: &Section, context: &Context, found: &mut Found) {
+fn aside(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
     if !context.opens_asides {
         return;
     }
@@ -128,7 +128,7 @@ fn aside(section: &Section, context: &Context, found: &mut Found) {
 
 /// A heading may name a defect in the words of a list: `Issue links are lost`.
 fn is_itself_a_finding(section: &Section) -> bool {
-    let fields = Unit::of_outer_blocks(section).fields;
+    let fields = FindingUnit::of_outer_blocks(section).fields;
     section.children.is_empty()
         && !section.is_lead()
         && fields.file.is_some()
@@ -136,7 +136,7 @@ fn is_itself_a_finding(section: &Section) -> bool {
 }
 
 /// A heading that announces nothing by itself: a finding, a group of findings, or plain text.
-fn open(child: &Section, context: &Context, found: &mut Found) {
+fn open(child: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
     let label = compose::label_of(&child.heading);
     let group = is_group(child, context);
     if group && label.is_some() {
@@ -154,7 +154,7 @@ fn open(child: &Section, context: &Context, found: &mut Found) {
     let one_word = child.heading.split_whitespace().count() < 2
         && child.heading.is_ascii()
         && !is_file_alone(child);
-    let unit = Unit::of_section(child);
+    let unit = FindingUnit::of_section(child);
     if topic::is_nothing(&child.heading)
         || (one_word && !child.is_headed())
         || unit.is_rated_as_nothing()
@@ -164,8 +164,13 @@ fn open(child: &Section, context: &Context, found: &mut Found) {
     found.drafts.extend(compose::draft(&unit, context));
 }
 
-fn inner(child: &Section, context: &Context, severity: Option<String>, expected: bool) -> Context {
-    Context {
+fn inner(
+    child: &Section,
+    context: &SectionContext,
+    severity: Option<String>,
+    expected: bool,
+) -> SectionContext {
+    SectionContext {
         severity: severity.or_else(|| context.severity.clone()),
         file: file_of(&child.heading).or_else(|| context.file.clone()),
         expected,
@@ -183,13 +188,13 @@ fn file_of(heading: &str) -> Option<String> {
 
 /// Outside a list of findings a heading is one if it carries a degree, or parts that only a
 /// finding has.
-fn stands_alone(section: &Section, plain: Option<Plain>) -> bool {
-    let fields = Unit::of_section(section).fields;
+fn stands_alone(section: &Section, plain: Option<DegreeStrength>) -> bool {
+    let fields = FindingUnit::of_section(section).fields;
     let located = fields
         .file
         .as_deref()
         .is_some_and(|file| place::place(file).file.is_some());
-    plain == Some(Plain::Strong)
+    plain == Some(DegreeStrength::Strong)
         || (plain.is_some() && fields.is_telling())
         || (fields.severity.is_some() && fields.is_telling())
         || (located && (fields.fix.is_some() || fields.impact.is_some()))
@@ -197,7 +202,7 @@ fn stands_alone(section: &Section, plain: Option<Plain>) -> bool {
 }
 
 /// Whether a heading only gathers findings that stand under it by themselves.
-fn is_group(section: &Section, context: &Context) -> bool {
+fn is_group(section: &Section, context: &SectionContext) -> bool {
     let real_children = section.children.iter().filter(|child| child.is_headed());
     let gathers = real_children.clone().any(|child| {
         !super::fields::is_label(&child.heading) && topic::topic(&child.heading) != Topic::Aside
@@ -205,7 +210,7 @@ fn is_group(section: &Section, context: &Context) -> bool {
     if gathers || section.children.iter().any(is_file_alone) {
         return true;
     }
-    if Unit::of_outer_blocks(section).fields.is_telling() {
+    if FindingUnit::of_outer_blocks(section).fields.is_telling() {
         return false;
     }
     if !context.expected && section.children.iter().any(Section::is_lead) {
@@ -215,17 +220,17 @@ fn is_group(section: &Section, context: &Context) -> bool {
     let base = section
         .blocks
         .iter()
-        .filter(|block| matches!(block.kind, Kind::Item(_)))
+        .filter(|block| matches!(block.kind, BlockKind::Item(_)))
         .map(|block| block.indent)
         .min();
     let items = section
         .blocks
         .iter()
-        .filter(|block| matches!(block.kind, Kind::Item(_)) && Some(block.indent) == base);
+        .filter(|block| matches!(block.kind, BlockKind::Item(_)) && Some(block.indent) == base);
     let has_own = items
         .clone()
         .any(|item| stands_by_itself(item, context, numbered));
-    let has_table = section.blocks.iter().any(|block| matches!(&block.kind, Kind::Table(rows) if table::is_findings(rows, context.expected)));
+    let has_table = section.blocks.iter().any(|block| matches!(&block.kind, BlockKind::Table(rows) if table::is_findings(rows, context.expected)));
     let lists_by_file = context.expected
         && is_file_alone(section)
         && place::place(&section.heading).line.is_none()
@@ -246,19 +251,20 @@ fn is_file_alone(section: &Section) -> bool {
     words == 1 && place::place(&section.heading).file.is_some()
 }
 
-fn stands_by_itself(item: &Block, context: &Context, numbered: bool) -> bool {
-    let boxed = matches!(item.kind, Kind::Item(Marker::Box { .. }))
+fn stands_by_itself(item: &Block, context: &SectionContext, numbered: bool) -> bool {
+    let boxed = matches!(item.kind, BlockKind::Item(Marker::Box { .. }))
         && item.text.split_whitespace().count() > 3;
-    let labelled = compose::label_of(&item.text).is_some_and(|(_, plain)| plain == Plain::Strong);
+    let labelled =
+        compose::label_of(&item.text).is_some_and(|(_, plain)| plain == DegreeStrength::Strong);
     let bold_lead = item.text.starts_with("**")
         && !super::fields::is_label(item.text.split("**").nth(1).unwrap_or_default());
     boxed || labelled || (bold_lead && !(context.expected && numbered))
 }
 
 /// The section's own lists, paragraphs and tables.
-fn own_blocks(section: &Section, context: &Context, found: &mut Found) {
+fn own_blocks(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
     for rows in section.blocks.iter().filter_map(|block| match &block.kind {
-        Kind::Table(rows) => Some(rows),
+        BlockKind::Table(rows) => Some(rows),
         _ => None,
     }) {
         if table::is_earlier(rows) {
@@ -276,7 +282,7 @@ fn own_blocks(section: &Section, context: &Context, found: &mut Found) {
     }
 }
 
-fn is_finding(unit: &Unit, context: &Context) -> bool {
+fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
     let one_word = unit.title.is_ascii()
         && unit.title.split_whitespace().count() < 2
         && !unit.fields.is_telling()
@@ -301,14 +307,14 @@ fn is_finding(unit: &Unit, context: &Context) -> bool {
     }
     let place = place::place(&unit.title);
     match label {
-        Some((_, Plain::Strong)) => !topic::is_praise(unit.without_label()),
-        Some((_, Plain::Weak)) => place.file.is_some() && place.line.is_some(),
+        Some((_, DegreeStrength::Strong)) => !topic::is_praise(unit.without_label()),
+        Some((_, DegreeStrength::Weak)) => place.file.is_some() && place.line.is_some(),
         None => false,
     }
 }
 
 /// Notes what a section on earlier rounds says of each finding.
-fn earlier(section: &Section, found: &mut Found) {
+fn earlier(section: &Section, found: &mut MarkdownFindings) {
     for unit in unit::units(&section.blocks) {
         if unit.is_item {
             let (_, rest) = label::ordinal(&unit.title);
@@ -318,7 +324,7 @@ fn earlier(section: &Section, found: &mut Found) {
         }
     }
     for block in &section.blocks {
-        if let Kind::Table(rows) = &block.kind {
+        if let BlockKind::Table(rows) = &block.kind {
             found.earlier.extend(table::earlier(rows));
         }
     }

@@ -3,7 +3,7 @@
 
 /// One line of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum MarkupLine {
     Text {
         text: String,
         quoted: bool,
@@ -17,8 +17,8 @@ pub(super) enum Line {
 }
 
 /// Splits a cleaned text into lines.
-pub(super) fn lines(text: &str) -> Vec<Line> {
-    let mut reader = Reader::default();
+pub(super) fn lines(text: &str) -> Vec<MarkupLine> {
+    let mut reader = MarkupReader::default();
     for raw in body(text).lines() {
         reader.take(raw);
     }
@@ -52,8 +52,8 @@ fn body(text: &str) -> &str {
 }
 
 #[derive(Default)]
-struct Reader {
-    out: Vec<Line>,
+struct MarkupReader {
+    out: Vec<MarkupLine>,
     fence: Option<(char, usize)>,
     /// The text of a `<summary>` that is still open.
     summary: Option<String>,
@@ -65,7 +65,7 @@ struct Reader {
     line_apart: bool,
 }
 
-impl Reader {
+impl MarkupReader {
     fn take(&mut self, raw: &str) {
         let (line, quoted) = unquoted(unboxed(raw));
         if self.fenced(line) {
@@ -80,7 +80,7 @@ impl Reader {
     }
 
     fn push(&mut self, text: &str, quoted: bool) {
-        self.out.push(Line::Text {
+        self.out.push(MarkupLine::Text {
             text: text
                 .replace("&nbsp;", " ")
                 .replace("&lt;", "<")
@@ -101,7 +101,7 @@ impl Reader {
                 if mark == Some(kind) && width >= wide && bare.len() == width {
                     self.fence = None;
                 } else {
-                    self.out.push(Line::Code(line.to_owned()));
+                    self.out.push(MarkupLine::Code(line.to_owned()));
                 }
                 true
             }
@@ -182,7 +182,7 @@ impl Reader {
                 self.flush(&std::mem::take(text), quoted, false);
                 if self.depth > 0 {
                     self.depth -= 1;
-                    self.out.push(Line::Close);
+                    self.out.push(MarkupLine::Close);
                 }
             }
             "summary" => {
@@ -207,7 +207,7 @@ impl Reader {
     fn open(&mut self, text: &mut String, quoted: bool) {
         self.flush(&std::mem::take(text), quoted, false);
         self.depth += 1;
-        self.out.push(Line::Open(String::new()));
+        self.out.push(MarkupLine::Open(String::new()));
     }
 
     /// The first line of the summary names the block; what follows is its text.
@@ -221,7 +221,7 @@ impl Reader {
             .map(str::trim)
             .filter(|line| !line.is_empty());
         let name = parts.next().unwrap_or_default().to_owned();
-        if let Some(Line::Open(open)) = self.out.last_mut() {
+        if let Some(MarkupLine::Open(open)) = self.out.last_mut() {
             *open = name;
         } else {
             self.push(&name, false);
@@ -231,7 +231,7 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> Vec<Line> {
+    fn finish(mut self) -> Vec<MarkupLine> {
         if let Some(summary) = self.summary.take() {
             self.push(&summary, false);
         }

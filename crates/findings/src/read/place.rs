@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub file: Option<String>,
     pub line: Option<u32>,
     pub end_line: Option<u32>,
@@ -140,7 +140,7 @@ fn is_path(path: &str, has_line: bool) -> bool {
 }
 
 /// Every place that the text names, in order, as byte offset and place.
-pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
+pub(super) fn places(text: &str) -> Vec<(usize, Location)> {
     // Most texts name no place at all, and the pattern is dear to compile.
     let may_name_one =
         text.contains(['.', '/', '\\']) || BARE_NAMES.iter().any(|name| text.contains(name));
@@ -161,7 +161,7 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
                     .filter(|end| line.is_some_and(|line| line < *end));
                 (
                     found.start(),
-                    Place {
+                    Location {
                         file: Some(path.to_owned()),
                         line,
                         end_line,
@@ -175,7 +175,7 @@ pub(super) fn places(text: &str) -> Vec<(usize, Place)> {
 
 /// The place that a text is about: the first path with a line, else the first path, with a line
 /// named elsewhere in the text where the path has none of its own.
-pub(super) fn place(text: &str) -> Place {
+pub(super) fn place(text: &str) -> Location {
     let text = &*plain_citations(text);
     if let Some(spaced) = spaced(text) {
         return spaced;
@@ -190,7 +190,7 @@ pub(super) fn place(text: &str) -> Place {
         Some(place) if place.line.is_some() => place,
         chosen => {
             let (line, end_line) = lines(text);
-            Place {
+            Location {
                 file: chosen.and_then(|place| place.file),
                 line,
                 end_line,
@@ -200,7 +200,7 @@ pub(super) fn place(text: &str) -> Place {
 }
 
 /// A path with blanks in it, which only back-ticks around it can show.
-fn spaced(text: &str) -> Option<Place> {
+fn spaced(text: &str) -> Option<Location> {
     let (_, rest) = text.split_once('`')?;
     let (inner, _) = rest.split_once('`')?;
     let (path, lines) = match inner.rsplit_once(':') {
@@ -216,7 +216,7 @@ fn spaced(text: &str) -> Option<Place> {
         && !path.contains(['(', '=', ';', '"', ','])
         && known_extension(name);
     let (line, end_line) = lines.map(range).unwrap_or_default();
-    is_spaced.then(|| Place {
+    is_spaced.then(|| Location {
         file: Some(path.to_owned()),
         line,
         end_line,
@@ -224,7 +224,7 @@ fn spaced(text: &str) -> Option<Place> {
 }
 
 /// A field that holds nothing but locations: the first counts, and any name is a path.
-pub(super) fn place_field(text: &str) -> Place {
+pub(super) fn place_field(text: &str) -> Location {
     let text = &*plain_citations(text);
     if let Some(spaced) = spaced(text) {
         return spaced;
@@ -238,14 +238,14 @@ pub(super) fn place_field(text: &str) -> Place {
         } else {
             lines(&own)
         };
-        return Place {
+        return Location {
             line,
             end_line,
             ..first.clone()
         };
     }
     let (line, end_line) = lines(trimmed);
-    let found = Place {
+    let found = Location {
         file: None,
         line,
         end_line,
@@ -267,7 +267,7 @@ pub(super) fn place_field(text: &str) -> Place {
             .next()
             .and_then(|digits| digits.parse().ok())
     });
-    Place {
+    Location {
         file: Some(name.trim_matches('`').to_owned()),
         line,
         end_line: found.end_line,

@@ -1,21 +1,21 @@
 //! A document of prose, taken apart: its verdict, its findings and what speaks against both.
 
 use crate::clean::{FINDINGS_MAX, clean, one_line, shorten};
-use crate::finding::{Disposition, Way};
+use crate::finding::{Disposition, ReviewFormat};
 
-use super::draft::Draft;
-use super::verdict::{self, Strength, Verdict};
+use super::draft::FindingDraft;
+use super::verdict::{self, StatedVerdict, Strength};
 use super::{blocks, doubts, markdown, markup, sections};
 
 #[derive(Debug, Default)]
 pub(super) struct Prose {
     pub cleaned: String,
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StatedVerdict>,
     /// Why an approval in the prose does not count.
     pub doubt: Option<&'static str>,
     /// Why an approval in JSON inside the prose does not count.
     pub around: Option<&'static str>,
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<FindingDraft>,
     pub earlier: Vec<Disposition>,
     pub too_long: bool,
     headed: bool,
@@ -99,13 +99,13 @@ impl Prose {
         }
     }
 
-    pub fn way(&self, sureness: u8) -> Way {
+    pub fn way(&self, sureness: u8) -> ReviewFormat {
         if sureness == 0 {
-            Way::Nothing
+            ReviewFormat::Nothing
         } else if !self.headed && self.drafts.is_empty() {
-            Way::Text
+            ReviewFormat::Text
         } else {
-            Way::Markdown
+            ReviewFormat::Markdown
         }
     }
 }

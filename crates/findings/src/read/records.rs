@@ -7,15 +7,15 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::place;
 use super::xml;
 use crate::clean::FINDINGS_MAX;
 use crate::write::OWN_SEVERITY_KEY;
 
-type Pattern = LazyLock<Option<Regex>>;
+type RecordPattern = LazyLock<Option<Regex>>;
 
-static GCC: Pattern = LazyLock::new(|| {
+static GCC: RecordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?x)^\s*(?P<file>(?:[A-Za-z]:)?[^\s:()][^:()\n]{0,300}?)
         (?: :(?P<line>[0-9]{1,7})(?:[:.][0-9]{1,7})?(?:-[0-9]{1,7}(?::[0-9]{1,7})?)? | \((?P<line2>[0-9]{1,7})(?:,[0-9]{1,7})*\) )
@@ -24,14 +24,14 @@ static GCC: Pattern = LazyLock::new(|| {
     .ok()
 });
 
-static LEVEL: Pattern = LazyLock::new(|| {
+static LEVEL: RecordPattern = LazyLock::new(|| {
     Regex::new(r"(?xi)^(?:\[?(?P<level>fatal\s+error|error|warning|warn|note|info|information|style|hint|refactor|convention|fatal|critical|high|medium|low|major|minor|help)\]?(?:\[(?P<code>[\w-]+)\])?\s*(?::|\s-)?\s+)?(?:(?P<rule>[A-Z]{1,5}[0-9]{2,6})(?:\([\w-]+\))?:?\s+)?(?:\[\*\]\s+)?(?P<message>\S.*)$").ok()
 });
 
-static TAIL: Pattern =
+static TAIL: RecordPattern =
     LazyLock::new(|| Regex::new(r"\s*[\[(](?P<rule>[A-Za-z][\w/.@:-]{1,60})[\])]\s*$").ok());
 
-fn capture<'a>(pattern: &Pattern, text: &'a str) -> Option<Captures<'a>> {
+fn capture<'a>(pattern: &RecordPattern, text: &'a str) -> Option<Captures<'a>> {
     pattern.as_ref()?.captures(text)
 }
 
@@ -43,7 +43,7 @@ fn text(captures: &Captures<'_>, name: &str) -> Option<String> {
 }
 
 /// Reads a tool's text. Prose that quotes a line or two of it is not taken for one.
-pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
+pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
     if let Some(drafts) = xml::drafts(input) {
         return Some(drafts);
     }
@@ -63,7 +63,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
     }
     // Whether this is a tool's output shows in its first lines; then only as many are read as are kept.
     let sample = &lines[..lines.len().min(SAMPLE_LINES)];
-    let mostly = |read: fn(&str) -> Option<Draft>| {
+    let mostly = |read: fn(&str) -> Option<FindingDraft>| {
         sample.iter().filter(|line| read(line).is_some()).count() * 2 >= sample.len().max(1)
     };
     if mostly(command) {
@@ -94,7 +94,7 @@ const SAMPLE_LINES: usize = 2_000;
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// `a.c:3:5: warning: message [rule]`
-fn gcc(line: &str) -> Option<Draft> {
+fn gcc(line: &str) -> Option<FindingDraft> {
     if !line.contains([':', '(']) || !line.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -115,7 +115,7 @@ fn gcc(line: &str) -> Option<Draft> {
         .and_then(|tail| tail.get(0).map(|found| message[..found.start()].to_owned()))
         .filter(|title| !title.is_empty())
         .unwrap_or(message);
-    Some(Draft {
+    Some(FindingDraft {
         title,
         file: Some(file),
         line: text(&captures, "line")
@@ -123,12 +123,12 @@ fn gcc(line: &str) -> Option<Draft> {
             .and_then(|line| line.parse().ok()),
         severity: text(&parts, "level"),
         rule,
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 
 /// `::error file=a.js,line=3,endLine=4,title=Lint::message`
-fn command(line: &str) -> Option<Draft> {
+fn command(line: &str) -> Option<FindingDraft> {
     let line = line.trim_start();
     let (head, message) = match line.strip_prefix("::") {
         Some(rest) => rest.split_once("::")?,
@@ -145,10 +145,12 @@ fn command(line: &str) -> Option<Draft> {
     };
     let message = unescaped(message.trim());
     let whole = match value("title") {
-        Some(title) if title != message => Draft::of_message(&format!("{title}\n\n{message}")),
-        Some(_) | None => Draft::of_message(&message),
+        Some(title) if title != message => {
+            FindingDraft::of_message(&format!("{title}\n\n{message}"))
+        }
+        Some(_) | None => FindingDraft::of_message(&message),
     };
-    Some(Draft {
+    Some(FindingDraft {
         file: value("file"),
         line: value("line").and_then(|line| line.parse().ok()),
         end_line: value("endLine").and_then(|line| line.parse().ok()),
@@ -167,7 +169,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// rustc and its kin: a message, then `--> path:line:col` on one of the next lines.
-fn arrows(lines: &[&str]) -> Vec<Draft> {
+fn arrows(lines: &[&str]) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut heading: Option<&str> = None;
     for line in lines {
@@ -183,13 +185,13 @@ fn arrows(lines: &[&str]) -> Vec<Draft> {
                 })
             });
             if let Some((level, rule, Some(title))) = parts {
-                drafts.push(Draft {
+                drafts.push(FindingDraft {
                     title,
                     severity: level,
                     rule,
                     file: place.file,
                     line: place.line,
-                    ..Draft::default()
+                    ..FindingDraft::default()
                 });
             }
         } else if ["error", "warning", "note", "info", "help"]
@@ -204,7 +206,7 @@ fn arrows(lines: &[&str]) -> Vec<Draft> {
 }
 
 /// Blocks of `File:`, `Line:` and `Type:` between rules, as review tools print them.
-fn labelled_blocks(input: &str) -> Option<Vec<Draft>> {
+fn labelled_blocks(input: &str) -> Option<Vec<FindingDraft>> {
     let is_rule = |line: &str| line.len() >= 8 && line.trim().chars().all(|c| c == '=' || c == '-');
     if input.lines().filter(|line| is_rule(line)).count() < 1 || !input.contains("\nFile:") {
         return None;
@@ -222,7 +224,7 @@ fn labelled_blocks(input: &str) -> Option<Vec<Draft>> {
     (!drafts.is_empty()).then_some(drafts)
 }
 
-fn labelled_block(lines: &[&str]) -> Option<Draft> {
+fn labelled_block(lines: &[&str]) -> Option<FindingDraft> {
     let value = |name: &str| {
         lines
             .iter()
@@ -252,7 +254,7 @@ fn labelled_block(lines: &[&str]) -> Option<Draft> {
         .filter(|line| !is_boilerplate(line))
         .collect();
     let title = (*body.first()?).to_owned();
-    Some(Draft {
+    Some(FindingDraft {
         title,
         problem: Some(body.join("\n")),
         file: Some(file.to_owned()),
@@ -261,7 +263,7 @@ fn labelled_block(lines: &[&str]) -> Option<Draft> {
         severity: value("Severity:")
             .or_else(|| value("Type:"))
             .map(str::to_owned),
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 

@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use crate::severity::Severity;
 
-use super::draft::Draft;
+use super::draft::FindingDraft;
 
 /// The drafts of the prose that the JSON does not state already. One that is worse in the prose
 /// than in the JSON stays: nothing grave gets lost.
-pub(super) fn filter(stated: &[Draft], prose: Vec<Draft>) -> Vec<Draft> {
+pub(super) fn filter(stated: &[FindingDraft], prose: Vec<FindingDraft>) -> Vec<FindingDraft> {
     if stated.is_empty() {
         return prose;
     }
-    let mut by_file: HashMap<&str, Vec<&Draft>> = HashMap::new();
+    let mut by_file: HashMap<&str, Vec<&FindingDraft>> = HashMap::new();
     for draft in stated.iter().take(STATED_MAX) {
         let file = draft.file.as_deref().map(name_of).unwrap_or_default();
         by_file.entry(file).or_default().push(draft);
     }
-    let words: Vec<(HashSet<String>, &Draft)> = stated
+    let words: Vec<(HashSet<String>, &FindingDraft)> = stated
         .iter()
         .take(COMPARED_MAX)
         .map(|draft| (words_of(draft), draft))
@@ -35,9 +35,9 @@ const COMPARED_MAX: usize = 64;
 const WORDS_CHARS_MAX: usize = 600;
 
 fn is_stated(
-    draft: &Draft,
-    by_file: &HashMap<&str, Vec<&Draft>>,
-    words: &[(HashSet<String>, &Draft)],
+    draft: &FindingDraft,
+    by_file: &HashMap<&str, Vec<&FindingDraft>>,
+    words: &[(HashSet<String>, &FindingDraft)],
 ) -> bool {
     let file = draft.file.as_deref().map(name_of);
     let same_place = file
@@ -54,7 +54,7 @@ fn is_stated(
         })
 }
 
-fn is_near(a: &Draft, b: &Draft) -> bool {
+fn is_near(a: &FindingDraft, b: &FindingDraft) -> bool {
     match (a.line, b.line) {
         (Some(a), Some(b)) => a.abs_diff(b) <= 5,
         _ => true,
@@ -62,8 +62,8 @@ fn is_near(a: &Draft, b: &Draft) -> bool {
 }
 
 /// Whether the stated one is at least as bad as the repeat.
-fn covers(stated: &Draft, repeat: &Draft) -> bool {
-    let degree = |draft: &Draft| {
+fn covers(stated: &FindingDraft, repeat: &FindingDraft) -> bool {
+    let degree = |draft: &FindingDraft| {
         draft
             .degree
             .or_else(|| draft.severity.as_deref().and_then(Severity::of))
@@ -79,7 +79,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-fn words_of(draft: &Draft) -> HashSet<String> {
+fn words_of(draft: &FindingDraft) -> HashSet<String> {
     let parts = [
         Some(draft.title.as_str()),
         draft.problem.as_deref(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::confidence;
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::item;
 use super::keys;
 
@@ -12,7 +12,7 @@ pub(super) fn is_sarif(value: &Value) -> bool {
         && (value.get("version").is_some() || value.get("$schema").is_some())
 }
 
-pub(super) fn drafts(value: &Value) -> Vec<Draft> {
+pub(super) fn drafts(value: &Value) -> Vec<FindingDraft> {
     let runs = value["runs"].as_array().into_iter().flatten();
     runs.flat_map(|run| {
         run["results"]
@@ -24,7 +24,7 @@ pub(super) fn drafts(value: &Value) -> Vec<Draft> {
     .collect()
 }
 
-fn draft(result: &Value, run: &Value) -> Option<Draft> {
+fn draft(result: &Value, run: &Value) -> Option<FindingDraft> {
     let rule = rule(result, run);
     let place = result["locations"][0]
         .as_object()
@@ -38,7 +38,7 @@ fn draft(result: &Value, run: &Value) -> Option<Draft> {
         Some("pass" | "notApplicable" | "informational")
     );
     let own = |name: &str| result["properties"][name].as_str().map(str::to_owned);
-    Some(Draft {
+    Some(FindingDraft {
         title: message(result, rule)?,
         problem: own("problem").or_else(|| rule.and_then(|rule| text(&rule["fullDescription"]))),
         impact: own("impact"),
@@ -58,7 +58,7 @@ fn draft(result: &Value, run: &Value) -> Option<Draft> {
             .and_then(|code| code.lines().next())
             .map(str::to_owned),
         idle: suppressed || passed || result["baselineState"] == "absent",
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 

@@ -1,7 +1,7 @@
 //! Blocks grouped under their headings. A line that is all bold, a sentence that announces a list
 //! and a `<details>` head what follows them as well.
 
-use super::blocks::{Block, Kind};
+use super::blocks::{Block, BlockKind};
 use super::degree;
 use super::fields;
 use super::label;
@@ -46,13 +46,13 @@ pub(super) fn sections(blocks: Vec<Block>) -> Section {
     while let Some(block) = blocks.next() {
         let before_list = blocks
             .peek()
-            .is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
+            .is_some_and(|next| matches!(next.kind, BlockKind::Item(_) | BlockKind::Table(_)));
         match block.kind {
-            Kind::Heading(level) => open(&mut stack, level, block.text),
-            Kind::Close(level) => close_to(&mut stack, level),
-            Kind::Rule => close_bold(&mut stack),
-            Kind::Paragraph => paragraph(&mut stack, block, before_list),
-            Kind::Item(_) | Kind::Code | Kind::Table(_) => add(&mut stack, block),
+            BlockKind::Heading(level) => open(&mut stack, level, block.text),
+            BlockKind::Close(level) => close_to(&mut stack, level),
+            BlockKind::Rule => close_bold(&mut stack),
+            BlockKind::Paragraph => paragraph(&mut stack, block, before_list),
+            BlockKind::Item(_) | BlockKind::Code | BlockKind::Table(_) => add(&mut stack, block),
         }
     }
     close_to(&mut stack, 1);

@@ -1,10 +1,10 @@
 //! Findings in Markdown tables: the head says what a column holds.
 
 use super::degree;
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::fields;
 use super::label;
-use super::markdown::Context;
+use super::markdown::SectionContext;
 use super::place;
 use super::topic;
 use crate::clean::FINDINGS_MAX;
@@ -80,7 +80,7 @@ pub(super) fn is_earlier(rows: &[Vec<String>]) -> bool {
     })
 }
 
-pub(super) fn drafts(rows: &[Vec<String>], context: &Context) -> Vec<Draft> {
+pub(super) fn drafts(rows: &[Vec<String>], context: &SectionContext) -> Vec<FindingDraft> {
     let columns = columns(rows);
     rows.iter()
         .skip(1)
@@ -89,7 +89,7 @@ pub(super) fn drafts(rows: &[Vec<String>], context: &Context) -> Vec<Draft> {
         .collect()
 }
 
-fn draft(row: &[String], columns: &[Column], context: &Context) -> Option<Draft> {
+fn draft(row: &[String], columns: &[Column], context: &SectionContext) -> Option<FindingDraft> {
     let cell = |wanted| {
         row.iter()
             .zip(columns)
@@ -117,7 +117,7 @@ fn draft(row: &[String], columns: &[Column], context: &Context) -> Option<Draft>
     let status = cell(Column::Status).unwrap_or_default();
     let (_, rest) = label::ordinal(issue);
     let own = label::leading(rest);
-    Some(Draft {
+    Some(FindingDraft {
         title: title(own.as_ref().map_or(rest, |label| label.rest)),
         problem: Some(issue.replace("**", "")),
         fix: cell(Column::Fix).map(str::to_owned),
@@ -133,7 +133,7 @@ fn draft(row: &[String], columns: &[Column], context: &Context) -> Option<Draft>
             || topic::is_settled(status)
             || status.contains('❌')
             || issue.contains("RETRACTED"),
-        ..Draft::default()
+        ..FindingDraft::default()
     })
 }
 

@@ -8,9 +8,9 @@ fn the_arguments_of_a_review_tool_are_read() {
     let review = read(
         r#"{"assignment_id": 4, "approved": false, "feedback": "The cache is never cleared."}"#,
     );
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
     assert_eq!(review.notes.as_deref(), Some("The cache is never cleared."));
-    assert_eq!(review.way, Way::Json);
+    assert_eq!(review.way, ReviewFormat::Json);
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn a_fenced_list_of_findings_is_read() {
     let review = read(
         "I looked at it.\n\n```json\n[{\"file\": \"lib/cart.py\", \"line_number\": 9, \"severity\": \"MAJOR\", \"description\": \"Totals are summed as floats\", \"suggested_fix\": \"Use Decimal\", \"category\": \"correctness\"}]\n```\n",
     );
-    assert_eq!(review.way, Way::JsonInProse);
+    assert_eq!(review.way, ReviewFormat::JsonInProse);
     let finding = &review.findings[0];
     assert_eq!(
         (finding.file.as_deref(), finding.line),
@@ -38,7 +38,7 @@ fn a_review_report_is_read_with_its_scores_and_blocking_issues() {
         "blocking_issues": [{"dimension": "code_quality", "message": "Two parsers", "required_action": "Keep one"}],
         "revision_notes": "Add the tests", "approved": false, "pass_criteria_met": {"no_blocking_issues": false}}"#,
     );
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
     assert_eq!(review.overall_score, Some(61));
     assert_eq!(review.scores["test_quality"].score, 55);
     assert_eq!(review.findings.len(), 1);
@@ -59,14 +59,14 @@ fn a_message_of_the_third_seed_is_read() {
     let review = read(
         r#"{"to": "developer", "type": "changes_requested", "content": "Fix the lock order."}"#,
     );
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
     assert_eq!(review.notes.as_deref(), Some("Fix the lock order."));
 }
 
 #[test]
 fn fields_that_contradict_each_other_never_approve() {
     let review = read(r#"{"status": "fail", "approved": true, "findings": []}"#);
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
     assert!(!review.remarks.is_empty());
 }
 
@@ -75,7 +75,7 @@ fn json_that_approves_with_a_critical_finding_does_not_approve() {
     let review = read(
         r#"{"verdict": "approve", "findings": [{"severity": "critical", "title": "Key in the log", "file": "a.go"}]}"#,
     );
-    assert_eq!(review.claim, Claim::Unknown);
+    assert_eq!(review.claim, ReviewClaim::Unknown);
     assert!(
         review
             .remarks
@@ -87,14 +87,14 @@ fn json_that_approves_with_a_critical_finding_does_not_approve() {
 #[test]
 fn an_approval_that_is_cut_off_is_no_approval() {
     let review = read(r#"{"approved": true, "findings": [{"severity": "low", "title": "Typ"#);
-    assert_eq!(review.claim, Claim::Unknown);
-    assert_eq!(review.way, Way::RepairedJson);
+    assert_eq!(review.claim, ReviewClaim::Unknown);
+    assert_eq!(review.way, ReviewFormat::RepairedJson);
 }
 
 #[test]
 fn nothing_is_unknown() {
     for text in ["", "   \n", "{}", "[]", "{\"a\": 1}", "\u{feff}"] {
-        assert_eq!(read(text).claim, Claim::Unknown, "{text}");
+        assert_eq!(read(text).claim, ReviewClaim::Unknown, "{text}");
     }
 }
 
@@ -111,9 +111,9 @@ fn paths_of_a_checkout_are_made_relative_to_it() {
 fn a_section_without_issues_does_not_approve_the_change() {
     assert_eq!(
         read("# Review\n\n## Critical\n\nNo issues found.\n").claim,
-        Claim::Unknown
+        ReviewClaim::Unknown
     );
-    assert_eq!(read("No issues found.").claim, Claim::Unknown);
+    assert_eq!(read("No issues found.").claim, ReviewClaim::Unknown);
 }
 
 proptest::proptest! {
@@ -136,6 +136,6 @@ proptest::proptest! {
     fn what_is_cut_off_never_approves(cut in 0_usize..120) {
         let whole = r#"{"approved": true, "verdict": "approve", "findings": [{"severity": "low", "title": "Some name is too short to read", "file": "a.rs"}]}"#;
         let cut = cut.min(whole.len() - 1);
-        proptest::prop_assert_ne!(read(&whole[..cut]).claim, Claim::Approved);
+        proptest::prop_assert_ne!(read(&whole[..cut]).claim, ReviewClaim::Approved);
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Severity;
 
-fn claim(text: &str) -> Claim {
+fn claim(text: &str) -> ReviewClaim {
     read(text).claim
 }
 
@@ -34,14 +34,17 @@ fn facts(raw: &str, file: &str, line: u32, title: &str) -> (String, String, u32,
 
 #[test]
 fn i_cant_approve_this_pr() {
-    assert_eq!(claim("I can't approve this PR"), Claim::ChangesRequested);
+    assert_eq!(
+        claim("I can't approve this PR"),
+        ReviewClaim::ChangesRequested
+    );
 }
 
 #[test]
 fn unable_to_approve_until() {
     assert_eq!(
         claim("Unable to approve until the migration is reversible."),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
 }
 
@@ -49,7 +52,7 @@ fn unable_to_approve_until() {
 fn lgtm_except_the_password_is_logged() {
     assert_eq!(
         claim("LGTM except the password is logged in plain text"),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
 }
 
@@ -70,7 +73,7 @@ fn json_approve_with_a_critical_finding_is_shown_as_a_disagreement() {
 #[test]
 fn approved_with_high_confidence_is_an_approval() {
     let review = read("APPROVED. HIGH confidence: all tests pass");
-    assert_eq!(review.claim, Claim::Approved);
+    assert_eq!(review.claim, ReviewClaim::Approved);
     assert!(review.findings.is_empty());
 }
 
@@ -79,7 +82,10 @@ fn an_approval_beside_open_must_fix_findings_is_none() {
     let review = read(
         "## Important Issues\n\n1. **The lock is taken twice**\n   - **File:** src/q.rs:3\n\n## Summary\n\n- **Recommendation:** Approve.\n",
     );
-    assert_eq!((review.claim, review.findings.len()), (Claim::Unknown, 1));
+    assert_eq!(
+        (review.claim, review.findings.len()),
+        (ReviewClaim::Unknown, 1)
+    );
     assert!(!review.remarks.is_empty());
 }
 
@@ -89,7 +95,7 @@ fn a_review_without_a_verdict_has_none() {
         claim(
             "Full review comments:\n\n- [P1] Close the socket — net/io.rs:10-12\n  It stays open when the peer hangs up.\n"
         ),
-        Claim::Unknown
+        ReviewClaim::Unknown
     );
 }
 
@@ -100,7 +106,7 @@ fn a_reviewer_that_stopped_before_its_verdict_has_not_approved() {
     );
     assert_eq!(
         (review.claim, review.findings.len(), review.way),
-        (Claim::Unknown, 0, Way::Nothing)
+        (ReviewClaim::Unknown, 0, ReviewFormat::Nothing)
     );
 }
 
@@ -109,7 +115,10 @@ fn a_person_who_asks_for_a_review_has_not_reviewed() {
     let review = read(
         "---\nid: \"7\"\nauthor: \"someone\"\n---\n\nplease look at this ticket and help us plan the next steps",
     );
-    assert_eq!((review.claim, review.findings.len()), (Claim::Unknown, 0));
+    assert_eq!(
+        (review.claim, review.findings.len()),
+        (ReviewClaim::Unknown, 0)
+    );
 }
 
 #[test]
@@ -124,7 +133,7 @@ fn notices_questions_and_prompts_are_not_reviews() {
         let review = read(text);
         assert_eq!(
             (review.claim, review.findings.len()),
-            (Claim::Unknown, 0),
+            (ReviewClaim::Unknown, 0),
             "{text}"
         );
     }
@@ -139,7 +148,7 @@ fn emoji_are_severities() {
         .map(|finding| finding.rating.raw.unwrap_or_default())
         .collect();
     assert_eq!(raws, ["Critical", "🟡"]);
-    assert_eq!(claim(text), Claim::ChangesRequested);
+    assert_eq!(claim(text), ReviewClaim::ChangesRequested);
 }
 
 #[test]
@@ -181,7 +190,10 @@ fn raw_line_ends_in_strings_are_repaired() {
     let review = read(
         "{\"findings\": [{\"title\": \"Catalogue is loaded at once\", \"severity\": \"medium\", \"fix_example\": \"-a\n+b\nc\", \"where\": {\"file\": \"d/p.ts\", \"line\": 1}}]}",
     );
-    assert_eq!((review.way, review.findings.len()), (Way::RepairedJson, 1));
+    assert_eq!(
+        (review.way, review.findings.len()),
+        (ReviewFormat::RepairedJson, 1)
+    );
 }
 
 #[test]
@@ -252,7 +264,7 @@ fn nested_details_and_quoted_blocks_are_opened() {
 #[test]
 fn the_opposite_verdict_in_a_quotation_does_not_count() {
     let text = "P1 — `ci/check.py:125` — A complete `GO` block in a fence, followed by `VERDICT: NO-GO`, is read as an approval.\n\nThe rest is fine: `VERDICT: GO` exits 0.\n\nVERDICT: NO-GO\n";
-    assert_eq!(claim(text), Claim::ChangesRequested);
+    assert_eq!(claim(text), ReviewClaim::ChangesRequested);
     assert_eq!(first(text).0, "P1");
 }
 
@@ -263,7 +275,7 @@ fn findings_in_another_language_are_found_among_sections_that_conclude_well() {
         first(text),
         facts("Bug", "Panel.tsx", 24, "提交后未重置状态 (第24-40行)")
     );
-    assert_eq!((claim(text), titles(text).len()), (Claim::Unknown, 1));
+    assert_eq!((claim(text), titles(text).len()), (ReviewClaim::Unknown, 1));
 }
 
 #[test]
@@ -285,7 +297,10 @@ fn dispositions_of_the_last_round_are_not_findings() {
 fn findings_listed_as_fixed_are_not_findings() {
     let text = "## Critical Issues\n\nNone found.\n\n## Round 1 Issues -- Verification\n\n| Round 1 Finding | Status | Evidence |\n|---|---|---|\n| No check of the id | **Fixed** | line 50 |\n\n## Verification of Round 1 Fixes\n\n1. **[Important] scope is dropped -- FIXED.** See `a.ts` line 83.\n\n## Summary\n\n- **Recommendation:** Approve.\n";
     let review = read(text);
-    assert_eq!((review.claim, review.findings.len()), (Claim::Approved, 0));
+    assert_eq!(
+        (review.claim, review.findings.len()),
+        (ReviewClaim::Approved, 0)
+    );
     assert_eq!(
         review
             .earlier
@@ -323,18 +338,18 @@ fn a_comment_of_a_forge_is_a_review_of_its_own() {
     let review = read(text);
     assert_eq!(
         (review.claim, review.findings.len()),
-        (Claim::ChangesRequested, 0)
+        (ReviewClaim::ChangesRequested, 0)
     );
 }
 
 #[test]
 fn a_rejection_without_findings_keeps_its_words() {
     let review = read("Request changes. The tests do not cover the retry.");
-    assert_eq!(review.claim, Claim::Unknown);
+    assert_eq!(review.claim, ReviewClaim::Unknown);
     let review = read("Verdict: request changes. The tests do not cover the retry.");
     assert_eq!(
         (review.claim, review.notes.is_some()),
-        (Claim::ChangesRequested, true)
+        (ReviewClaim::ChangesRequested, true)
     );
 }
 

@@ -11,7 +11,9 @@ use serde_json::{Map, Number, Value};
 pub(super) fn parse(text: &str) -> Option<(Value, bool)> {
     let doubled = Cell::new(false);
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Seed { doubled: &doubled }.deserialize(&mut reader).ok()?;
+    let value = DuplicateKeySeed { doubled: &doubled }
+        .deserialize(&mut reader)
+        .ok()?;
     reader.end().ok()?;
     Some((value, doubled.get()))
 }
@@ -44,11 +46,11 @@ pub(super) fn insert(object: &mut Map<String, Value>, mut key: String, value: Va
 const KEY_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Copy)]
-struct Seed<'a> {
+struct DuplicateKeySeed<'a> {
     doubled: &'a Cell<bool>,
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateKeySeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -56,7 +58,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for DuplicateKeySeed<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

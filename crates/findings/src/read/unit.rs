@@ -1,8 +1,8 @@
 //! One finding of a Markdown document: its title, its labelled parts, its code.
 
-use super::blocks::{Block, Kind, Marker};
+use super::blocks::{Block, BlockKind, Marker};
 use super::compose;
-use super::fields::{self, Fields};
+use super::fields::{self, FindingFields};
 use super::label;
 use super::place;
 use super::sections::Section;
@@ -11,17 +11,17 @@ use super::verdict;
 use crate::severity::is_no_severity;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unit {
+pub(super) struct FindingUnit {
     /// The first words: a heading, the bold part of an item, or its first sentence.
     pub title: String,
-    pub fields: Fields,
+    pub fields: FindingFields,
     pub code: String,
     pub is_item: bool,
     pub bold_lead: bool,
     pub ticked: bool,
 }
 
-impl Unit {
+impl FindingUnit {
     /// A section as one finding: the heading and everything under it.
     pub fn of_section(section: &Section) -> Self {
         let mut unit = Self::of_blocks(section);
@@ -51,7 +51,7 @@ impl Unit {
         let base = section
             .blocks
             .iter()
-            .filter(|block| matches!(block.kind, Kind::Item(_)))
+            .filter(|block| matches!(block.kind, BlockKind::Item(_)))
             .map(|block| block.indent)
             .min()
             .unwrap_or(0);
@@ -70,16 +70,16 @@ impl Unit {
         let mut pending_label: Option<String> = None;
         for block in blocks {
             match &block.kind {
-                Kind::Code => {
+                BlockKind::Code => {
                     self.code.push_str(&block.text);
                     self.code.push('\n');
                 }
-                Kind::Table(rows) => {
+                BlockKind::Table(rows) => {
                     for row in rows.iter().take(30) {
                         self.fields.add(&row.join(" "));
                     }
                 }
-                Kind::Item(_) | Kind::Paragraph => {
+                BlockKind::Item(_) | BlockKind::Paragraph => {
                     let alone = fields::is_label(&block.text) && !block.text.contains('\n');
                     match pending_label.take().filter(|_| !alone) {
                         Some(label) if fields::labelled(&block.text).is_none() => {
@@ -91,7 +91,7 @@ impl Unit {
                         pending_label = Some(block.text.trim_matches(['*', '_', ' ']).to_owned());
                     }
                 }
-                Kind::Heading(_) | Kind::Rule | Kind::Close(_) => {}
+                BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_) => {}
             }
         }
     }
@@ -138,7 +138,7 @@ impl Unit {
 fn section_text(section: &Section) -> String {
     let mut text = String::new();
     for block in &section.blocks {
-        if matches!(block.kind, Kind::Item(_) | Kind::Paragraph) {
+        if matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph) {
             text.push_str(&block.text);
             text.push('\n');
         }
@@ -148,21 +148,21 @@ fn section_text(section: &Section) -> String {
 
 /// The units among a section's own blocks: items at the outer level with all that is nested in
 /// them, and paragraphs.
-pub(super) fn units(blocks: &[Block]) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
+pub(super) fn units(blocks: &[Block]) -> Vec<FindingUnit> {
+    let mut units: Vec<FindingUnit> = Vec::new();
     let base = blocks
         .iter()
-        .filter(|block| matches!(block.kind, Kind::Item(_)))
+        .filter(|block| matches!(block.kind, BlockKind::Item(_)))
         .map(|block| block.indent)
         .min()
         .unwrap_or(0);
-    let counted = blocks
-        .iter()
-        .any(|block| matches!(block.kind, Kind::Item(Marker::Number(_))) && block.indent == base);
+    let counted = blocks.iter().any(|block| {
+        matches!(block.kind, BlockKind::Item(Marker::Number(_))) && block.indent == base
+    });
     let mut by_file: Option<(String, usize)> = None;
     for (at, block) in blocks.iter().enumerate() {
         if let Some((file, indent)) = by_file.take().filter(|_| block.indent > base + 1) {
-            if matches!(block.kind, Kind::Item(_)) && block.indent <= indent + 1 {
+            if matches!(block.kind, BlockKind::Item(_)) && block.indent <= indent + 1 {
                 units.push(start_in(block, &file));
             } else if let Some(unit) = units.last_mut() {
                 unit.take(std::slice::from_ref(block));
@@ -171,23 +171,23 @@ pub(super) fn units(blocks: &[Block]) -> Vec<Unit> {
             continue;
         }
         match block.kind {
-            Kind::Item(marker) if starts_unit(block, marker, base, counted, units.last()) => {
+            BlockKind::Item(marker) if starts_unit(block, marker, base, counted, units.last()) => {
                 by_file = file_of_list(block, &blocks[at + 1..]);
                 if by_file.is_none() {
                     units.push(start(block, true));
                 }
             }
-            Kind::Paragraph
+            BlockKind::Paragraph
                 if block.indent <= base + 1 && !belongs_to_item(block, units.last()) =>
             {
                 units.push(start(block, false));
             }
-            Kind::Item(_) | Kind::Paragraph | Kind::Code | Kind::Table(_) => {
+            BlockKind::Item(_) | BlockKind::Paragraph | BlockKind::Code | BlockKind::Table(_) => {
                 if let Some(unit) = units.last_mut() {
                     unit.take(std::slice::from_ref(block));
                 }
             }
-            Kind::Heading(_) | Kind::Rule | Kind::Close(_) => {}
+            BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_) => {}
         }
     }
     units
@@ -201,12 +201,12 @@ fn file_of_list(block: &Block, rest: &[Block]) -> Option<(String, usize)> {
     let file = place.file.filter(|_| alone)?;
     let indent = rest
         .first()
-        .filter(|next| matches!(next.kind, Kind::Item(_)) && next.indent > block.indent)?
+        .filter(|next| matches!(next.kind, BlockKind::Item(_)) && next.indent > block.indent)?
         .indent;
     let mut under = rest
         .iter()
         .take_while(|next| next.indent > block.indent)
-        .filter(|next| matches!(next.kind, Kind::Item(_)) && next.indent <= indent + 1);
+        .filter(|next| matches!(next.kind, BlockKind::Item(_)) && next.indent <= indent + 1);
     under
         .all(|item| {
             place::place(&item.text).line.is_some() && fields::labelled(&item.text).is_none()
@@ -215,7 +215,7 @@ fn file_of_list(block: &Block, rest: &[Block]) -> Option<(String, usize)> {
 }
 
 /// An item under the name of a file.
-fn start_in(block: &Block, file: &str) -> Unit {
+fn start_in(block: &Block, file: &str) -> FindingUnit {
     let mut unit = start(block, true);
     let place = place::place(&block.text);
     unit.fields.file = Some(place.file.unwrap_or_else(|| file.to_owned()));
@@ -231,7 +231,7 @@ fn starts_unit(
     marker: Marker,
     base: usize,
     counted: bool,
-    last: Option<&Unit>,
+    last: Option<&FindingUnit>,
 ) -> bool {
     let detail_of_counted =
         counted && marker == Marker::Bullet && last.is_some_and(|unit| unit.is_item);
@@ -245,19 +245,19 @@ fn starts_unit(
 }
 
 /// A labelled paragraph goes with the finding above it.
-fn belongs_to_item(block: &Block, last: Option<&Unit>) -> bool {
+fn belongs_to_item(block: &Block, last: Option<&FindingUnit>) -> bool {
     let labelled = fields::labelled(&block.text).is_some();
     last.is_some_and(|unit| labelled && (unit.is_item || unit.bold_lead))
 }
 
-fn start(block: &Block, is_item: bool) -> Unit {
+fn start(block: &Block, is_item: bool) -> FindingUnit {
     let (title, rest) = split_title(&block.text);
-    let mut unit = Unit {
+    let mut unit = FindingUnit {
         title,
         is_item,
         bold_lead: block.text.starts_with("**") && !block.text.starts_with("**:"),
-        ticked: matches!(block.kind, Kind::Item(Marker::Box { ticked: true })),
-        ..Unit::default()
+        ticked: matches!(block.kind, BlockKind::Item(Marker::Box { ticked: true })),
+        ..FindingUnit::default()
     };
     unit.fields.add(&rest);
     unit
@@ -284,7 +284,7 @@ fn split_title(text: &str) -> (String, String) {
         return (first.to_owned(), rest.to_owned());
     }
     // Labels on lines of their own end the title.
-    if fields::labelled(text).is_some_and(|(field, _)| field != fields::Field::Fix) {
+    if fields::labelled(text).is_some_and(|(field, _)| field != fields::FindingField::Fix) {
         return (String::new(), text.to_owned());
     }
     let cut = text

@@ -18,19 +18,19 @@ mod stops;
 mod surroundings;
 mod words;
 
-pub(super) use approval::{Answer, keyed};
+pub(super) use approval::{ApprovalMatch, keyed};
 pub(crate) use stops::{blocks as blocks_the_merge, find as find_stop};
 
-use crate::finding::Claim;
+use crate::finding::ReviewClaim;
 
-use super::blocks::{Block, Kind, Marker};
+use super::blocks::{Block, BlockKind, Marker};
 use super::fields;
 use words::says;
 
 /// A claim, and how plainly it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub claim: Claim,
+pub(super) struct StatedVerdict {
+    pub claim: ReviewClaim,
     pub text: String,
     pub strength: Strength,
 }
@@ -47,14 +47,14 @@ pub(super) enum Strength {
 
 /// The verdict of a document, and why an approval in it does not count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stated {
-    pub verdict: Option<Verdict>,
+pub(super) struct DocumentVerdict {
+    pub verdict: Option<StatedVerdict>,
     pub doubt: Option<&'static str>,
 }
 
 /// The refusal in a short phrase, such as the value of a verdict field.
 pub(super) fn refuses(text: &str) -> bool {
-    words::claim(text, true) == Some(Claim::ChangesRequested)
+    words::claim(text, true) == Some(ReviewClaim::ChangesRequested)
 }
 
 /// Whether an explanation speaks for the change and takes nothing back.
@@ -84,7 +84,7 @@ pub(super) fn is_understood(blocks: &[Block]) -> bool {
 
 /// Roughly how many words a text has.
 pub(super) fn weight(text: &str) -> usize {
-    phrases::Sentence::of(text).weight()
+    phrases::TokenizedSentence::of(text).weight()
 }
 
 /// In a document of at most so many words every sentence is judged; in a longer one only those
@@ -103,11 +103,11 @@ pub(super) fn is_label(label: &str) -> bool {
 
 /// The document's verdict. A refusal beats an approval unless the approval is the later and the
 /// plainer one; then neither counts.
-pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
+pub(super) fn of_blocks(blocks: &[Block]) -> DocumentVerdict {
     let refusals = refusals(blocks);
     let found = candidates::find(blocks);
     let Some(last) = found.approvals.last() else {
-        return Stated {
+        return DocumentVerdict {
             verdict: strongest(refusals),
             doubt: None,
         };
@@ -117,7 +117,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
         .iter()
         .any(|(_, refusal)| refusal.strength == Strength::Label);
     if later || labelled {
-        return Stated {
+        return DocumentVerdict {
             verdict: strongest(refusals),
             doubt: None,
         };
@@ -127,7 +127,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> Stated {
     } else {
         Some("the text also refuses")
     };
-    Stated {
+    DocumentVerdict {
         verdict: doubt.is_none().then(|| last.verdict.clone()),
         doubt,
     }
@@ -140,7 +140,7 @@ pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
         .or_else(|| surroundings::doubt_in_prose(blocks))
 }
 
-fn strongest(refusals: Vec<(usize, Verdict)>) -> Option<Verdict> {
+fn strongest(refusals: Vec<(usize, StatedVerdict)>) -> Option<StatedVerdict> {
     let strongest = refusals.iter().map(|(_, verdict)| verdict.strength).max()?;
     refusals
         .into_iter()
@@ -150,7 +150,7 @@ fn strongest(refusals: Vec<(usize, Verdict)>) -> Option<Verdict> {
 }
 
 /// Every refusal of the document with the index of its block.
-fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
+fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
     let mut refusals = Vec::new();
     let (head, tail) = (HEAD_BLOCKS, blocks.len().saturating_sub(TAIL_BLOCKS));
     let quotes_all = blocks.iter().filter(|block| block.quoted).count() * 2 > blocks.len();
@@ -160,17 +160,19 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
             continue;
         }
         match &block.kind {
-            Kind::Heading(_) => verdicts.extend(of_heading(&block.text, blocks.get(index + 1))),
-            Kind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
-            Kind::Item(_) | Kind::Paragraph => {
+            BlockKind::Heading(_) => {
+                verdicts.extend(of_heading(&block.text, blocks.get(index + 1)))
+            }
+            BlockKind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
+            BlockKind::Item(_) | BlockKind::Paragraph => {
                 of_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }
-            Kind::Table(rows) => of_table(rows, &mut verdicts),
-            Kind::Code | Kind::Rule | Kind::Close(_) => {}
+            BlockKind::Table(rows) => of_table(rows, &mut verdicts),
+            BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => {}
         }
         let refused = verdicts
             .drain(..)
-            .filter(|verdict| verdict.claim == Claim::ChangesRequested);
+            .filter(|verdict| verdict.claim == ReviewClaim::ChangesRequested);
         refusals.extend(refused.map(|verdict| (index, verdict)));
     }
     if refusals.is_empty() {
@@ -180,8 +182,8 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, Verdict)> {
     refusals
 }
 
-fn verdict(claim: Option<Claim>, text: &str, strength: Strength) -> Option<Verdict> {
-    claim.map(|claim| Verdict {
+fn verdict(claim: Option<ReviewClaim>, text: &str, strength: Strength) -> Option<StatedVerdict> {
+    claim.map(|claim| StatedVerdict {
         claim,
         text: crate::clean::shorten(&crate::clean::one_line(text), 160),
         strength,
@@ -189,9 +191,9 @@ fn verdict(claim: Option<Claim>, text: &str, strength: Strength) -> Option<Verdi
 }
 
 /// `## Verdict` with the answer below it, `## Verdict: …`, `# Review — reject`.
-fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
+fn of_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
     let below = next
-        .filter(|block| matches!(block.kind, Kind::Item(_) | Kind::Paragraph))
+        .filter(|block| matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph))
         .map(|block| block.text.as_str());
     if let Some(answer) = candidates::asked(heading) {
         let answer = if answer.is_empty() { below? } else { answer };
@@ -217,13 +219,13 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<Verdict> {
     verdict(words::alone(tail), heading, Strength::Mark)
 }
 
-fn denial(answer: &str) -> Option<Claim> {
-    approval::denied(answer).then_some(Claim::ChangesRequested)
+fn denial(answer: &str) -> Option<ReviewClaim> {
+    approval::denied(answer).then_some(ReviewClaim::ChangesRequested)
 }
 
 /// `Rejected: the tests fail`, as the first words of a document that says it nowhere else.
-fn of_opening(first: &Block) -> Option<Verdict> {
-    if !matches!(first.kind, Kind::Paragraph) || first.quoted {
+fn of_opening(first: &Block) -> Option<StatedVerdict> {
+    if !matches!(first.kind, BlockKind::Paragraph) || first.quoted {
         return None;
     }
     let line = first.text.lines().next()?;
@@ -233,12 +235,13 @@ fn of_opening(first: &Block) -> Option<Verdict> {
         .filter(|word| word.chars().any(char::is_alphabetic))
         .count()
         > 1;
-    let claim = words::alone(head).filter(|claim| *claim == Claim::ChangesRequested && says_why);
+    let claim =
+        words::alone(head).filter(|claim| *claim == ReviewClaim::ChangesRequested && says_why);
     verdict(claim, line, Strength::Sentence)
 }
 
 /// Rows of two cells, and a column that is headed as the verdict.
-fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<Verdict>) {
+fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<StatedVerdict>) {
     verdicts.extend(rows.iter().filter_map(|row| of_row(row)));
     let column = rows
         .first()
@@ -251,7 +254,7 @@ fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<Verdict>) {
     }
 }
 
-fn of_row(row: &[String]) -> Option<Verdict> {
+fn of_row(row: &[String]) -> Option<StatedVerdict> {
     let [label, value] = row else { return None };
     if candidates::asked(label).is_some() {
         return verdict(denial(value), value, Strength::Label);
@@ -264,7 +267,7 @@ fn of_row(row: &[String]) -> Option<Verdict> {
     )
 }
 
-fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
+fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) {
     let before = verdicts.len();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -277,7 +280,7 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
     if verdicts.len() == before
         || verdicts[before..]
             .iter()
-            .all(|verdict| verdict.claim != Claim::ChangesRequested)
+            .all(|verdict| verdict.claim != ReviewClaim::ChangesRequested)
     {
         for sentence in sentences(text) {
             let (claim, strength) = says(sentence);
@@ -286,7 +289,7 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<Verdict>) {
     }
 }
 
-fn of_line(line: &str, below: Option<&str>) -> Option<Verdict> {
+fn of_line(line: &str, below: Option<&str>) -> Option<StatedVerdict> {
     if let Some(answer) = candidates::asked(line) {
         let answer = if answer.is_empty() { below? } else { answer };
         return verdict(denial(answer), answer, Strength::Label);

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use super::degree::scale_word;
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::place;
 use crate::clean::FINDINGS_MAX;
 use crate::severity::Severity;
 use crate::write::OWN_SEVERITY_KEY;
 
 /// Reads a Checkstyle or `JUnit` report, if the text is one from beginning to end.
-pub(super) fn drafts(input: &str) -> Option<Vec<Draft>> {
+pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
     let root = ["<checkstyle", "<testsuites", "<testsuite"]
         .iter()
         .filter_map(|root| input.find(root))
@@ -38,7 +38,7 @@ fn is_preamble(text: &str) -> bool {
     text.len() <= 400 && !text.contains("```") && !text.lines().any(|line| line.starts_with('#'))
 }
 
-enum Event<'a> {
+enum XmlEvent<'a> {
     Open { name: &'a str, tag: &'a str },
     Close { name: &'a str },
     Text(Cow<'a, str>),
@@ -72,17 +72,17 @@ impl<'a> XmlEvents<'a> {
         Some(&inner[..at])
     }
 
-    fn close(&mut self, name: &'a str) -> Event<'a> {
+    fn close(&mut self, name: &'a str) -> XmlEvent<'a> {
         self.depth = self.depth.saturating_sub(1);
         self.has_ended = self.depth == 0;
-        Event::Close { name }
+        XmlEvent::Close { name }
     }
 }
 
 impl<'a> Iterator for XmlEvents<'a> {
-    type Item = Event<'a>;
+    type Item = XmlEvent<'a>;
 
-    fn next(&mut self) -> Option<Event<'a>> {
+    fn next(&mut self) -> Option<XmlEvent<'a>> {
         if let Some(name) = self.pending_close.take() {
             return Some(self.close(name));
         }
@@ -94,14 +94,14 @@ impl<'a> Iterator for XmlEvents<'a> {
                 let end = self.rest.find('<')?;
                 let (text, rest) = self.rest.split_at(end);
                 self.rest = rest;
-                return Some(Event::Text(decoded(text)));
+                return Some(XmlEvent::Text(decoded(text)));
             }
             if self.rest.starts_with("<!--") {
                 self.take_past(4, "-->")?;
             } else if self.rest.starts_with("<![CDATA[") {
                 return self
                     .take_past(9, "]]>")
-                    .map(|text| Event::Text(Cow::Borrowed(text)));
+                    .map(|text| XmlEvent::Text(Cow::Borrowed(text)));
             } else if self.rest.starts_with("<?") || self.rest.starts_with("<!") {
                 self.take_past(2, ">")?;
             } else if self.rest.starts_with("</") {
@@ -117,7 +117,7 @@ impl<'a> Iterator for XmlEvents<'a> {
                 if closes_itself {
                     self.pending_close = Some(name);
                 }
-                return Some(Event::Open { name, tag });
+                return Some(XmlEvent::Open { name, tag });
             }
         }
     }
@@ -219,30 +219,30 @@ fn number(tag: &str, name: &str) -> Option<u32> {
 }
 
 /// `<file name="…"><error line="…" severity="…" message="…" source="…"/></file>`
-fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<Draft> {
+fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut file: Option<String> = None;
     for event in events {
         match event {
-            Event::Open { name: "file", tag } => {
+            XmlEvent::Open { name: "file", tag } => {
                 file = attribute(tag, "name").filter(|name| !name.is_empty());
             }
-            Event::Close { name: "file" } => file = None,
-            Event::Open { name: "error", tag } if drafts.len() < FINDINGS_MAX => {
+            XmlEvent::Close { name: "file" } => file = None,
+            XmlEvent::Open { name: "error", tag } if drafts.len() < FINDINGS_MAX => {
                 let Some(message) = attribute(tag, "message") else {
                     continue;
                 };
                 let source = attribute(tag, "source").filter(|source| !source.is_empty());
-                drafts.push(Draft {
+                drafts.push(FindingDraft {
                     file: file.clone(),
                     line: number(tag, "line"),
                     severity: attribute(tag, OWN_SEVERITY_KEY)
                         .or_else(|| attribute(tag, "severity")),
                     rule: source.filter(|source| source != OWN_SOURCE),
-                    ..Draft::of_message(&message)
+                    ..FindingDraft::of_message(&message)
                 });
             }
-            Event::Open { .. } | Event::Close { .. } | Event::Text(_) => {}
+            XmlEvent::Open { .. } | XmlEvent::Close { .. } | XmlEvent::Text(_) => {}
         }
     }
     drafts
@@ -253,7 +253,7 @@ pub(crate) const OWN_SOURCE: &str = "countersign.review";
 
 /// A test case while it is read.
 #[derive(Default)]
-struct Case {
+struct JunitCase {
     name: String,
     file: Option<String>,
     line: Option<u32>,
@@ -266,25 +266,25 @@ struct Case {
 
 /// `<testcase name="…" file="…" line="…"><failure message="…" type="…">…</failure></testcase>`.
 /// A test that fails is a finding; our own reports also have cases that do not.
-fn junit(events: &mut XmlEvents<'_>) -> Vec<Draft> {
+fn junit(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
-    let mut case: Option<Case> = None;
+    let mut case: Option<JunitCase> = None;
     let mut in_failure = false;
     for event in events {
         match event {
-            Event::Open {
+            XmlEvent::Open {
                 name: "testcase",
                 tag,
             } => {
-                case = Some(Case {
+                case = Some(JunitCase {
                     name: attribute(tag, "name").unwrap_or_default(),
                     file: attribute(tag, "file").filter(|file| !file.is_empty()),
                     line: number(tag, "line"),
                     class: attribute(tag, "classname"),
-                    ..Case::default()
+                    ..JunitCase::default()
                 });
             }
-            Event::Open {
+            XmlEvent::Open {
                 name: "failure" | "error",
                 tag,
             } => {
@@ -293,13 +293,13 @@ fn junit(events: &mut XmlEvents<'_>) -> Vec<Draft> {
                     case.failure = Some((attribute(tag, "message"), attribute(tag, "type")));
                 }
             }
-            Event::Open {
+            XmlEvent::Open {
                 name: "skipped", ..
             } => in_failure = true,
-            Event::Close {
+            XmlEvent::Close {
                 name: "failure" | "error" | "skipped",
             } => in_failure = false,
-            Event::Open {
+            XmlEvent::Open {
                 name: "property",
                 tag,
             } if attribute(tag, "name").as_deref() == Some(OWN_SEVERITY_KEY) => {
@@ -307,21 +307,21 @@ fn junit(events: &mut XmlEvents<'_>) -> Vec<Draft> {
                     case.severity = attribute(tag, "value");
                 }
             }
-            Event::Text(text) if in_failure => {
+            XmlEvent::Text(text) if in_failure => {
                 if let Some(case) = &mut case {
                     case.text.push_str(&text);
                 }
             }
-            Event::Close { name: "testcase" } if drafts.len() < FINDINGS_MAX => {
+            XmlEvent::Close { name: "testcase" } if drafts.len() < FINDINGS_MAX => {
                 drafts.extend(case.take().and_then(finding_of_case));
             }
-            Event::Open { .. } | Event::Close { .. } | Event::Text(_) => {}
+            XmlEvent::Open { .. } | XmlEvent::Close { .. } | XmlEvent::Text(_) => {}
         }
     }
     drafts
 }
 
-fn finding_of_case(case: Case) -> Option<Draft> {
+fn finding_of_case(case: JunitCase) -> Option<FindingDraft> {
     let (message, kind) = match (case.failure, &case.severity) {
         (Some(failure), _) => failure,
         (None, Some(_)) => (None, None),
@@ -335,25 +335,25 @@ fn finding_of_case(case: Case) -> Option<Draft> {
         .unwrap_or_default()
         .trim();
     let draft = if text.starts_with(case.name.as_str()) && case.severity.is_some() {
-        Draft::of_message(text)
+        FindingDraft::of_message(text)
     } else if first.is_empty() || first == case.name {
-        Draft {
+        FindingDraft {
             title: case.name,
-            ..Draft::default()
+            ..FindingDraft::default()
         }
     } else {
         let problem = (!text.is_empty() && text != first).then(|| text.to_owned());
-        Draft {
+        FindingDraft {
             title: format!("{}: {first}", case.name),
             problem,
-            ..Draft::default()
+            ..FindingDraft::default()
         }
     };
     let own_word = case
         .severity
         .or_else(|| kind.filter(|kind| scale_word(kind).is_some()));
     let class = case.class.as_deref().map(place::place).unwrap_or_default();
-    Some(Draft {
+    Some(FindingDraft {
         file: case.file.or(class.file),
         line: case.line,
         degree: own_word.is_none().then_some(Severity::High),

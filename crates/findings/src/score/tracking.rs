@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Document, Ratio, best, squeezed};
-use crate::track::{Known, LineMap, track_review};
+use super::{CorpusDocument, Ratio, best, squeezed};
+use crate::track::{KnownFinding, LineMap, track_review};
 
 /// What is known of two rounds, by index into their annotations.
 #[derive(Clone, Debug)]
-pub struct Pair {
+pub struct RoundPair {
     pub first: String,
     pub second: String,
     /// The same finding, or a reworded one.
@@ -15,7 +15,7 @@ pub struct Pair {
     pub reworded: Vec<(usize, usize)>,
 }
 
-impl Pair {
+impl RoundPair {
     /// Reads `TRACKING.json`.
     pub fn list(value: &Value) -> Vec<Self> {
         let pairs = |value: &Value| -> Vec<(usize, usize)> {
@@ -65,7 +65,7 @@ impl std::fmt::Display for TrackingTable {
 }
 
 /// Reads both rounds, links them without a diff, and compares with what is known.
-pub fn tracking(pairs: &[Pair], documents: &[Document]) -> TrackingTable {
+pub fn tracking(pairs: &[RoundPair], documents: &[CorpusDocument]) -> TrackingTable {
     let mut table = TrackingTable::default();
     for pair in pairs {
         let find = |number: &str| documents.iter().find(|document| document.number == number);
@@ -76,16 +76,21 @@ pub fn tracking(pairs: &[Pair], documents: &[Document]) -> TrackingTable {
     table
 }
 
-fn one(pair: &Pair, first: &Document, second: &Document, table: &mut TrackingTable) {
+fn one(
+    pair: &RoundPair,
+    first: &CorpusDocument,
+    second: &CorpusDocument,
+    table: &mut TrackingTable,
+) {
     let (old, new) = (crate::read(&first.text), crate::read(&second.text));
     let ids: Vec<String> = (0..old.findings.len())
         .map(|index| index.to_string())
         .collect();
-    let known: Vec<Known<'_>> = old
+    let known: Vec<KnownFinding<'_>> = old
         .findings
         .iter()
         .zip(&ids)
-        .map(|(finding, id)| Known { id, finding })
+        .map(|(finding, id)| KnownFinding { id, finding })
         .collect();
     let links = track_review(&known, &new, &LineMap::default());
     let from = annotated(first, &old);
@@ -131,7 +136,7 @@ fn one(pair: &Pair, first: &Document, second: &Document, table: &mut TrackingTab
 }
 
 /// Which finding that was read each annotation is.
-fn annotated(document: &Document, review: &crate::Review) -> Vec<Option<usize>> {
+fn annotated(document: &CorpusDocument, review: &crate::Review) -> Vec<Option<usize>> {
     let mut used = vec![false; review.findings.len()];
     let wanted = document.expected["findings"]
         .as_array()

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use crate::finding::Finding;
 use crate::fingerprint::folded;
 
-use super::How;
+use super::LinkReason;
 use super::lines::{LineMap, ends_with_path};
 
 /// A finding of the ledger, with its place carried over to the new commit.
-pub(super) struct Known {
+pub(super) struct FindingProfile {
     file: Option<String>,
     line: Option<u32>,
     end_line: Option<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Known {
     words: HashSet<String>,
 }
 
-impl Known {
+impl FindingProfile {
     pub fn of(finding: &Finding, lines: &LineMap) -> Self {
         let mapped = finding
             .file
@@ -78,16 +78,16 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-pub(super) struct Likeness {
-    new: Vec<Known>,
+pub(super) struct Similarity {
+    new: Vec<FindingProfile>,
     /// In how many findings a word occurs.
     seen_in: HashMap<String, u32>,
     total: u32,
 }
 
-impl Likeness {
-    pub fn over(known: &[Known], new: &[Finding]) -> Self {
-        let new: Vec<Known> = new.iter().map(Known::plain).collect();
+impl Similarity {
+    pub fn over(known: &[FindingProfile], new: &[Finding]) -> Self {
+        let new: Vec<FindingProfile> = new.iter().map(FindingProfile::plain).collect();
         let mut seen_in: HashMap<String, u32> = HashMap::new();
         for finding in known.iter().chain(&new) {
             for word in &finding.words {
@@ -103,7 +103,12 @@ impl Likeness {
     }
 
     /// How one pair is linked, and how surely.
-    pub fn judge(&self, old: &Known, index: usize, exact_only: bool) -> Option<(How, u32)> {
+    pub fn judge(
+        &self,
+        old: &FindingProfile,
+        index: usize,
+        exact_only: bool,
+    ) -> Option<(LinkReason, u32)> {
         let new = self.new.get(index)?;
         let same_file = same_file(old, new);
         if old.rule != new.rule && old.rule.is_some() && new.rule.is_some() {
@@ -112,13 +117,13 @@ impl Likeness {
         let near = near(old, new).filter(|_| same_file == Some(true));
         if old.title == new.title && same_file != Some(false) {
             return Some(if near == Some(0) {
-                (How::Line, 100)
+                (LinkReason::Line, 100)
             } else {
-                (How::Title, 96 - near.unwrap_or(20).min(20))
+                (LinkReason::Title, 96 - near.unwrap_or(20).min(20))
             });
         }
         if old.anchor.is_some() && old.anchor == new.anchor && same_file != Some(false) {
-            return Some((How::Anchor, 90));
+            return Some((LinkReason::Anchor, 90));
         }
         if exact_only {
             return None;
@@ -128,7 +133,7 @@ impl Likeness {
         score(alike, same_file, near, shared_names(old, new))
     }
 
-    pub fn same_file(&self, old: &Known, index: usize) -> Option<bool> {
+    pub fn same_file(&self, old: &FindingProfile, index: usize) -> Option<bool> {
         same_file(old, self.new.get(index)?)
     }
 
@@ -168,25 +173,25 @@ fn score(
     same_file: Option<bool>,
     near: Option<u32>,
     names: usize,
-) -> Option<(How, u32)> {
+) -> Option<(LinkReason, u32)> {
     let (how, wanted) = match (same_file, near) {
-        (Some(true), Some(0)) => (How::Line, 34),
-        (Some(true), Some(1..=12)) => (How::Line, 50),
-        (Some(true), _) => (How::Score, 54),
-        (None | Some(false), _) if names >= 3 => (How::Score, 52),
-        (None, _) => (How::Score, 64),
-        (Some(false), _) => (How::Score, 110),
+        (Some(true), Some(0)) => (LinkReason::Line, 34),
+        (Some(true), Some(1..=12)) => (LinkReason::Line, 50),
+        (Some(true), _) => (LinkReason::Score, 54),
+        (None | Some(false), _) if names >= 3 => (LinkReason::Score, 52),
+        (None, _) => (LinkReason::Score, 64),
+        (Some(false), _) => (LinkReason::Score, 110),
     };
     (alike >= wanted).then(|| {
         (
             how,
-            50 + (alike - wanted).min(80) / 2 + if how == How::Line { 8 } else { 0 },
+            50 + (alike - wanted).min(80) / 2 + if how == LinkReason::Line { 8 } else { 0 },
         )
     })
 }
 
 /// Names of things, long enough to be telling, that both speak of.
-fn shared_names(old: &Known, new: &Known) -> usize {
+fn shared_names(old: &FindingProfile, new: &FindingProfile) -> usize {
     old.words
         .intersection(&new.words)
         .filter(|word| word.len() >= 8 && is_identifier(word))
@@ -194,7 +199,7 @@ fn shared_names(old: &Known, new: &Known) -> usize {
 }
 
 /// How far the new lines are from the old ones, mapped; none where they meet.
-fn near(old: &Known, new: &Known) -> Option<u32> {
+fn near(old: &FindingProfile, new: &FindingProfile) -> Option<u32> {
     let (old_start, new_start) = (old.line?, new.line?);
     let (old_end, new_end) = (
         old.end_line.unwrap_or(old_start).max(old_start),
@@ -207,7 +212,7 @@ fn near(old: &Known, new: &Known) -> Option<u32> {
     )
 }
 
-fn same_file(old: &Known, new: &Known) -> Option<bool> {
+fn same_file(old: &FindingProfile, new: &FindingProfile) -> Option<bool> {
     let (old, new) = (old.file.as_deref()?, new.file.as_deref()?);
     Some(ends_with_path(old, new) || ends_with_path(new, old))
 }
@@ -323,17 +328,17 @@ pub(super) fn subjects(
     subjects: &[&str],
     percent_min: u32,
 ) -> Vec<Option<usize>> {
-    let known: Vec<Known> = findings
+    let known: Vec<FindingProfile> = findings
         .iter()
         .take(500)
-        .map(|finding| Known::plain(finding))
+        .map(|finding| FindingProfile::plain(finding))
         .collect();
     let said: Vec<HashSet<String>> = subjects
         .iter()
         .take(500)
         .map(|subject| words(subject))
         .collect();
-    let mut likeness = Likeness {
+    let mut likeness = Similarity {
         new: Vec::new(),
         seen_in: HashMap::new(),
         total: u32::try_from(known.len() + said.len()).unwrap_or(u32::MAX),

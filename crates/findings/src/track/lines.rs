@@ -11,27 +11,27 @@ use crate::finding::Finding;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LineMap {
-    files: BTreeMap<String, FileChange>,
+    files: BTreeMap<String, FileHunks>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct FileChange {
+struct FileHunks {
     /// `None` when the file was deleted.
     new_path: Option<String>,
-    hunks: Vec<Hunk>,
+    hunks: Vec<LineHunk>,
 }
 
 /// Written as four numbers: a change has many of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u32; 4]", into = "[u32; 4]")]
-struct Hunk {
+struct LineHunk {
     old_start: u32,
     old_len: u32,
     new_start: u32,
     new_len: u32,
 }
 
-impl From<[u32; 4]> for Hunk {
+impl From<[u32; 4]> for LineHunk {
     fn from([old_start, old_len, new_start, new_len]: [u32; 4]) -> Self {
         Self {
             old_start,
@@ -42,15 +42,15 @@ impl From<[u32; 4]> for Hunk {
     }
 }
 
-impl From<Hunk> for [u32; 4] {
-    fn from(hunk: Hunk) -> Self {
+impl From<LineHunk> for [u32; 4] {
+    fn from(hunk: LineHunk) -> Self {
         [hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len]
     }
 }
 
 /// Where an old line went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapped {
+pub struct MappedLine {
     /// The file's new path; `None` when it was deleted.
     pub file: Option<String>,
     /// The new line; where the line itself was changed, the start of what replaced it.
@@ -63,7 +63,7 @@ impl LineMap {
     /// Reads the text of a diff. What it cannot read it leaves out: such lines stay where they were.
     pub fn parse(diff: &str) -> Self {
         let mut map = Self::default();
-        let mut current = Header::default();
+        let mut current = DiffHeader::default();
         for line in diff.lines() {
             if let Some(rest) = line.strip_prefix("diff --git ") {
                 map.close(std::mem::take(&mut current));
@@ -76,12 +76,12 @@ impl LineMap {
         map
     }
 
-    fn close(&mut self, header: Header) {
+    fn close(&mut self, header: DiffHeader) {
         if let Some(old) = header.old {
             let new_path = if header.deleted { None } else { header.new };
             self.files.insert(
                 old,
-                FileChange {
+                FileHunks {
                     new_path,
                     hunks: header.hunks,
                 },
@@ -90,16 +90,16 @@ impl LineMap {
     }
 
     /// The place of an old line in the new commit.
-    pub fn map(&self, file: &str, line: Option<u32>) -> Mapped {
+    pub fn map(&self, file: &str, line: Option<u32>) -> MappedLine {
         let Some(change) = self.files.get(file).or_else(|| self.by_suffix(file)) else {
-            return Mapped {
+            return MappedLine {
                 file: Some(file.to_owned()),
                 line,
                 touched: false,
             };
         };
         let (line, touched) = line.map_or((None, false), |line| moved(&change.hunks, line));
-        Mapped {
+        MappedLine {
             file: change.new_path.clone(),
             line,
             touched,
@@ -107,7 +107,7 @@ impl LineMap {
     }
 
     /// Reviewers often leave out the first directories, or add the checkout's own.
-    fn by_suffix(&self, file: &str) -> Option<&FileChange> {
+    fn by_suffix(&self, file: &str) -> Option<&FileHunks> {
         let mut fits = self
             .files
             .iter()
@@ -190,7 +190,7 @@ pub(super) fn ends_with_path(path: &str, tail: &str) -> bool {
             .is_some_and(|front| front.ends_with('/'))
 }
 
-fn moved(hunks: &[Hunk], line: u32) -> (Option<u32>, bool) {
+fn moved(hunks: &[LineHunk], line: u32) -> (Option<u32>, bool) {
     let mut shift: i64 = 0;
     for hunk in hunks {
         // A pure insertion stands after its old line, so that line itself does not move.
@@ -210,14 +210,14 @@ fn moved(hunks: &[Hunk], line: u32) -> (Option<u32>, bool) {
 }
 
 #[derive(Debug, Default)]
-struct Header {
+struct DiffHeader {
     old: Option<String>,
     new: Option<String>,
     deleted: bool,
-    hunks: Vec<Hunk>,
+    hunks: Vec<LineHunk>,
 }
 
-impl Header {
+impl DiffHeader {
     /// `a/x b/x`; for paths with blanks the `---`, `+++` and `rename` lines below correct it.
     fn paths_of(&mut self, rest: &str) {
         if let Some((old, new)) = rest.split_once(" b/") {
@@ -259,12 +259,12 @@ fn path(text: &str) -> Option<String> {
 }
 
 /// `@@ -12,3 +14,0 @@ …`
-fn hunk(line: &str) -> Option<Hunk> {
+fn hunk(line: &str) -> Option<LineHunk> {
     let body = line.strip_prefix("@@ -")?.split(" @@").next()?;
     let (old, new) = body.split_once(" +")?;
     let (old_start, old_len) = span(old)?;
     let (new_start, new_len) = span(new)?;
-    Some(Hunk {
+    Some(LineHunk {
         old_start,
         old_len,
         new_start,

@@ -9,14 +9,14 @@ fn finding(title: &str, file: &str, line: u32) -> Finding {
     }
 }
 
-fn links(known: &[Finding], new: &[Finding], diff: &str) -> Vec<(String, usize, How)> {
+fn links(known: &[Finding], new: &[Finding], diff: &str) -> Vec<(String, usize, LinkReason)> {
     let ids: Vec<String> = (1..=known.len())
         .map(|number| format!("F{number}"))
         .collect();
-    let known: Vec<Known<'_>> = known
+    let known: Vec<KnownFinding<'_>> = known
         .iter()
         .zip(&ids)
-        .map(|(finding, id)| Known { id, finding })
+        .map(|(finding, id)| KnownFinding { id, finding })
         .collect();
     track(&known, new, &LineMap::parse(diff))
         .into_iter()
@@ -32,7 +32,7 @@ fn lines_are_mapped_through_hunks_and_renames() {
     let at = |line| map.map("src/old.rs", Some(line));
     assert_eq!(
         at(3),
-        Mapped {
+        MappedLine {
             file: Some("src/new.rs".into()),
             line: Some(3),
             touched: false
@@ -41,7 +41,7 @@ fn lines_are_mapped_through_hunks_and_renames() {
     assert_eq!(at(4).line, Some(14));
     assert_eq!(
         at(20),
-        Mapped {
+        MappedLine {
             file: Some("src/new.rs".into()),
             line: Some(30),
             touched: true
@@ -49,7 +49,7 @@ fn lines_are_mapped_through_hunks_and_renames() {
     );
     assert_eq!(
         at(21),
-        Mapped {
+        MappedLine {
             file: Some("src/new.rs".into()),
             line: Some(30),
             touched: true
@@ -58,7 +58,7 @@ fn lines_are_mapped_through_hunks_and_renames() {
     assert_eq!(at(22).line, Some(31));
     assert_eq!(
         map.map("other.rs", Some(7)),
-        Mapped {
+        MappedLine {
             file: Some("other.rs".into()),
             line: Some(7),
             touched: false
@@ -90,7 +90,7 @@ fn the_same_finding_is_known_again_on_its_moved_line() {
     )];
     assert_eq!(
         links(&known, &new, MOVED),
-        [("F1".to_owned(), 0, How::Line)]
+        [("F1".to_owned(), 0, LinkReason::Line)]
     );
 }
 
@@ -113,7 +113,10 @@ fn a_reworded_finding_near_its_place_is_known_again() {
             14,
         ),
     ];
-    assert_eq!(links(&known, &new, ""), [("F1".to_owned(), 1, How::Line)]);
+    assert_eq!(
+        links(&known, &new, ""),
+        [("F1".to_owned(), 1, LinkReason::Line)]
+    );
 }
 
 #[test]
@@ -135,7 +138,10 @@ fn a_quoted_line_of_code_links_whatever_is_said_of_it() {
     };
     let known = [anchor(finding("Error is swallowed", "a.rs", 3))];
     let new = [anchor(finding("Input of any size is accepted", "a.rs", 90))];
-    assert_eq!(links(&known, &new, ""), [("F1".to_owned(), 0, How::Anchor)]);
+    assert_eq!(
+        links(&known, &new, ""),
+        [("F1".to_owned(), 0, LinkReason::Anchor)]
+    );
 }
 
 #[test]
@@ -145,7 +151,10 @@ fn one_new_finding_answers_for_one_known_finding() {
         finding("Token is logged", "a.rs", 30),
     ];
     let new = [finding("Token is logged", "a.rs", 30)];
-    assert_eq!(links(&known, &new, ""), [("F2".to_owned(), 0, How::Line)]);
+    assert_eq!(
+        links(&known, &new, ""),
+        [("F2".to_owned(), 0, LinkReason::Line)]
+    );
 }
 
 #[test]
@@ -163,8 +172,8 @@ fn a_summary_of_remaining_findings_names_them_by_number() {
     assert_eq!(
         links(&known, &new, ""),
         [
-            ("F2".to_owned(), 0, How::Mention),
-            ("F3".to_owned(), 0, How::Mention)
+            ("F2".to_owned(), 0, LinkReason::Mention),
+            ("F3".to_owned(), 0, LinkReason::Mention)
         ]
     );
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Entry, inline, inline_location};
+use super::{FindingEntry, inline, inline_location};
 
 /// Writes `## Review Findings` with one numbered box for each finding.
-pub fn checklist(entries: &[Entry<'_>]) -> String {
+pub fn checklist(entries: &[FindingEntry<'_>]) -> String {
     let mut out = String::from("## Review Findings\n");
     for (index, entry) in entries.iter().enumerate() {
         let finding = entry.finding;
@@ -31,7 +31,7 @@ pub fn checklist(entries: &[Entry<'_>]) -> String {
     out
 }
 
-pub(super) fn issue(entry: &Entry<'_>) -> String {
+pub(super) fn issue(entry: &FindingEntry<'_>) -> String {
     let finding = entry.finding;
     match &finding.problem {
         Some(problem) if problem.starts_with(finding.title.trim_end_matches('…')) => {

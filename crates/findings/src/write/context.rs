@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::{Entry, inline};
-use crate::finding::{BlockingIssue, Score, Weight};
+use super::{FindingEntry, inline};
+use crate::finding::{BlockingIssue, DimensionScore, Weight};
 
 /// 003's rework context around the reviewer's feedback.
 pub fn rework_context(feedback: &str) -> String {
@@ -15,7 +15,7 @@ pub fn rework_context(feedback: &str) -> String {
 }
 
 /// 003's structured feedback: severity, place, description and fix of each finding.
-pub fn feedback(entries: &[Entry<'_>]) -> String {
+pub fn feedback(entries: &[FindingEntry<'_>]) -> String {
     let mut out = String::new();
     for (index, entry) in entries.iter().enumerate() {
         let finding = entry.finding;
@@ -56,7 +56,7 @@ pub fn revision_instructions(
     overall_score: Option<u8>,
     blocking: &[BlockingIssue],
     revision_notes: &str,
-    scores: &[(String, Score)],
+    scores: &[(String, DimensionScore)],
 ) -> String {
     let mut out = String::from(
         "REVISION REQUIRED\n\nYour previous implementation was reviewed and requires improvements.\n\nReview Status: FAIL\n",

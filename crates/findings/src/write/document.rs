@@ -5,11 +5,11 @@ use std::fmt::Write;
 use crate::finding::Category;
 use crate::severity::Severity;
 
-use super::{Entry, inline, inline_location};
+use super::{FindingEntry, inline, inline_location};
 
 /// What stands above the findings.
 #[derive(Clone, Copy, Debug)]
-pub struct Document<'a> {
+pub struct DocumentHeader<'a> {
     /// `2.1`, or whatever names the story or ticket.
     pub story: &'a str,
     pub round: u32,
@@ -40,7 +40,7 @@ const SECTIONS: [(&str, &str, &[Severity]); 3] = [
 ];
 
 /// Writes the findings document of one round.
-pub fn document(head: &Document<'_>, entries: &[Entry<'_>]) -> String {
+pub fn document(head: &DocumentHeader<'_>, entries: &[FindingEntry<'_>]) -> String {
     let mut out = format!(
         "# Story {} Code Review Findings - Round {}\n\n**Reviewer:** {}\n**Date:** {}\n**Branch:** {}\n",
         inline(head.story),
@@ -73,7 +73,7 @@ pub fn document(head: &Document<'_>, entries: &[Entry<'_>]) -> String {
     out
 }
 
-fn write_finding(out: &mut String, number: usize, entry: &Entry<'_>) {
+fn write_finding(out: &mut String, number: usize, entry: &FindingEntry<'_>) {
     let finding = entry.finding;
     let category = finding.category.map_or("General", category_title);
     let id = entry.id.map(|id| format!(" ({id})")).unwrap_or_default();

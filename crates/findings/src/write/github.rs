@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{Entry, location, safe};
-use crate::finding::{Claim, Finding};
+use super::{FindingEntry, location, safe};
+use crate::finding::{Finding, ReviewClaim};
 
 /// The lines of the new side that a diff shows, by file: only these can be commented on.
 #[derive(Clone, Debug, Default)]
@@ -61,24 +61,24 @@ fn new_start(header: &str) -> Option<u32> {
 
 /// Which answer the review gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum GithubReviewEvent {
     Approve,
     RequestChanges,
     Comment,
 }
 
-impl From<Claim> for Event {
+impl From<ReviewClaim> for GithubReviewEvent {
     /// The answer for a verdict of our own, see [`super::verdict`].
-    fn from(verdict: Claim) -> Self {
+    fn from(verdict: ReviewClaim) -> Self {
         match verdict {
-            Claim::Approved => Self::Approve,
-            Claim::ChangesRequested => Self::RequestChanges,
-            Claim::Unknown => Self::Comment,
+            ReviewClaim::Approved => Self::Approve,
+            ReviewClaim::ChangesRequested => Self::RequestChanges,
+            ReviewClaim::Unknown => Self::Comment,
         }
     }
 }
 
-impl Event {
+impl GithubReviewEvent {
     fn word(self) -> &'static str {
         match self {
             Self::Approve => "APPROVE",
@@ -92,14 +92,14 @@ impl Event {
 /// found again before anything is sent a second time. What is no full commit id is left out: GitHub
 /// then takes the newest commit of the pull request, and refuses a word such as `HEAD`.
 pub fn github_review(
-    event: Event,
+    event: GithubReviewEvent,
     commit: Option<&str>,
     summary: &str,
     marker: &str,
-    entries: &[Entry<'_>],
+    entries: &[FindingEntry<'_>],
     diff: &DiffLines,
 ) -> Value {
-    let (placed, loose): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
+    let (placed, loose): (Vec<&FindingEntry<'_>>, Vec<&FindingEntry<'_>>) = entries
         .iter()
         .partition(|entry| is_placed(entry.finding, diff));
     let mut body = safe(summary);
@@ -150,7 +150,7 @@ fn is_placed(finding: &Finding, diff: &DiffLines) -> bool {
         })
 }
 
-fn comment(entry: &Entry<'_>, diff: &DiffLines) -> Value {
+fn comment(entry: &FindingEntry<'_>, diff: &DiffLines) -> Value {
     let finding = entry.finding;
     let file = finding.file.as_deref().unwrap_or_default();
     let line = finding.line.unwrap_or(1);
@@ -165,7 +165,7 @@ fn comment(entry: &Entry<'_>, diff: &DiffLines) -> Value {
     value
 }
 
-fn comment_body(entry: &Entry<'_>) -> String {
+fn comment_body(entry: &FindingEntry<'_>) -> String {
     let finding = entry.finding;
     let id = entry.id.map(|id| format!("{id} · ")).unwrap_or_default();
     let mut body = format!(

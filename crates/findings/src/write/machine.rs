@@ -3,18 +3,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Entry, OWN_SEVERITY, OWN_SEVERITY_KEY};
+use super::{FindingEntry, OWN_SEVERITY, OWN_SEVERITY_KEY};
 use crate::finding::Finding;
 use crate::fingerprint::fingerprint;
 use crate::severity::Severity;
 
 /// reviewdog's rdjson.
-pub fn rdjson(source: &str, entries: &[Entry<'_>]) -> Value {
+pub fn rdjson(source: &str, entries: &[FindingEntry<'_>]) -> Value {
     json!({"source": {"name": source}, "diagnostics": entries.iter().map(|entry| diagnostic(entry.finding)).collect::<Vec<_>>()})
 }
 
 /// reviewdog's rdjsonl: one diagnostic a line.
-pub fn rdjsonl(entries: &[Entry<'_>]) -> String {
+pub fn rdjsonl(entries: &[FindingEntry<'_>]) -> String {
     let lines: Vec<String> = entries
         .iter()
         .map(|entry| diagnostic(entry.finding).to_string())
@@ -71,7 +71,7 @@ pub(super) fn message(finding: &Finding) -> String {
 
 /// GitLab's code quality report. It wants a path and a line; a finding without one stands at the
 /// top of the file, one without a file at the repository's root.
-pub fn gitlab(entries: &[Entry<'_>]) -> Value {
+pub fn gitlab(entries: &[FindingEntry<'_>]) -> Value {
     Value::Array(entries.iter().map(|entry| quality(entry.finding)).collect())
 }
 
@@ -104,7 +104,7 @@ fn gitlab_severity(severity: Severity) -> &'static str {
 }
 
 /// `::error file=…,line=…,title=…::…`, which a GitHub runner shows in place.
-pub fn workflow_commands(entries: &[Entry<'_>]) -> String {
+pub fn workflow_commands(entries: &[FindingEntry<'_>]) -> String {
     entries.iter().map(|entry| command(entry.finding)).collect()
 }
 
@@ -147,7 +147,7 @@ fn property(text: &str) -> String {
 }
 
 /// The first seed's list: `file`, `line_number`, `severity`, `description`, `suggested_fix`, `category`.
-pub fn qa_findings(entries: &[Entry<'_>]) -> Value {
+pub fn qa_findings(entries: &[FindingEntry<'_>]) -> Value {
     Value::Array(
         entries
             .iter()

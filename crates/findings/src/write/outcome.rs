@@ -1,27 +1,27 @@
 //! What reviews amount to together, before they are written in a form that has no verdict.
 
 use crate::clean::{TITLE_CHARS_MAX, one_line, shorten};
-use crate::finding::{BlockingIssue, Claim, Finding, Review, Way};
+use crate::finding::{BlockingIssue, Finding, Review, ReviewClaim, ReviewFormat};
 use crate::severity::{Rating, Severity};
 
 /// The verdict of these reviews by our own rule: one refusal, one finding that must be fixed or one
 /// blocking issue refuses; only claims that all approve, and no criterion that is called unmet,
 /// approve.
-pub fn verdict(reviews: &[&Review]) -> Claim {
+pub fn verdict(reviews: &[&Review]) -> ReviewClaim {
     let refuses = |review: &&&Review| {
-        review.claim == Claim::ChangesRequested
+        review.claim == ReviewClaim::ChangesRequested
             || !review.blocking_issues.is_empty()
             || review.findings.iter().any(is_open_must_fix)
     };
     let approves = |review: &&Review| {
-        review.claim == Claim::Approved && review.criteria.iter().all(|answer| answer.met)
+        review.claim == ReviewClaim::Approved && review.criteria.iter().all(|answer| answer.met)
     };
     if reviews.iter().any(|review| refuses(&review)) {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else if !reviews.is_empty() && reviews.iter().all(approves) {
-        Claim::Approved
+        ReviewClaim::Approved
     } else {
-        Claim::Unknown
+        ReviewClaim::Unknown
     }
 }
 
@@ -34,13 +34,15 @@ pub fn reported(review: &Review) -> Vec<Finding> {
     all.extend(review.blocking_issues.iter().map(blocking));
     let must_fix = all.iter().any(is_open_must_fix);
     match review.claim {
-        Claim::ChangesRequested if !must_fix => all.push(refusal(review)),
-        Claim::Unknown if all.is_empty() && review.way == Way::Nothing => all.push(rated(
-            "Nothing in this text could be read as a review",
-            Severity::High,
-            "unreadable",
-        )),
-        Claim::ChangesRequested | Claim::Approved | Claim::Unknown => {}
+        ReviewClaim::ChangesRequested if !must_fix => all.push(refusal(review)),
+        ReviewClaim::Unknown if all.is_empty() && review.way == ReviewFormat::Nothing => {
+            all.push(rated(
+                "Nothing in this text could be read as a review",
+                Severity::High,
+                "unreadable",
+            ))
+        }
+        ReviewClaim::ChangesRequested | ReviewClaim::Approved | ReviewClaim::Unknown => {}
     }
     all
 }

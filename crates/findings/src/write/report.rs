@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{BlockingIssue, Finding, Score, Weight};
+use crate::finding::{BlockingIssue, DimensionScore, Finding, Weight};
 use crate::severity::Severity;
 
 /// What a report says beside its findings. The clock and the verdict are the caller's.
 #[derive(Clone, Debug)]
-pub struct Report<'a> {
+pub struct ReviewReport<'a> {
     pub ticket_id: &'a str,
     /// ISO 8601.
     pub reviewed_at: &'a str,
@@ -15,7 +15,7 @@ pub struct Report<'a> {
     pub approved: bool,
     pub overall_score: Option<u8>,
     pub revision_count: u32,
-    pub scores: &'a [(String, Score)],
+    pub scores: &'a [(String, DimensionScore)],
     pub findings: &'a [&'a Finding],
     pub blocking_issues: &'a [BlockingIssue],
     pub revision_notes: Option<&'a str>,
@@ -24,7 +24,7 @@ pub struct Report<'a> {
 }
 
 /// Writes the report as 002 shows it.
-pub fn review_report(report: &Report<'_>) -> Value {
+pub fn review_report(report: &ReviewReport<'_>) -> Value {
     json!({
         "ticket_id": report.ticket_id,
         "reviewed_at": report.reviewed_at,
@@ -45,7 +45,7 @@ pub fn review_report(report: &Report<'_>) -> Value {
     })
 }
 
-fn scores(scores: &[(String, Score)]) -> Value {
+fn scores(scores: &[(String, DimensionScore)]) -> Value {
     let entries = scores.iter().map(|(name, score)| {
         let weight = score.weight.map(|weight| match weight {
             Weight::Critical => "critical",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::Entry;
+use super::FindingEntry;
 use crate::finding::Finding;
 use crate::fingerprint::{fingerprint, folded};
 use crate::severity::Severity;
@@ -13,7 +13,7 @@ use crate::severity::Severity;
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// Writes one run. `version` is the program's.
-pub fn sarif(tool: &str, version: &str, entries: &[Entry<'_>]) -> Value {
+pub fn sarif(tool: &str, version: &str, entries: &[FindingEntry<'_>]) -> Value {
     let mut rules: BTreeMap<String, usize> = BTreeMap::new();
     let mut listed: Vec<Value> = Vec::new();
     for entry in entries {
@@ -68,7 +68,7 @@ fn capitalised(word: &str) -> String {
         .unwrap_or_default()
 }
 
-fn result(entry: &Entry<'_>, rules: &BTreeMap<String, usize>) -> Value {
+fn result(entry: &FindingEntry<'_>, rules: &BTreeMap<String, usize>) -> Value {
     let finding = entry.finding;
     let id = rule_id(finding);
     let mut result = json!({
@@ -132,7 +132,7 @@ fn markdown(finding: &Finding) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-fn properties(entry: &Entry<'_>) -> Value {
+fn properties(entry: &FindingEntry<'_>) -> Value {
     let finding = entry.finding;
     let mut map = Map::new();
     map.insert("severity".to_owned(), json!(finding.rating.severity.word()));

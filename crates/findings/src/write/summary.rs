@@ -3,19 +3,19 @@
 use std::fmt::Write;
 
 use super::github::hidden;
-use super::{Entry, location, safe};
+use super::{FindingEntry, location, safe};
 use crate::severity::Severity;
 
 /// Writes the summary. The same `marker` makes the same hidden line, by which the earlier summary
 /// is found and replaced.
-pub fn summary(marker: &str, headline: &str, round: u32, entries: &[Entry<'_>]) -> String {
+pub fn summary(marker: &str, headline: &str, round: u32, entries: &[FindingEntry<'_>]) -> String {
     let mut out = format!(
         "{}\n## {}\n\nRound {round} · {}\n",
         hidden(marker),
         safe(headline),
         counts(entries)
     );
-    let actionable: Vec<&Entry<'_>> = entries
+    let actionable: Vec<&FindingEntry<'_>> = entries
         .iter()
         .filter(|entry| entry.finding.actionable)
         .collect();
@@ -37,7 +37,7 @@ pub fn summary(marker: &str, headline: &str, round: u32, entries: &[Entry<'_>]) 
     out
 }
 
-fn counts(entries: &[Entry<'_>]) -> String {
+fn counts(entries: &[FindingEntry<'_>]) -> String {
     let parts: Vec<String> = Severity::ALL
         .iter()
         .filter_map(|severity| {

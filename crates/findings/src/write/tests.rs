@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::finding::{BlockingIssue, Category, Claim, Score, Weight};
+use crate::finding::{BlockingIssue, Category, DimensionScore, ReviewClaim, Weight};
 use crate::severity::{Rating, Severity};
 use crate::{Review, read};
 
@@ -66,8 +66,8 @@ fn facts(finding: &Finding) -> Facts {
     )
 }
 
-fn written(findings: &[Finding]) -> Vec<Entry<'_>> {
-    findings.iter().map(Entry::from).collect()
+fn written(findings: &[Finding]) -> Vec<FindingEntry<'_>> {
+    findings.iter().map(FindingEntry::from).collect()
 }
 
 fn all_facts(findings: &[Finding]) -> Vec<Facts> {
@@ -89,7 +89,7 @@ fn core(findings: &[Finding]) -> Vec<(String, Option<String>, Option<u32>, bool)
         .collect()
 }
 
-const HEAD: Document<'_> = Document {
+const HEAD: DocumentHeader<'_> = DocumentHeader {
     story: "2.1",
     round: 2,
     reviewer: "Agent (Fresh Context)",
@@ -101,7 +101,7 @@ const HEAD: Document<'_> = Document {
 #[test]
 fn the_findings_document_has_the_fourth_seeds_form() {
     let findings = some();
-    let entries = [Entry {
+    let entries = [FindingEntry {
         id: Some("F3"),
         finding: &findings[0],
     }];
@@ -115,7 +115,7 @@ fn the_findings_document_is_read_back_whole() {
     let findings = some();
     let review = read(&document(&HEAD, &written(&findings)));
     assert_eq!(all_facts(&review.findings), all_facts(&findings));
-    assert_eq!(review.claim, Claim::ChangesRequested);
+    assert_eq!(review.claim, ReviewClaim::ChangesRequested);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_review_report_has_the_second_seeds_keys_and_is_read_back() {
     let listed: Vec<&Finding> = findings.iter().collect();
     let scores = [(
         "test_quality".to_owned(),
-        Score {
+        DimensionScore {
             score: 70,
             weight: Some(Weight::Important),
         },
@@ -191,7 +191,7 @@ fn the_review_report_has_the_second_seeds_keys_and_is_read_back() {
         message: "Two parsers".into(),
         required_action: Some("Keep one".into()),
     }];
-    let report = review_report(&Report {
+    let report = review_report(&ReviewReport {
         ticket_id: "t-1",
         reviewed_at: "2026-01-02T03:04:05Z",
         reviewer: "code-review-agent",
@@ -230,7 +230,7 @@ fn the_review_report_has_the_second_seeds_keys_and_is_read_back() {
     assert_eq!(core(&review.findings), core(&findings));
     assert_eq!(
         (review.claim, review.overall_score, review.blocking_issues),
-        (Claim::ChangesRequested, Some(61), blocking.to_vec())
+        (ReviewClaim::ChangesRequested, Some(61), blocking.to_vec())
     );
     assert_eq!(review.scores["test_quality"], scores[0].1);
 }
@@ -319,7 +319,7 @@ fn a_review_comments_only_on_lines_that_the_diff_has() {
         "diff --git a/src/auth/token.rs b/src/auth/token.rs\n--- a/src/auth/token.rs\n+++ b/src/auth/token.rs\n@@ -39,3 +39,9 @@\n a\n+b\n+c\n+d\n+e\n+f\n+g\n b\n c\n",
     );
     let review = github_review(
-        Event::RequestChanges,
+        GithubReviewEvent::RequestChanges,
         Some("abc"),
         "Two findings",
         "countersign:t-1:1",
@@ -376,7 +376,7 @@ fn revision_instructions_have_the_second_seeds_parts() {
         "Add tests",
         &[(
             "code_quality".into(),
-            Score {
+            DimensionScore {
                 score: 60,
                 weight: Some(Weight::Important),
             },
@@ -405,8 +405,8 @@ fn a_confidence_survives_the_forms_that_have_a_field_for_it() {
             line: Some(3),
             ..Finding::new("The lock leaks on long input", Severity::High.into())
         };
-        let entries = [Entry::from(&sure)];
-        let head = Document {
+        let entries = [FindingEntry::from(&sure)];
+        let head = DocumentHeader {
             story: "T-1",
             round: 1,
             reviewer: "rita",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Entry, OWN_SEVERITY_KEY, machine::message};
+use super::{FindingEntry, OWN_SEVERITY_KEY, machine::message};
 use crate::finding::Finding;
 use crate::read::OWN_SOURCE;
 use crate::severity::Severity;
@@ -10,7 +10,7 @@ use crate::severity::Severity;
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
 /// Writes a Checkstyle report: findings by file, in the order in which the files appear.
-pub fn checkstyle(entries: &[Entry<'_>]) -> String {
+pub fn checkstyle(entries: &[FindingEntry<'_>]) -> String {
     let mut files: Vec<&str> = Vec::new();
     for entry in entries {
         let file = entry.finding.file.as_deref().unwrap_or_default();
@@ -54,7 +54,7 @@ fn write_error(out: &mut String, finding: &Finding) {
 
 /// Writes a `JUnit` report: a test case for each finding. What must be fixed fails, the rest is
 /// skipped, so that a build server is red exactly where a fix is asked for.
-pub fn junit(suite: &str, entries: &[Entry<'_>]) -> String {
+pub fn junit(suite: &str, entries: &[FindingEntry<'_>]) -> String {
     let failures = entries
         .iter()
         .filter(|entry| entry.finding.rating.severity.is_must_fix())

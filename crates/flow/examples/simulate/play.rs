@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use findings::{Claim, Finding, Review, Severity};
-use flow::event::{Answer, AnswerOutcome, Choice, FindingReport, Lease, ReportedOutcome};
-use flow::ledger::Entry;
+use findings::{Finding, Review, ReviewClaim, Severity};
+use flow::event::{AnswerOutcome, Choice, FindingReport, Lease, ReportedOutcome, VerifierAnswer};
+use flow::ledger::LedgerEntry;
 use flow::ticket::{CheckOutcome, CheckResult, Reason, Spec, Submission};
-use flow::{Actor, Event, Role, Stage, Task, Ticket, TicketId, Time, Usage, What, advance, open};
+use flow::{
+    Actor, Event, EventKind, Role, Stage, Task, Ticket, TicketId, Time, Usage, advance, open,
+};
 
 use crate::chance::Chance;
 use crate::way::{End, Way};
@@ -94,7 +96,7 @@ pub fn play(world: &World, way: &Way, seed: u64, number: u64) -> Life {
 
 fn begin(way: &Way) -> Option<Ticket> {
     let id = TicketId::new("T").ok()?;
-    let what = What::Created {
+    let what = EventKind::Created {
         spec: Box::new(Spec {
             title: "a wish".to_owned(),
             ..Spec::default()
@@ -131,7 +133,7 @@ impl Play<'_> {
                 fence: self.fence,
             };
             let by = worker(&job.task, job.serial);
-            return self.decide(by.clone(), What::Started { lease })
+            return self.decide(by.clone(), EventKind::Started { lease })
                 && self.perform(lease, by, &job.task);
         }
         match self.ticket.stage {
@@ -139,13 +141,13 @@ impl Play<'_> {
             Stage::Blocked => {
                 self.person_repairs();
                 let submission = Box::new(self.submission(&["person"]));
-                self.decide(person(), What::Resubmitted { submission })
+                self.decide(person(), EventKind::Resubmitted { submission })
             }
             _ => false,
         }
     }
 
-    fn decide(&mut self, by: Actor, what: What) -> bool {
+    fn decide(&mut self, by: Actor, what: EventKind) -> bool {
         self.time += 1_000;
         let event = Event {
             at: Time(self.time),
@@ -165,7 +167,7 @@ impl Play<'_> {
     fn perform(&mut self, lease: Lease, by: Actor, task: &Task) -> bool {
         let what = match task {
             Task::Build { .. } => self.build(lease),
-            Task::Check { commit } => What::Checked {
+            Task::Check { commit } => EventKind::Checked {
                 lease,
                 commit: commit.clone(),
                 results: vec![CheckResult {
@@ -176,7 +178,7 @@ impl Play<'_> {
                 }],
                 usage: Usage::default(),
             },
-            Task::Review { commit, .. } => What::Reviewed {
+            Task::Review { commit, .. } => EventKind::Reviewed {
                 lease,
                 commit: commit.clone(),
                 review: Box::new(self.review()),
@@ -191,14 +193,14 @@ impl Play<'_> {
                 } else {
                     VERIFY_COST * findings.len() as u64
                 };
-                What::Verified {
+                EventKind::Verified {
                     lease,
                     commit: commit.clone(),
                     answers: findings.iter().map(|id| self.verify(id)).collect(),
                     usage: dollars(cost),
                 }
             }
-            Task::Merge { commit } => What::Landed {
+            Task::Merge { commit } => EventKind::Landed {
                 lease,
                 commit: commit.clone(),
                 landed: commit.clone(),
@@ -213,7 +215,7 @@ impl Play<'_> {
     }
 
     /// The first time all of it, later what is asked for: some is repaired, some is broken.
-    fn build(&mut self, lease: Lease) -> What {
+    fn build(&mut self, lease: Lease) -> EventKind {
         let asked: Vec<(String, String)> = self
             .ticket
             .ledger
@@ -260,7 +262,7 @@ impl Play<'_> {
         } else {
             REWORK_COST
         };
-        What::Submitted {
+        EventKind::Submitted {
             lease,
             submission: Box::new(self.submission(&[])),
             reports,
@@ -270,7 +272,7 @@ impl Play<'_> {
     }
 
     /// What the rework brief asks the builder to do.
-    fn asks(&self, entry: &Entry) -> bool {
+    fn asks(&self, entry: &LedgerEntry) -> bool {
         entry.is_must_fix(&self.way.policy)
     }
 
@@ -327,7 +329,7 @@ impl Play<'_> {
         plain_review(rejects, seen)
     }
 
-    fn verify(&mut self, id: &str) -> Answer {
+    fn verify(&mut self, id: &str) -> VerifierAnswer {
         let title = self
             .ticket
             .ledger
@@ -359,7 +361,7 @@ impl Play<'_> {
                 }
             }
         };
-        Answer {
+        VerifierAnswer {
             finding: id.to_owned(),
             outcome,
             evidence: String::new(),
@@ -387,7 +389,7 @@ impl Play<'_> {
         let why = "as this way has it".to_owned();
         // Who built part of it cannot accept it.
         let by = Actor::new("another person", Role::Human);
-        self.decide(by, What::Settled { choice, why })
+        self.decide(by, EventKind::Settled { choice, why })
     }
 
     fn another_round(&self) -> Choice {
@@ -461,9 +463,9 @@ fn worker(task: &Task, serial: u32) -> Actor {
 
 fn plain_review(rejects: bool, findings: Vec<Finding>) -> Review {
     let claim = if rejects {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else {
-        Claim::Approved
+        ReviewClaim::Approved
     };
     Review::new(claim, findings)
 }

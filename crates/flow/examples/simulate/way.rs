@@ -2,7 +2,7 @@
 
 use findings::Severity;
 use flow::Policy;
-use flow::policy::{Gates, MinorOnly, Verify, Votes};
+use flow::policy::{Gates, MinorOnly, VerifyNewFindings, Votes};
 
 /// A policy, and what those around it do where the policy alone does not say.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Way {
     /// The default policy, with a verifier at hand.
     fn ours(name: &'static str) -> Self {
         let policy = Policy {
-            verify: Verify::MustFix,
+            verify: VerifyNewFindings::MustFix,
             ..Policy::default()
         };
         Self {
@@ -65,7 +65,7 @@ impl Way {
 
     fn trusting(name: &'static str, end: End) -> Self {
         let policy = Policy {
-            verify: Verify::Never,
+            verify: VerifyNewFindings::Never,
             minor_only: MinorOnly::Rework,
             gates: Gates {
                 no_open_must_fix: false,

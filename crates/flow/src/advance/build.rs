@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::Refused;
-use super::draft::Draft;
-use super::panel::Eyes;
+use super::draft::Transition;
+use super::panel::ReviewReuse;
 use crate::event::{FindingReport, Lease};
 use crate::job::Task;
 use crate::policy::{ProtectedChange, RedOnBase};
-use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, Setback, Stage, Submission};
+use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, ReworkReason, Stage, Submission};
 
 /// How often a builder is told of a forbidden path before a person is asked.
 const FORBIDDEN_REWORKS_MAX: u32 = 1;
 /// Paths named in one sentence.
 const FORBIDDEN_SHOWN_MAX: usize = 5;
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn submitted(
         &mut self,
         lease: Lease,
@@ -126,7 +126,7 @@ impl Draft<'_> {
             results: results.to_vec(),
         });
         if !self.policy.gates.checks_green {
-            self.go_to_review(Eyes::Same);
+            self.go_to_review(ReviewReuse::Same);
             return Ok(());
         }
         let red = with_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
@@ -138,7 +138,7 @@ impl Draft<'_> {
             let evidence = format!("red before the change as well: {}", checks.join(", "));
             self.escalate(Reason::RedOnBase { checks }, Stage::Checking, &evidence);
         } else {
-            self.go_to_review(Eyes::Same);
+            self.go_to_review(ReviewReuse::Same);
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Draft<'_> {
     fn send_back_forbidden(&mut self, paths: Vec<String>, base: String) {
         self.ticket.counts.forbidden += 1;
         let again = self.ticket.counts.forbidden > FORBIDDEN_REWORKS_MAX;
-        let setback = Setback::ForbiddenPaths {
+        let setback = ReworkReason::ForbiddenPaths {
             paths: paths.clone(),
             base,
         };
@@ -170,7 +170,7 @@ impl Draft<'_> {
                 .iter()
                 .map(|r| format!("{}:\n{}", r.name, r.tail))
                 .collect::<Vec<_>>();
-            self.ticket.setback = Some(Setback::RedChecks { results });
+            self.ticket.setback = Some(ReworkReason::RedChecks { results });
             self.escalate(
                 Reason::RedChecks { times },
                 Stage::Rework,
@@ -178,7 +178,7 @@ impl Draft<'_> {
             );
             return;
         }
-        self.rework(Setback::RedChecks { results });
+        self.rework(ReworkReason::RedChecks { results });
     }
 }
 

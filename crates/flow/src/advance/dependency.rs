@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Refused;
-use super::draft::Draft;
-use crate::job::News;
-use crate::ticket::{Blocked, Reason, Stage, TicketId};
+use super::draft::Transition;
+use crate::job::DependencyUpdate;
+use crate::ticket::{BlockedReason, Reason, Stage, TicketId};
 
-impl Draft<'_> {
+impl Transition<'_> {
     /// Takes stock of all dependencies and puts a new ticket where it belongs.
     pub(super) fn arrange_dependencies(
         &mut self,
@@ -42,7 +42,7 @@ impl Draft<'_> {
     fn wait_or_start(&mut self) {
         if !self.ticket.broken.is_empty() {
             self.ticket.stage = Stage::Blocked;
-            self.ticket.blocked = Some(Blocked::ByDependency);
+            self.ticket.blocked = Some(BlockedReason::ByDependency);
             return;
         }
         self.ticket.blocked = None;
@@ -138,10 +138,10 @@ impl Draft<'_> {
         let was_blocked = self.ticket.stage == Stage::Blocked;
         self.wait_or_start();
         match (was_blocked, self.ticket.stage == Stage::Blocked) {
-            (true, false) => self.tell(News::Repaired),
+            (true, false) => self.tell(DependencyUpdate::Repaired),
             (false, true) => {
                 let why: Vec<&str> = self.ticket.broken.values().map(String::as_str).collect();
-                self.tell(News::Failed {
+                self.tell(DependencyUpdate::Failed {
                     why: format!("{} is blocked: {}", self.ticket.id, why.join("; ")),
                 });
             }
@@ -152,12 +152,12 @@ impl Draft<'_> {
     /// A ticket that a person has taken over is blocked too, but not by its dependencies.
     fn must_wait_for_others(&self) -> Result<(), Refused> {
         match self.ticket.blocked {
-            Some(Blocked::TakenOver { .. }) => Err(Refused::NotNow {
+            Some(BlockedReason::TakenOver { .. }) => Err(Refused::NotNow {
                 event: self.event.what.name(),
                 stage: self.ticket.stage,
                 stages: &[Stage::Pending],
             }),
-            Some(Blocked::ByDependency) | None => Ok(()),
+            Some(BlockedReason::ByDependency) | None => Ok(()),
         }
     }
 }

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Step;
 use crate::event::Event;
-use crate::job::{Effect, NewJob, News, OpenJob, Task};
+use crate::job::{DependencyUpdate, Effect, NewJob, OpenJob, Task};
 use crate::ledger::Ledger;
-use crate::policy::{DependantsStart, Policy};
+use crate::policy::{Policy, StartDependents};
 use crate::ticket::{
-    Assigned, Counts, Escalation, Reason, Setback, Spec, Spent, Stage, Ticket, TicketId, Time,
+    Assignees, Counts, Escalation, Reason, ReworkReason, Spec, Stage, Ticket, TicketId,
+    TicketUsage, Time,
 };
 use crate::usage::{Caps, Usage};
 
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct Transition<'a> {
     pub ticket: Ticket,
     pub effects: Vec<Effect>,
     pub event: &'a Event,
@@ -48,9 +49,9 @@ pub fn blank(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         authors: BTreeSet::new(),
         families: BTreeSet::new(),
         builders: BTreeSet::new(),
-        spent: Spent::default(),
+        spent: TicketUsage::default(),
         budget: None,
-        assigned: Assigned::default(),
+        assigned: Assignees::default(),
         escalation: None,
         blocked: None,
         landed: None,
@@ -98,7 +99,7 @@ pub fn over_day(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Option<
     Some(format!("this day, over all tickets: {reached}"))
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transition<'a> {
     pub fn new(ticket: &Ticket, event: &'a Event, policy: &'a Policy) -> Self {
         let mut ticket = ticket.clone();
         ticket.version += 1;
@@ -161,7 +162,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Brings the news to the tickets that depend on this one; nobody waits for that job's end.
-    pub fn tell(&mut self, news: News) {
+    pub fn tell(&mut self, news: DependencyUpdate) {
         self.ticket.jobs_ordered += 1;
         self.enqueue(self.ticket.jobs_ordered, Task::Tell { news }, None);
     }
@@ -211,14 +212,14 @@ impl<'a> Draft<'a> {
 
     pub fn fail(&mut self, why: &str) {
         self.end(Stage::Failed, why);
-        self.tell(News::Failed {
+        self.tell(DependencyUpdate::Failed {
             why: format!("{} failed: {why}", self.ticket.id),
         });
     }
 
     pub fn cancelled(&mut self, why: &str) {
         self.end(Stage::Cancelled, why);
-        self.tell(News::Failed {
+        self.tell(DependencyUpdate::Failed {
             why: format!("{} was cancelled: {why}", self.ticket.id),
         });
     }
@@ -232,9 +233,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Dependants start now, if this is what they wait for.
-    pub fn tell_met_at(&mut self, moment: DependantsStart) {
+    pub fn tell_met_at(&mut self, moment: StartDependents) {
         if self.policy.dependants_start == moment {
-            self.tell(News::Met);
+            self.tell(DependencyUpdate::Met);
         }
     }
 
@@ -259,7 +260,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Back to the builder, unless the rounds or the money are used up.
-    pub fn rework(&mut self, setback: Setback) {
+    pub fn rework(&mut self, setback: ReworkReason) {
         self.ticket.setback = Some(setback);
         if self.rounds_used_up() {
             return self.exhausted();

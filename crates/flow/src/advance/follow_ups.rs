@@ -2,14 +2,14 @@
 //! and the same reviewer is asked once whether it countersigns the commit all the same. A yes in
 //! form countersigns; anything else leaves the refusal as it was.
 
-use findings::{Claim, Review};
+use findings::{Review, ReviewClaim};
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use super::review::names_must_fix;
 use crate::event::Lease;
 use crate::job::Task;
-use crate::ledger::Entry;
+use crate::ledger::LedgerEntry;
 use crate::policy::MinorOnly;
 use crate::ticket::{Refusal, Seat, Stage, Ticket};
 use crate::verdict::{keeps_refusal, verdict};
@@ -29,7 +29,7 @@ pub fn minor_findings<'a>(
     ticket: &'a Ticket,
     seat: &Seat,
     policy: &crate::policy::Policy,
-) -> Vec<&'a Entry> {
+) -> Vec<&'a LedgerEntry> {
     let Some(answer) = &seat.answer else {
         return Vec::new();
     };
@@ -37,14 +37,14 @@ pub fn minor_findings<'a>(
         .reported
         .iter()
         .filter_map(|id| ticket.ledger.get(id));
-    let open: Vec<&Entry> = named.filter(|entry| entry.status.is_open()).collect();
+    let open: Vec<&LedgerEntry> = named.filter(|entry| entry.status.is_open()).collect();
     if open.iter().any(|entry| entry.is_must_fix(policy)) {
         return Vec::new();
     }
     open
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn is_asked_to_countersign(&self, seat: &str) -> bool {
         let mut seats = self.ticket.seats.iter();
         seats.any(|known| known.name == seat && known.is_asked_to_countersign())
@@ -56,7 +56,7 @@ impl Draft<'_> {
         let mut findings = review.findings.iter();
         let asks = self.policy.minor_only == MinorOnly::Ask
             || findings.any(|finding| self.policy.is_note(finding));
-        if !asks || review.claim != Claim::ChangesRequested {
+        if !asks || review.claim != ReviewClaim::ChangesRequested {
             return None;
         }
         let job = self.ticket.jobs.iter().find(|job| job.serial == serial)?;
@@ -103,7 +103,8 @@ impl Draft<'_> {
     fn minor_refusals(&self) -> Vec<String> {
         let refuses = |seat: &&Seat| {
             let answer = seat.answer.as_ref();
-            let refused = answer.is_some_and(|answer| answer.claim == Claim::ChangesRequested);
+            let refused =
+                answer.is_some_and(|answer| answer.claim == ReviewClaim::ChangesRequested);
             let unasked = seat.refusal.as_ref().is_some_and(|refusal| !refusal.asked);
             let open = minor_findings(&self.ticket, seat, self.policy);
             // Under another rule than "ask" a finding that is no note decides by itself.
@@ -122,7 +123,7 @@ impl Draft<'_> {
         let mut refusing = Vec::new();
         for seat in &self.ticket.seats {
             let answer = seat.answer.as_ref();
-            if answer.is_none_or(|answer| answer.claim != Claim::ChangesRequested) {
+            if answer.is_none_or(|answer| answer.claim != ReviewClaim::ChangesRequested) {
                 continue;
             }
             let open = minor_findings(&self.ticket, seat, self.policy);
@@ -139,7 +140,7 @@ impl Draft<'_> {
         let mut ticket = self.ticket.clone();
         for seat in &mut ticket.seats {
             if let Some(answer) = seat.answer.as_mut().filter(|_| seats.contains(&seat.name)) {
-                answer.claim = Claim::Approved;
+                answer.claim = ReviewClaim::Approved;
             }
         }
         verdict(&ticket, self.policy).approved
@@ -155,7 +156,7 @@ impl Draft<'_> {
         self.must_be_the_reviewer(seat)?;
         self.finish(lease.serial);
         let grave = names_must_fix(review, self.policy);
-        let yes = review.claim == Claim::Approved && !grave;
+        let yes = review.claim == ReviewClaim::Approved && !grave;
         let (reported, _) = self.take_in(review);
         if grave {
             self.ticket.verified_new = false;
@@ -168,7 +169,7 @@ impl Draft<'_> {
             answer.reported.extend(reported);
             let remark = if yes {
                 answer.first_claim = Some(answer.claim);
-                answer.claim = Claim::Approved;
+                answer.claim = ReviewClaim::Approved;
                 "refused first; countersigned with its findings as follow-ups"
             } else {
                 "asked whether it countersigns with its findings as follow-ups, it did not"

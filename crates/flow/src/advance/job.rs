@@ -1,15 +1,15 @@
 //! Leases: a job's report counts only under the newest fencing token, from the one who holds it.
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use super::stand_in::built_by;
-use crate::event::{Event, Failure, Lease, Role, What};
+use crate::event::{Event, EventKind, Failure, Lease, Role};
 use crate::job::{Effect, OpenJob, Task};
 use crate::policy::{OnExhausted, Policy};
 use crate::ticket::{Reason, Stage, Ticket, Time};
 
 /// The task that an event reports on.
-pub fn task<'a>(ticket: &'a Ticket, what: &What) -> Option<&'a Task> {
+pub fn task<'a>(ticket: &'a Ticket, what: &EventKind) -> Option<&'a Task> {
     let lease = what.lease()?;
     ticket
         .jobs
@@ -34,7 +34,7 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
         given: lease.fence,
         current: job.fence,
     };
-    if matches!(event.what, What::Started { .. }) {
+    if matches!(event.what, EventKind::Started { .. }) {
         if lease.fence <= job.fence {
             return Err(stale);
         }
@@ -62,8 +62,10 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
 }
 
 /// A judgement is about the commit that its job was made for.
-fn must_be_its_commit(what: &What, task: &Task) -> Result<(), Refused> {
-    let (What::Reviewed { commit: given, .. } | What::Verified { commit: given, .. }) = what else {
+fn must_be_its_commit(what: &EventKind, task: &Task) -> Result<(), Refused> {
+    let (EventKind::Reviewed { commit: given, .. } | EventKind::Verified { commit: given, .. }) =
+        what
+    else {
         return Ok(());
     };
     let (Task::Review { commit, .. } | Task::Verify { commit, .. }) = task else {
@@ -78,8 +80,11 @@ fn must_be_its_commit(what: &What, task: &Task) -> Result<(), Refused> {
     })
 }
 
-fn ends_a_try(what: &What) -> bool {
-    matches!(what, What::LeaseLost { .. } | What::JobFailed { .. })
+fn ends_a_try(what: &EventKind) -> bool {
+    matches!(
+        what,
+        EventKind::LeaseLost { .. } | EventKind::JobFailed { .. }
+    )
 }
 
 /// Nobody takes a job from its holder, nor one that judges their own work.
@@ -138,7 +143,7 @@ fn must_be_of_another_family(ticket: &Ticket, event: &Event) -> Result<(), Refus
 fn held_by(job: &OpenJob, event: &Event) -> Result<(), Refused> {
     // The house may say that somebody else's run failed or ended without an answer.
     let house_says = matches!(event.by.role, Role::Service | Role::Admin)
-        && (ends_a_try(&event.what) || matches!(event.what, What::ReviewUnusable { .. }));
+        && (ends_a_try(&event.what) || matches!(event.what, EventKind::ReviewUnusable { .. }));
     match &job.holder {
         Some(holder) if *holder != event.by.principal && !house_says => {
             Err(not_holder(job, holder, event))
@@ -155,36 +160,38 @@ fn not_holder(job: &OpenJob, holder: &str, event: &Event) -> Refused {
     }
 }
 
-fn fits(what: &What, task: &Task) -> bool {
+fn fits(what: &EventKind, task: &Task) -> bool {
     match what {
-        What::Submitted { .. } => matches!(task, Task::Build { .. }),
-        What::Checked { .. } => matches!(task, Task::Check { .. }),
-        What::Reviewed { .. } | What::ReviewUnusable { .. } => matches!(task, Task::Review { .. }),
-        What::Verified { .. } => matches!(task, Task::Verify { .. }),
-        What::Landed { .. }
-        | What::Conflicted { .. }
-        | What::CombinationRed { .. }
-        | What::WentStale { .. } => matches!(task, Task::Merge { .. }),
-        What::HelpRequested { .. } => task.is_paid(),
-        What::Started { .. }
-        | What::JobFailed { .. }
-        | What::LeaseLost { .. }
-        | What::Created { .. }
-        | What::DependencyMet { .. }
-        | What::DependencyFailed { .. }
-        | What::DependencyRepaired { .. }
-        | What::DependenciesSet { .. }
-        | What::AgentOut { .. }
-        | What::BudgetReached { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Settled { .. }
-        | What::Resubmitted { .. }
-        | What::Cancelled { .. } => true,
+        EventKind::Submitted { .. } => matches!(task, Task::Build { .. }),
+        EventKind::Checked { .. } => matches!(task, Task::Check { .. }),
+        EventKind::Reviewed { .. } | EventKind::ReviewUnusable { .. } => {
+            matches!(task, Task::Review { .. })
+        }
+        EventKind::Verified { .. } => matches!(task, Task::Verify { .. }),
+        EventKind::Landed { .. }
+        | EventKind::Conflicted { .. }
+        | EventKind::CombinationRed { .. }
+        | EventKind::WentStale { .. } => matches!(task, Task::Merge { .. }),
+        EventKind::HelpRequested { .. } => task.is_paid(),
+        EventKind::Started { .. }
+        | EventKind::JobFailed { .. }
+        | EventKind::LeaseLost { .. }
+        | EventKind::Created { .. }
+        | EventKind::DependencyMet { .. }
+        | EventKind::DependencyFailed { .. }
+        | EventKind::DependencyRepaired { .. }
+        | EventKind::DependenciesSet { .. }
+        | EventKind::AgentOut { .. }
+        | EventKind::BudgetReached { .. }
+        | EventKind::BudgetRaised { .. }
+        | EventKind::Waived { .. }
+        | EventKind::Settled { .. }
+        | EventKind::Resubmitted { .. }
+        | EventKind::Cancelled { .. } => true,
     }
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn started(&mut self, lease: Lease) -> Result<(), Refused> {
         let principal = self.event.by.principal.clone();
         let Some(job) = self.job_mut(lease.serial) else {

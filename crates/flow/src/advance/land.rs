@@ -1,15 +1,15 @@
 //! From the approval to the base branch, or back.
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use crate::event::Lease;
 use crate::job::Task;
-use crate::policy::{DependantsStart, Land};
+use crate::policy::{Land, StartDependents};
 use crate::ticket::{
-    Approval, ApprovedBy, CheckResult, Landed, Reason, Setback, Stage, Submission,
+    Approval, ApprovedBy, CheckResult, LandedCommit, Reason, ReworkReason, Stage, Submission,
 };
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn approve(&mut self, by: ApprovedBy) {
         let submission = self.ticket.submission.clone().unwrap_or_default();
         self.ticket.approval = Some(Approval {
@@ -31,11 +31,11 @@ impl Draft<'_> {
         self.ticket.escalation = None;
         self.ticket.setback = None;
         self.ticket.stage = Stage::Approved;
-        self.tell_met_at(DependantsStart::Approved);
+        self.tell_met_at(StartDependents::Approved);
         match self.policy.land {
             Land::Branch => {
                 let (commit, branch) = (submission.commit, submission.branch);
-                self.done(Landed {
+                self.done(LandedCommit {
                     commit,
                     branch,
                     tip: None,
@@ -54,10 +54,10 @@ impl Draft<'_> {
         self.order(Task::Merge { commit }, None);
     }
 
-    fn done(&mut self, landed: Landed) {
+    fn done(&mut self, landed: LandedCommit) {
         self.ticket.landed = Some(landed);
         self.ticket.stage = Stage::Done;
-        self.tell_met_at(DependantsStart::Done);
+        self.tell_met_at(StartDependents::Done);
     }
 
     /// What lands is the approved commit, or one whose diff is identical. Nothing else does.
@@ -89,7 +89,7 @@ impl Draft<'_> {
             });
         }
         self.finish(lease.serial);
-        self.done(Landed {
+        self.done(LandedCommit {
             commit: landed.to_owned(),
             branch: branch.to_owned(),
             tip: tip.map(str::to_owned),
@@ -98,7 +98,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn conflicted(&mut self, lease: Lease, files: &[String], evidence: &str) {
-        let setback = Setback::Conflict {
+        let setback = ReworkReason::Conflict {
             files: files.to_vec(),
             evidence: evidence.to_owned(),
         };
@@ -110,14 +110,14 @@ impl Draft<'_> {
         let evidence = format!("red together with the newest base: {}", names.join(", "));
         self.back_from_merge(
             lease,
-            Setback::RedCombination {
+            ReworkReason::RedCombination {
                 results: results.to_vec(),
             },
             &evidence,
         );
     }
 
-    fn back_from_merge(&mut self, lease: Lease, setback: Setback, evidence: &str) {
+    fn back_from_merge(&mut self, lease: Lease, setback: ReworkReason, evidence: &str) {
         self.finish(lease.serial);
         self.void_approval();
         self.ticket.counts.conflicts += 1;

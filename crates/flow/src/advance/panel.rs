@@ -1,26 +1,26 @@
 //! The reviewers' table: who sits there in this round, and who is asked once more.
 
-use findings::Claim;
+use findings::ReviewClaim;
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use crate::event::Lease;
 use crate::job::Task;
-use crate::policy::{Disposition, Land, ReviewMode, SeatSpec};
-use crate::ticket::{ApprovedBy, Reason, Seat, Setback, Stage};
+use crate::policy::{Land, ReviewMode, SeatSpec, VerifyOpenFindings};
+use crate::ticket::{ApprovedBy, Reason, ReworkReason, Seat, Stage};
 
 /// Whether reviews of the very same tree may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Eyes {
+pub enum ReviewReuse {
     /// They count: nothing has changed that they have not seen.
     Same,
     /// A person asks for a new look.
     Fresh,
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     /// The checks have nothing against it: on to the reviewers, if there is need of any.
-    pub(super) fn go_to_review(&mut self, eyes: Eyes) {
+    pub(super) fn go_to_review(&mut self, eyes: ReviewReuse) {
         if self.policy.review == ReviewMode::None {
             return self.approve(ApprovedBy::NobodyAsPolicySays);
         }
@@ -36,7 +36,7 @@ impl Draft<'_> {
         }
     }
 
-    fn open_review(&mut self, eyes: Eyes) {
+    fn open_review(&mut self, eyes: ReviewReuse) {
         let Some(commit) = self.commit() else {
             return self.order_build();
         };
@@ -45,8 +45,10 @@ impl Draft<'_> {
         self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
         self.ticket.seats = Vec::new();
-        let same = self.reviews_of_this_tree().filter(|_| eyes == Eyes::Same);
-        if same.is_none() && self.policy.disposition == Disposition::First {
+        let same = self
+            .reviews_of_this_tree()
+            .filter(|_| eyes == ReviewReuse::Same);
+        if same.is_none() && self.policy.disposition == VerifyOpenFindings::First {
             self.order_disposition(commit);
             return self.decide_when_complete();
         }
@@ -63,7 +65,7 @@ impl Draft<'_> {
         let open = !self.ticket.ledger.open_must_fix(self.policy).is_empty();
         if open && self.ticket.counts.unfixed < self.policy.limits.unfixed_max {
             self.ticket.counts.unfixed += 1;
-            return self.rework(Setback::Findings);
+            return self.rework(ReworkReason::Findings);
         }
         if self.affords(Stage::Reviewing) {
             self.seat_reviewers(None);
@@ -144,7 +146,7 @@ impl Draft<'_> {
         };
         let taken_back = |seat: &Seat| {
             let answer = seat.answer.as_ref();
-            answer.is_some_and(|a| a.claim == Claim::Approved && spoke_since(&a.reviewer))
+            answer.is_some_and(|a| a.claim == ReviewClaim::Approved && spoke_since(&a.reviewer))
         };
         let mut seats = last.seats.iter();
         let sound = !last.seats.is_empty() && !seats.any(|one| by_author(one) || taken_back(one));
@@ -279,7 +281,7 @@ impl Draft<'_> {
         };
         let empty = self.ticket.seats.iter().find(|seat| {
             seat.answer.as_ref().is_some_and(|answer| {
-                answer.claim == Claim::Unknown && !answer.reported.iter().any(stands)
+                answer.claim == ReviewClaim::Unknown && !answer.reported.iter().any(stands)
             })
         });
         let Some(name) = empty.map(|seat| seat.name.clone()) else {

@@ -1,11 +1,13 @@
 //! What persons decide: waivers, budgets, and the six ways to settle an escalation.
 
 use super::Refused;
-use super::draft::{Draft, over_budget};
-use super::panel::Eyes;
+use super::draft::{Transition, over_budget};
+use super::panel::ReviewReuse;
 use crate::event::Choice;
 use crate::policy::{Policy, ROUNDS_HARD_CAP};
-use crate::ticket::{ApprovedBy, Blocked, Counts, Reason, Setback, Stage, Submission, Ticket};
+use crate::ticket::{
+    ApprovedBy, BlockedReason, Counts, Reason, ReworkReason, Stage, Submission, Ticket,
+};
 use crate::usage::Budget;
 use crate::verdict::checks_gate;
 
@@ -56,7 +58,7 @@ fn asks_for_rounds(ticket: &Ticket) -> bool {
     )
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn settled(&mut self, choice: &Choice, why: &str) -> Result<(), Refused> {
         match choice {
             Choice::Accept { over_red_checks } => self.accept(*over_red_checks, why),
@@ -64,7 +66,7 @@ impl Draft<'_> {
             Choice::TakeOver => {
                 self.ticket.escalation = None;
                 self.ticket.stage = Stage::Blocked;
-                self.ticket.blocked = Some(Blocked::TakenOver {
+                self.ticket.blocked = Some(BlockedReason::TakenOver {
                     by: self.event.by.agent.clone(),
                 });
                 Ok(())
@@ -121,7 +123,7 @@ impl Draft<'_> {
         if asks_for_rounds(&self.ticket) {
             self.grant_round()?;
             self.ticket.escalation = None;
-            let setback = self.ticket.setback.take().unwrap_or(Setback::Findings);
+            let setback = self.ticket.setback.take().unwrap_or(ReworkReason::Findings);
             self.rework(setback);
             return Ok(());
         }
@@ -167,7 +169,7 @@ impl Draft<'_> {
             .map_or(Stage::Queued, |escalation| escalation.from);
         match from {
             Stage::Checking => self.order_check(),
-            Stage::Reviewing => self.go_to_review(Eyes::Fresh),
+            Stage::Reviewing => self.go_to_review(ReviewReuse::Fresh),
             Stage::Approved | Stage::Merging => self.order_merge(),
             Stage::Pending
             | Stage::Queued
@@ -216,11 +218,11 @@ impl Draft<'_> {
             return self.resume();
         }
         self.ticket.escalation = None;
-        self.go_to_review(Eyes::Fresh);
+        self.go_to_review(ReviewReuse::Fresh);
     }
 
     pub(super) fn resubmitted(&mut self, submission: &Submission) -> Result<(), Refused> {
-        let Some(Blocked::TakenOver { .. }) = self.ticket.blocked else {
+        let Some(BlockedReason::TakenOver { .. }) = self.ticket.blocked else {
             return Err(Refused::NotNow {
                 event: self.event.what.name(),
                 stage: self.ticket.stage,

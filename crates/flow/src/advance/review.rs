@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use findings::{Claim, Finding, Rating, Review, Severity};
+use findings::{Finding, Rating, Review, ReviewClaim, Severity};
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use crate::event::Lease;
-use crate::ledger::Incoming;
+use crate::ledger::IncomingFinding;
 use crate::policy::{OnExhausted, Policy, SeatSpec};
-use crate::ticket::{Reason, Round, SeatAnswer, Setback, Spec, Stage};
+use crate::ticket::{Reason, ReworkReason, Round, SeatAnswer, Spec, Stage};
 use crate::verdict::{Verdict, verdict};
 
 /// Must-fix findings that have not fallen over so many verdicts end the loop.
@@ -17,7 +17,7 @@ const VERDICTS_WITHOUT_PROGRESS: usize = 3;
 /// How much of a reviewer's text becomes a title.
 const TITLE_CHARS_MAX: usize = 120;
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn reviewed(
         &mut self,
         lease: Lease,
@@ -114,13 +114,13 @@ impl Draft<'_> {
         if !names_must_fix(review, self.policy) {
             bare.extend(unmet(review, &self.ticket.spec));
         }
-        let incoming = |finding, blocking| Incoming {
+        let incoming = |finding, blocking| IncomingFinding {
             finding,
             blocking,
             low_confidence: !blocking && self.policy.is_note(finding),
         };
         let named = bare.iter().chain(&review.findings);
-        let mut incoming: Vec<Incoming<'_>> = blocking
+        let mut incoming: Vec<IncomingFinding<'_>> = blocking
             .iter()
             .map(|finding| incoming(finding, true))
             .chain(named.map(|finding| incoming(finding, false)))
@@ -184,7 +184,7 @@ impl Draft<'_> {
         if verdict.approved {
             return self.approve(verdict.approved_by());
         }
-        self.ticket.setback = Some(Setback::Findings);
+        self.ticket.setback = Some(ReworkReason::Findings);
         let back = self.came_back();
         if !back.is_empty() {
             let evidence = format!("fixed before, and back: {}", back.join(", "));
@@ -206,7 +206,7 @@ impl Draft<'_> {
             let evidence = format!("open must-fix findings after the last verdicts: {open:?}");
             self.escalate(Reason::NoProgress { open }, Stage::Rework, &evidence);
         } else {
-            self.rework(Setback::Findings);
+            self.rework(ReworkReason::Findings);
         }
     }
 
@@ -283,7 +283,7 @@ impl Draft<'_> {
 
 /// Why a review cannot be a basis for a verdict, if it cannot.
 pub(crate) fn unusable(review: &Review, policy: &Policy) -> Option<&'static str> {
-    let silent = review.claim == Claim::Unknown && !names_must_fix(review, policy);
+    let silent = review.claim == ReviewClaim::Unknown && !names_must_fix(review, policy);
     silent.then_some("it states no verdict and names nothing that must be fixed")
 }
 
@@ -299,9 +299,9 @@ pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
 /// A linter states no verdict: what it names is all that it says.
 fn as_linter(review: &Review, policy: &Policy) -> Review {
     let claim = if names_must_fix(review, policy) {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else {
-        Claim::Approved
+        ReviewClaim::Approved
     };
     Review {
         claim,
@@ -355,7 +355,7 @@ fn blocking_finding(issue: &findings::BlockingIssue) -> Finding {
 /// A rejection that names nothing is one must-fix finding made of its text.
 fn bare_rejection(review: &Review) -> Option<Finding> {
     let names_something = review.findings.iter().any(|finding| finding.actionable);
-    if review.claim != Claim::ChangesRequested
+    if review.claim != ReviewClaim::ChangesRequested
         || names_something
         || !review.blocking_issues.is_empty()
     {

@@ -2,7 +2,7 @@
 //! allowed to judge. One stand-in a job, and none that would judge what it built.
 
 use super::Refused;
-use super::draft::Draft;
+use super::draft::Transition;
 use crate::job::Task;
 use crate::policy::Policy;
 use crate::ticket::Ticket;
@@ -52,7 +52,7 @@ fn program(name: &str) -> &str {
     }
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     pub(super) fn agent_out(&mut self, serial: u32, why: &str) -> Result<(), Refused> {
         let job = self.job_mut(serial).ok_or(Refused::NoSuchJob { serial })?;
         if let Some(holder) = job.holder.clone() {

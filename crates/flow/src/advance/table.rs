@@ -1,7 +1,7 @@
 //! In which stages an event is possible, and who may report it. The table in ARCHITECTURE.md is
 //! generated from here.
 
-use crate::event::{Role, What};
+use crate::event::{EventKind, Role};
 use crate::job::Task;
 use crate::ticket::Stage::{
     self, Approved, Blocked, Building, Checking, Escalated, Merging, Pending, Queued, Reviewing,
@@ -18,28 +18,34 @@ const ALIVE: &[Stage] = &[
 ];
 const BEFORE_WORK: &[Stage] = &[Pending, Blocked];
 
-pub fn stages(what: &What) -> &'static [Stage] {
+pub fn stages(what: &EventKind) -> &'static [Stage] {
     match what {
-        What::Created { .. } => &[],
-        What::DependencyMet { .. } | What::DependenciesSet { .. } => BEFORE_WORK,
-        What::DependencyRepaired { .. } | What::Resubmitted { .. } => &[Blocked],
-        What::DependencyFailed { .. } | What::BudgetRaised { .. } | What::Cancelled { .. } => ALIVE,
-        What::Waived { .. } => &[
+        EventKind::Created { .. } => &[],
+        EventKind::DependencyMet { .. } | EventKind::DependenciesSet { .. } => BEFORE_WORK,
+        EventKind::DependencyRepaired { .. } | EventKind::Resubmitted { .. } => &[Blocked],
+        EventKind::DependencyFailed { .. }
+        | EventKind::BudgetRaised { .. }
+        | EventKind::Cancelled { .. } => ALIVE,
+        EventKind::Waived { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
         ],
-        What::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
-        What::Submitted { .. } => &[Building],
-        What::Checked { .. } => &[Checking],
-        What::Reviewed { .. } | What::ReviewUnusable { .. } | What::Verified { .. } => &[Reviewing],
-        What::Landed { .. } | What::Conflicted { .. } | What::CombinationRed { .. } => &[Merging],
-        What::WentStale { .. } => &[Approved, Merging],
-        What::JobFailed { .. } | What::LeaseLost { .. } => &[
+        EventKind::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
+        EventKind::Submitted { .. } => &[Building],
+        EventKind::Checked { .. } => &[Checking],
+        EventKind::Reviewed { .. }
+        | EventKind::ReviewUnusable { .. }
+        | EventKind::Verified { .. } => &[Reviewing],
+        EventKind::Landed { .. }
+        | EventKind::Conflicted { .. }
+        | EventKind::CombinationRed { .. } => &[Merging],
+        EventKind::WentStale { .. } => &[Approved, Merging],
+        EventKind::JobFailed { .. } | EventKind::LeaseLost { .. } => &[
             Queued, Rework, Building, Checking, Reviewing, Approved, Merging,
         ],
-        What::AgentOut { .. } => &[Queued, Rework, Reviewing],
-        What::HelpRequested { .. } => &[Building, Reviewing],
-        What::BudgetReached { .. } => ACTIVE,
-        What::Settled { .. } => &[Escalated],
+        EventKind::AgentOut { .. } => &[Queued, Rework, Reviewing],
+        EventKind::HelpRequested { .. } => &[Building, Reviewing],
+        EventKind::BudgetReached { .. } => ACTIVE,
+        EventKind::Settled { .. } => &[Escalated],
     }
 }
 
@@ -48,33 +54,33 @@ const HOUSE: &[Role] = &[Role::Service, Role::Admin];
 const ANYBODY: &[Role] = &Role::ALL;
 
 /// Who may report it; for a job's report that hangs on the job.
-pub fn roles(what: &What, task: Option<&Task>) -> &'static [Role] {
+pub fn roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
     match what {
-        What::Created { .. } => ANYBODY,
-        What::Started { .. }
-        | What::Submitted { .. }
-        | What::Checked { .. }
-        | What::Reviewed { .. }
-        | What::Verified { .. }
-        | What::Landed { .. }
-        | What::Conflicted { .. }
-        | What::CombinationRed { .. } => task.map_or(HOUSE, worker),
-        What::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
-        What::JobFailed { .. } => task.map_or(HOUSE, worker_or_house),
-        What::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
-        What::DependencyMet { .. }
-        | What::DependencyFailed { .. }
-        | What::DependencyRepaired { .. }
-        | What::LeaseLost { .. }
-        | What::AgentOut { .. }
-        | What::WentStale { .. }
-        | What::BudgetReached { .. } => HOUSE,
-        What::DependenciesSet { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Settled { .. }
-        | What::Resubmitted { .. } => PERSON,
-        What::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],
+        EventKind::Created { .. } => ANYBODY,
+        EventKind::Started { .. }
+        | EventKind::Submitted { .. }
+        | EventKind::Checked { .. }
+        | EventKind::Reviewed { .. }
+        | EventKind::Verified { .. }
+        | EventKind::Landed { .. }
+        | EventKind::Conflicted { .. }
+        | EventKind::CombinationRed { .. } => task.map_or(HOUSE, worker),
+        EventKind::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
+        EventKind::JobFailed { .. } => task.map_or(HOUSE, worker_or_house),
+        EventKind::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
+        EventKind::DependencyMet { .. }
+        | EventKind::DependencyFailed { .. }
+        | EventKind::DependencyRepaired { .. }
+        | EventKind::LeaseLost { .. }
+        | EventKind::AgentOut { .. }
+        | EventKind::WentStale { .. }
+        | EventKind::BudgetReached { .. } => HOUSE,
+        EventKind::DependenciesSet { .. }
+        | EventKind::BudgetRaised { .. }
+        | EventKind::Waived { .. }
+        | EventKind::Settled { .. }
+        | EventKind::Resubmitted { .. } => PERSON,
+        EventKind::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],
     }
 }
 

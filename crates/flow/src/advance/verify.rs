@@ -1,14 +1,14 @@
 //! Verification: somebody who reported nothing and built nothing looks at single findings.
 
 use super::Refused;
-use super::draft::Draft;
-use crate::event::{Answer, AnswerOutcome, Lease};
+use super::draft::Transition;
+use crate::event::{AnswerOutcome, Lease, VerifierAnswer};
 use crate::job::Task;
-use crate::ledger::{Entry, Status};
-use crate::policy::Verify;
+use crate::ledger::{FindingStatus, LedgerEntry};
+use crate::policy::VerifyNewFindings;
 use crate::ticket::Stage;
 
-impl Draft<'_> {
+impl Transition<'_> {
     /// All that is open from earlier rounds is put to one verifier, beside the reviewers.
     pub(super) fn order_disposition(&mut self, commit: String) {
         let open = self.ticket.ledger.open_must_fix(self.policy);
@@ -28,7 +28,7 @@ impl Draft<'_> {
         &mut self,
         lease: Lease,
         commit: &str,
-        answers: &[Answer],
+        answers: &[VerifierAnswer],
     ) -> Result<(), Refused> {
         self.must_be_current(commit)?;
         self.must_not_judge_own_work()?;
@@ -56,8 +56,8 @@ impl Draft<'_> {
 
     /// The verifier's word on one finding. Silence and contradiction are uncertain, and what a
     /// reviewer reports on this very commit can be refuted, but it cannot be fixed.
-    fn word_on(&self, id: &str, answers: &[Answer]) -> Answer {
-        let uncertain = |evidence: &str| Answer {
+    fn word_on(&self, id: &str, answers: &[VerifierAnswer]) -> VerifierAnswer {
+        let uncertain = |evidence: &str| VerifierAnswer {
             finding: id.to_owned(),
             outcome: AnswerOutcome::Uncertain,
             evidence: evidence.to_owned(),
@@ -117,10 +117,13 @@ impl Draft<'_> {
     /// always what was refuted on an earlier commit and is reported again on this one.
     fn to_be_verified(&self) -> Vec<String> {
         let (round, verify) = (self.ticket.round, self.policy.verify);
-        let is_new = |entry: &Entry| entry.first_round == round || entry.status == Status::Reopened;
+        let is_new = |entry: &LedgerEntry| {
+            entry.first_round == round || entry.status == FindingStatus::Reopened
+        };
         let open = self.ticket.ledger.open_must_fix(self.policy);
         let asked = open.into_iter().filter(|entry| {
-            (verify == Verify::MustFix && is_new(entry)) || entry.was_refuted_before(round)
+            (verify == VerifyNewFindings::MustFix && is_new(entry))
+                || entry.was_refuted_before(round)
         });
         asked.map(|entry| entry.id.clone()).collect()
     }

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use super::bullets;
 use super::quote::{fenced, line, section};
-use crate::ledger::{Entry, Status};
+use crate::ledger::{FindingStatus, LedgerEntry};
 use crate::policy::Policy;
-use crate::ticket::{CheckResult, Setback, Ticket};
+use crate::ticket::{CheckResult, ReworkReason, Ticket};
 
 /// The reason for the rework, with its evidence.
-pub fn reasons(ticket: &Ticket, setback: &Setback, policy: &Policy) -> String {
+pub fn reasons(ticket: &Ticket, setback: &ReworkReason, policy: &Policy) -> String {
     match setback {
-        Setback::Findings => findings_to_resolve(ticket, policy),
-        Setback::RedChecks { results } => {
+        ReworkReason::Findings => findings_to_resolve(ticket, policy),
+        ReworkReason::RedChecks { results } => {
             let mut out = section(
                 "The checks are red",
                 "Make them green; change nothing else.",
@@ -20,22 +20,22 @@ pub fn reasons(ticket: &Ticket, setback: &Setback, policy: &Policy) -> String {
             out.push_str(&check_tails(results));
             out
         }
-        Setback::RedCombination { results } => {
+        ReworkReason::RedCombination { results } => {
             let text = "Your change is green alone and red together with the newest base branch. \
                         Merge the base into your branch and make the combination green.";
             let mut out = section("Red together with the base", text);
             out.push_str(&check_tails(results));
             out
         }
-        Setback::ForbiddenPaths { paths, base } => forbidden_paths(paths, base),
-        Setback::Conflict { files, evidence } if files.is_empty() => {
+        ReworkReason::ForbiddenPaths { paths, base } => forbidden_paths(paths, base),
+        ReworkReason::Conflict { files, evidence } if files.is_empty() => {
             let text = "The base branch was rewritten: commits that yours are based on are no longer there. \
                         Put your own commits, and nothing else, on top of the new base branch.";
             let mut out = section("The base was rewritten", text);
             out.push_str(&fenced("what is gone", evidence));
             out
         }
-        Setback::Conflict { files, evidence } => {
+        ReworkReason::Conflict { files, evidence } => {
             let text = "The base branch has moved and your change no longer merges. Merge the base \
                         branch into yours and resolve the conflicts so that both sides keep their intent.";
             let mut out = section("Merge conflict", text);
@@ -70,10 +70,10 @@ fn check_tails(results: &[CheckResult]) -> String {
 
 fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     let ledger = &ticket.ledger;
-    let must: Vec<&Entry> = ledger.open_must_fix(policy);
+    let must: Vec<&LedgerEntry> = ledger.open_must_fix(policy);
     let entries = ledger.entries.iter();
-    let fixed: Vec<&Entry> = entries
-        .filter(|entry| entry.status == Status::Fixed)
+    let fixed: Vec<&LedgerEntry> = entries
+        .filter(|entry| entry.status == FindingStatus::Fixed)
         .collect();
     let mut out = String::new();
     if must.is_empty() {
@@ -94,7 +94,7 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     ));
     let refused = ticket.rounds.last().is_some_and(|round| {
         let mut claims = round.verdict.claims.values();
-        claims.any(|claim| *claim == findings::Claim::ChangesRequested)
+        claims.any(|claim| *claim == findings::ReviewClaim::ChangesRequested)
     });
     let title = if must.is_empty() && refused {
         "The reviewer asks for these"
@@ -132,7 +132,7 @@ fn why_not_approved(ticket: &Ticket) -> String {
 }
 
 /// One finding with all its parts.
-pub fn numbered(number: usize, entry: &Entry) -> String {
+pub fn numbered(number: usize, entry: &LedgerEntry) -> String {
     let finding = &entry.finding;
     let mut out = String::new();
     let severity = entry.severity().word();
@@ -166,7 +166,7 @@ pub fn numbered(number: usize, entry: &Entry) -> String {
 }
 
 /// Findings with a line each.
-pub fn one_liners(title: &str, entries: &[&Entry]) -> String {
+pub fn one_liners(title: &str, entries: &[&LedgerEntry]) -> String {
     let items: Vec<String> = entries
         .iter()
         .map(|entry| format!("{} {} {}", entry.id, entry.place(), entry.finding.title))

@@ -1,10 +1,10 @@
 use super::*;
-use crate::event::{Actor, Event, Role, What};
+use crate::event::{Actor, Event, EventKind, Role};
 use crate::policy::Policy;
 use crate::ticket::{Spec, Time};
 
 fn ticket(name: &str, stage: Stage, critical: bool) -> Ticket {
-    let what = What::Created {
+    let what = EventKind::Created {
         spec: Box::new(Spec {
             title: name.to_owned(),
             critical,
@@ -28,20 +28,48 @@ fn ticket(name: &str, stage: Stage, critical: bool) -> Ticket {
 #[test]
 fn an_epic_stands_as_its_tickets_do() {
     use Stage::{Blocked, Cancelled, Done, Escalated, Failed, Pending, Queued};
-    type Row = (&'static [(Stage, bool)], Gate, &'static str);
+    type Row = (&'static [(Stage, bool)], EpicSignoff, &'static str);
     let rows: [Row; 8] = [
-        (&[(Done, false), (Queued, false)], Gate::Waits, "goes"),
-        (&[(Escalated, false), (Queued, false)], Gate::Waits, "goes"),
-        (&[(Failed, true), (Queued, false)], Gate::Waits, "stopped"),
-        (&[(Escalated, true), (Pending, false)], Gate::Waits, "waits"),
-        (&[(Failed, false), (Blocked, false)], Gate::Waits, "waits"),
+        (
+            &[(Done, false), (Queued, false)],
+            EpicSignoff::Waits,
+            "goes",
+        ),
+        (
+            &[(Escalated, false), (Queued, false)],
+            EpicSignoff::Waits,
+            "goes",
+        ),
+        (
+            &[(Failed, true), (Queued, false)],
+            EpicSignoff::Waits,
+            "stopped",
+        ),
+        (
+            &[(Escalated, true), (Pending, false)],
+            EpicSignoff::Waits,
+            "waits",
+        ),
+        (
+            &[(Failed, false), (Blocked, false)],
+            EpicSignoff::Waits,
+            "waits",
+        ),
         (
             &[(Done, false), (Cancelled, false)],
-            Gate::Waits,
+            EpicSignoff::Waits,
             "incomplete",
         ),
-        (&[(Done, true), (Done, false)], Gate::Waits, "at_the_gate"),
-        (&[(Done, true), (Done, false)], Gate::Signed, "complete"),
+        (
+            &[(Done, true), (Done, false)],
+            EpicSignoff::Waits,
+            "at_the_gate",
+        ),
+        (
+            &[(Done, true), (Done, false)],
+            EpicSignoff::Signed,
+            "complete",
+        ),
     ];
     for (stages, gate, word) in rows {
         let tickets: Vec<Ticket> = stages

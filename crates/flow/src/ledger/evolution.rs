@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::{Entry, Ledger, Status};
+use super::{FindingStatus, Ledger, LedgerEntry};
 
 /// What became of all findings in one round, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Evolution {
+pub struct RoundFindings {
     pub round: u32,
     pub new: u32,
     pub fixed: u32,
@@ -18,7 +18,7 @@ pub struct Evolution {
     pub waived: u32,
 }
 
-impl Evolution {
+impl RoundFindings {
     pub const HEAD: [&'static str; 9] = [
         "round",
         "new",
@@ -45,34 +45,37 @@ impl Evolution {
         ]
     }
 
-    fn count(&mut self, entry: &Entry) {
+    fn count(&mut self, entry: &LedgerEntry) {
         let round = self.round;
         let Some(last) = entry.history.iter().rev().find(|turn| turn.round <= round) else {
             return;
         };
         let now = last.round == round;
         match last.status {
-            Status::Open if entry.first_round == round => self.new += 1,
-            Status::Open => self.still_open += 1,
-            Status::NotRepeated => self.not_repeated += 1,
-            Status::Reopened => self.reopened += 1,
-            Status::Disputed => self.disputed += 1,
+            FindingStatus::Open if entry.first_round == round => self.new += 1,
+            FindingStatus::Open => self.still_open += 1,
+            FindingStatus::NotRepeated => self.not_repeated += 1,
+            FindingStatus::Reopened => self.reopened += 1,
+            FindingStatus::Disputed => self.disputed += 1,
             // What is closed is told in the round that closed it.
-            Status::Fixed if now => self.fixed += 1,
-            Status::Refuted if now => self.refuted += 1,
-            Status::Waived if now => self.waived += 1,
-            Status::Fixed | Status::Refuted | Status::Waived | Status::Duplicate => {}
+            FindingStatus::Fixed if now => self.fixed += 1,
+            FindingStatus::Refuted if now => self.refuted += 1,
+            FindingStatus::Waived if now => self.waived += 1,
+            FindingStatus::Fixed
+            | FindingStatus::Refuted
+            | FindingStatus::Waived
+            | FindingStatus::Duplicate => {}
         }
     }
 }
 
 impl Ledger {
     /// One line for each round up to this one; praise is left out.
-    pub fn evolution(&self, last: u32) -> Vec<Evolution> {
+    pub fn evolution(&self, last: u32) -> Vec<RoundFindings> {
         let line = |round| {
-            let mut line = Evolution {
+            let mut line = RoundFindings {
                 round,
-                ..Evolution::default()
+                ..RoundFindings::default()
             };
             for entry in self.entries.iter().filter(|entry| entry.finding.actionable) {
                 line.count(entry);
@@ -84,13 +87,13 @@ impl Ledger {
 }
 
 /// The table as Markdown.
-pub fn table(lines: &[Evolution]) -> String {
+pub fn table(lines: &[RoundFindings]) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut out = row(Evolution::HEAD
+    let mut out = row(RoundFindings::HEAD
         .iter()
         .map(|&word| word.to_owned())
         .collect());
-    out.push_str(&row(vec!["---".to_owned(); Evolution::HEAD.len()]).replace(' ', ""));
+    out.push_str(&row(vec!["---".to_owned(); RoundFindings::HEAD.len()]).replace(' ', ""));
     for line in lines {
         out.push_str(&row(line.cells().iter().map(ToString::to_string).collect()));
     }

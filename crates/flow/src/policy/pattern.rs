@@ -9,7 +9,7 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-use name::{Token, matches_name, tokens};
+use name::{PatternToken, matches_name, tokens};
 
 /// The longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024;
@@ -34,7 +34,7 @@ struct PathPattern {
 enum Segment {
     /// `**`
     AnyDepth,
-    Name(Vec<Token>),
+    Name(Vec<PatternToken>),
 }
 
 impl PathPatterns {
@@ -86,7 +86,7 @@ pub fn matches(pattern: &str, path: &str) -> bool {
 /// `protected` once did.
 pub fn matches_across_slashes(pattern: &str, path: &str) -> bool {
     let whole = tokens(pattern.as_bytes()).map(|segments| {
-        let slash = [Token::Byte(b'/')];
+        let slash = [PatternToken::Byte(b'/')];
         segments.join(&slash[..])
     });
     whole.is_some_and(|whole| matches_name(&whole, path.as_bytes()))
@@ -145,8 +145,10 @@ fn without_trailing_spaces(line: &str) -> &str {
     bare
 }
 
-fn segment(tokens: Vec<Token>) -> Segment {
-    let stars = tokens.iter().all(|token| matches!(token, Token::Star));
+fn segment(tokens: Vec<PatternToken>) -> Segment {
+    let stars = tokens
+        .iter()
+        .all(|token| matches!(token, PatternToken::Star));
     if stars && tokens.len() >= 2 {
         return Segment::AnyDepth;
     }

@@ -37,8 +37,8 @@ pub struct SeatSpec {
     /// Only up to this round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_round: Option<u32>,
-    #[serde(skip_serializing_if = "Scope::is_whole")]
-    pub scope: Scope,
+    #[serde(skip_serializing_if = "ReviewScope::is_whole")]
+    pub scope: ReviewScope,
     /// A linter in the seat: the command whose output is read as a review.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -47,14 +47,14 @@ pub struct SeatSpec {
 /// What a reviewer is asked to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum ReviewScope {
     #[default]
     Whole,
     /// From the second round on, what has changed since the last one.
     Delta,
 }
 
-impl Scope {
+impl ReviewScope {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
     fn is_whole(&self) -> bool {
         *self == Self::Whole
@@ -79,7 +79,7 @@ impl Default for SeatSpec {
             lines_min: 0,
             from_round: 0,
             until_round: None,
-            scope: Scope::Whole,
+            scope: ReviewScope::Whole,
             command: None,
         }
     }
@@ -145,7 +145,7 @@ impl SeatSpec {
             && self.lines_min == 0
             && self.from_round <= 1
             && self.until_round.is_none()
-            && self.scope == Scope::Whole
+            && self.scope == ReviewScope::Whole
             && self.command.is_none()
     }
 
@@ -153,7 +153,7 @@ impl SeatSpec {
     pub fn is_whole_agent(&self) -> bool {
         self.command.is_none()
             && !self.confirms
-            && self.scope == Scope::Whole
+            && self.scope == ReviewScope::Whole
             && self.paths.is_empty()
             && self.kinds.is_empty()
             && self.lines_min == 0

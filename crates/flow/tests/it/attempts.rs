@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flow::attempt::{Attempt, CallerState, HeldClaim, ReportClaim, admit};
 use flow::event::Lease;
-use flow::{Policy, Stage, Task, Usage, What};
+use flow::{EventKind, Policy, Stage, Task, Usage};
 use proptest::prelude::*;
 
 use crate::story::{Story, approves, house, id, rejects, reviewer};
@@ -100,7 +100,7 @@ impl World {
 
     fn expire(&mut self) {
         if let Some((place, lease, _)) = self.held.take() {
-            self.stories[place].tell(&house(), What::LeaseLost { lease });
+            self.stories[place].tell(&house(), EventKind::LeaseLost { lease });
         }
     }
 
@@ -172,7 +172,7 @@ impl World {
     }
 }
 
-fn reviewed(lease: Lease, task: &Task, rejected: bool) -> What {
+fn reviewed(lease: Lease, task: &Task, rejected: bool) -> EventKind {
     let (Task::Review { commit, .. } | Task::Verify { commit, .. }) = task else {
         panic!("{task:?} is no review");
     };
@@ -181,7 +181,7 @@ fn reviewed(lease: Lease, task: &Task, rejected: bool) -> What {
     } else {
         approves()
     };
-    What::Reviewed {
+    EventKind::Reviewed {
         lease,
         commit: commit.clone(),
         review: Box::new(review),

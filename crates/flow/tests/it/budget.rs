@@ -4,7 +4,7 @@ use flow::event::{Choice, Failure, Lease};
 use flow::policy::SeatSpec;
 use flow::ticket::Reason;
 use flow::usage::{Budget, Caps};
-use flow::{Actor, Effect, Policy, Refused, Role, Stage, Usage, What};
+use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Usage};
 
 use crate::story::{
     Story, approves, builder, dollars, held, house, human, rejects, reviewer, settled, submitted,
@@ -28,18 +28,18 @@ fn capped(round: Option<u64>, ticket: Option<u64>) -> Policy {
     }
 }
 
-fn spending(mut what: What, spent: Usage) -> What {
+fn spending(mut what: EventKind, spent: Usage) -> EventKind {
     match &mut what {
-        What::Submitted { usage, .. }
-        | What::Reviewed { usage, .. }
-        | What::JobFailed { usage, .. } => *usage = spent,
+        EventKind::Submitted { usage, .. }
+        | EventKind::Reviewed { usage, .. }
+        | EventKind::JobFailed { usage, .. } => *usage = spent,
         _ => unreachable!("not a paid report"),
     }
     what
 }
 
-fn failed(lease: Lease, failure: Failure) -> What {
-    What::JobFailed {
+fn failed(lease: Lease, failure: Failure) -> EventKind {
+    EventKind::JobFailed {
         lease,
         failure,
         message: "the connection broke".to_owned(),
@@ -143,7 +143,7 @@ fn going_on_takes_a_raised_budget() {
             Refused::BudgetUsedUp { .. }
         ));
     }
-    let raised = What::BudgetRaised {
+    let raised = EventKind::BudgetRaised {
         budget: capped(None, Some(9)).budget,
         why: "it is worth it".to_owned(),
     };
@@ -196,7 +196,7 @@ fn the_days_budget_stops_work_in_any_active_stage() {
     ] {
         let mut story = Story::at(stage, &Policy::default());
         let limit = "$20.00 of $20.00 spent today".to_owned();
-        story.tell(&house(), What::BudgetReached { limit });
+        story.tell(&house(), EventKind::BudgetReached { limit });
         assert_broke(&story);
     }
 }

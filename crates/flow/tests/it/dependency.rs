@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use flow::job::News;
-use flow::ticket::{Blocked, Reason, Spec};
-use flow::{Effect, Policy, Refused, Stage, Task, What};
+use flow::job::DependencyUpdate;
+use flow::ticket::{BlockedReason, Reason, Spec};
+use flow::{Effect, EventKind, Policy, Refused, Stage, Task};
 
 use crate::story::{Story, created, house, human, id, ids};
 
@@ -12,23 +12,23 @@ fn waiting(on: &[&str]) -> Story {
     Story::created(Policy::default(), created(on)).unwrap()
 }
 
-fn met(name: &str) -> What {
-    What::DependencyMet { ticket: id(name) }
+fn met(name: &str) -> EventKind {
+    EventKind::DependencyMet { ticket: id(name) }
 }
 
-fn failed(name: &str) -> What {
-    What::DependencyFailed {
+fn failed(name: &str) -> EventKind {
+    EventKind::DependencyFailed {
         ticket: id(name),
         why: "its tests never passed".to_owned(),
     }
 }
 
-fn repaired(name: &str) -> What {
-    What::DependencyRepaired { ticket: id(name) }
+fn repaired(name: &str) -> EventKind {
+    EventKind::DependencyRepaired { ticket: id(name) }
 }
 
-fn set(on: &[&str], met: &[&str], failed: &[&str]) -> What {
-    What::DependenciesSet {
+fn set(on: &[&str], met: &[&str], failed: &[&str]) -> EventKind {
+    EventKind::DependenciesSet {
         depends_on: ids(on),
         met: ids(met),
         failed: failed
@@ -47,9 +47,9 @@ fn news(story: &Story) -> Vec<&'static str> {
             && let Task::Tell { news } = &job.task
         {
             kinds.push(match news {
-                News::Met => "met",
-                News::Failed { .. } => "failed",
-                News::Repaired => "repaired",
+                DependencyUpdate::Met => "met",
+                DependencyUpdate::Failed { .. } => "failed",
+                DependencyUpdate::Repaired => "repaired",
             });
         }
     }
@@ -85,7 +85,7 @@ fn a_failed_dependency_blocks_and_the_news_goes_on() {
     let mut story = waiting(&["a", "b"]);
     story.tell(&house(), failed("a"));
     assert_eq!(story.stage(), Stage::Blocked);
-    assert_eq!(story.ticket.blocked, Some(Blocked::ByDependency));
+    assert_eq!(story.ticket.blocked, Some(BlockedReason::ByDependency));
     assert_eq!(news(&story), ["failed"]);
     story.tell(&house(), met("b"));
     assert_eq!(story.stage(), Stage::Blocked, "a is still broken");
@@ -153,7 +153,7 @@ fn no_ticket_depends_on_itself() {
 #[test]
 fn a_ticket_needs_a_title_and_has_a_default_priority_of_50() {
     let mut what = created(&[]);
-    if let What::Created { spec, .. } = &mut what {
+    if let EventKind::Created { spec, .. } = &mut what {
         spec.title = " ".to_owned();
     }
     let refused = Story::created(Policy::default(), what).unwrap_err();
@@ -166,7 +166,7 @@ fn a_ticket_needs_a_title_and_has_a_default_priority_of_50() {
 #[test]
 fn a_ticket_whose_dependency_had_failed_before_it_begins_blocked() {
     let mut what = created(&["a"]);
-    if let What::Created { failed, .. } = &mut what {
+    if let EventKind::Created { failed, .. } = &mut what {
         failed.push((id("a"), "gone".to_owned()));
     }
     let story = Story::created(Policy::default(), what).unwrap();
@@ -176,7 +176,7 @@ fn a_ticket_whose_dependency_had_failed_before_it_begins_blocked() {
 #[test]
 fn a_ticket_whose_dependencies_are_met_already_begins_queued() {
     let mut what = created(&["a"]);
-    if let What::Created { met, .. } = &mut what {
+    if let EventKind::Created { met, .. } = &mut what {
         *met = BTreeSet::from([id("a")]);
     }
     let story = Story::created(Policy::default(), what).unwrap();
@@ -200,13 +200,13 @@ fn a_ticket_that_a_person_has_taken_over_hears_no_good_news() {
     story.tell(&human(), crate::story::settled(choice));
     story.refused(&house(), repaired("a"));
     let blocked = story.ticket.blocked.clone();
-    assert!(matches!(blocked, Some(Blocked::TakenOver { .. })));
+    assert!(matches!(blocked, Some(BlockedReason::TakenOver { .. })));
 }
 
 #[test]
 fn a_ticket_that_ends_badly_tells_those_behind_it() {
     let mut story = Story::begin();
     let why = "not wanted any more".to_owned();
-    story.tell(&human(), What::Cancelled { why });
+    story.tell(&human(), EventKind::Cancelled { why });
     assert_eq!(news(&story), ["failed"]);
 }

@@ -1,17 +1,17 @@
 //! `minor_only = "ask"`: a refusal over minor findings is put to the same reviewer once.
 
-use findings::{Claim, Review, Severity};
+use findings::{Review, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
 use flow::narrate::approved_by;
-use flow::policy::{Fallback, MinorOnly, SeatSpec, Verify, Votes};
+use flow::policy::{Fallback, MinorOnly, SeatSpec, VerifyNewFindings, Votes};
 use flow::ticket::ApprovedBy;
-use flow::{Actor, Policy, Refused, Role, Stage, Usage, What};
+use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
 
 use crate::story::{Story, approves, builder, finding, human, review, reviewer, settled};
 
 fn minor() -> Review {
     let low = finding("A comment is missing", Severity::Low);
-    review(Claim::ChangesRequested, &[low])
+    review(ReviewClaim::ChangesRequested, &[low])
 }
 
 fn reviewing(policy: Policy) -> Story {
@@ -53,8 +53,8 @@ fn a_yes_countersigns_and_the_first_answer_stays_on_record() {
     );
     let seat = &story.ticket.rounds[0].seats[0];
     let answer = seat.answer.as_ref().unwrap();
-    assert_eq!(answer.claim, Claim::Approved);
-    assert_eq!(answer.first_claim, Some(Claim::ChangesRequested));
+    assert_eq!(answer.claim, ReviewClaim::Approved);
+    assert_eq!(answer.first_claim, Some(ReviewClaim::ChangesRequested));
     assert_eq!(story.ticket.rounds[0].verdict.follow_ups, ["F1"]);
     assert_eq!(approved_by(&story.ticket).unwrap(), "countersigned by rita");
 }
@@ -64,9 +64,9 @@ fn anything_but_a_yes_is_rework_and_is_not_asked_twice() {
     let grave = finding("Names are not escaped", Severity::High);
     let answers = [
         minor(),
-        review(Claim::Unknown, &[]),
-        review(Claim::ChangesRequested, std::slice::from_ref(&grave)),
-        review(Claim::Approved, &[grave]),
+        review(ReviewClaim::Unknown, &[]),
+        review(ReviewClaim::ChangesRequested, std::slice::from_ref(&grave)),
+        review(ReviewClaim::Approved, &[grave]),
     ];
     for answer in answers {
         let mut story = asked();
@@ -79,7 +79,7 @@ fn anything_but_a_yes_is_rework_and_is_not_asked_twice() {
     let lease = story.start("review", &reviewer());
     let why = "it is not in form".to_owned();
     let usage = Usage::default();
-    story.tell(&reviewer(), What::ReviewUnusable { lease, why, usage });
+    story.tell(&reviewer(), EventKind::ReviewUnusable { lease, why, usage });
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(story.ticket.counts.unusable_reviews, 0);
 }
@@ -93,7 +93,7 @@ fn nobody_answers_for_the_reviewer() {
         fence: job.fence + 1,
     };
     let other = Actor::new("rolf", Role::Reviewer);
-    let refused = story.refused(&other, What::Started { lease });
+    let refused = story.refused(&other, EventKind::Started { lease });
     assert!(
         matches!(refused, Refused::NotTheReviewer { .. }),
         "{refused}"
@@ -109,7 +109,7 @@ fn nobody_answers_for_the_reviewer() {
         None
     );
     let lease = story.start("review", &reviewer());
-    let failed = What::JobFailed {
+    let failed = EventKind::JobFailed {
         lease,
         failure: Failure::Permanent,
         message: "not logged in".to_owned(),
@@ -128,7 +128,7 @@ fn nobody_is_asked_where_a_yes_would_not_help() {
     let mut story = reviewing(policy);
     let grave = finding("Names are not escaped", Severity::High);
     story.reviewed_by(&Actor::new("rolf", Role::Reviewer), minor());
-    story.reviewed(review(Claim::ChangesRequested, &[grave]));
+    story.reviewed(review(ReviewClaim::ChangesRequested, &[grave]));
     assert_eq!(story.stage(), Stage::Rework);
 }
 
@@ -194,12 +194,12 @@ fn an_approval_over_a_refusal_says_so() {
     assert_eq!(approved_by(&story.ticket).unwrap(), said);
 
     let policy = Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         ..Policy::default()
     };
     let mut story = reviewing(policy);
     let grave = finding("Names are not escaped", Severity::High);
-    story.reviewed(review(Claim::ChangesRequested, &[grave]));
+    story.reviewed(review(ReviewClaim::ChangesRequested, &[grave]));
     story.verified(AnswerOutcome::Refuted);
     assert_eq!(story.stage(), Stage::Approved);
     assert_eq!(approved_by(&story.ticket).unwrap(), said);
@@ -217,13 +217,13 @@ fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
     let (rolf, human) = (Actor::new("rolf", Role::Reviewer), human());
     let refuses = |title: &str| {
         let grave = finding(title, Severity::High);
-        review(Claim::ChangesRequested, &[grave])
+        review(ReviewClaim::ChangesRequested, &[grave])
     };
-    let help = || What::HelpRequested {
+    let help = || EventKind::HelpRequested {
         lease: None,
         why: "stuck".to_owned(),
     };
-    let waived = |id: &str| What::Waived {
+    let waived = |id: &str| EventKind::Waived {
         finding: id.to_owned(),
         why: "not so bad".to_owned(),
     };
@@ -242,7 +242,9 @@ fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
     story.tell(&reviewer(), help()).tell(&human, waived("F2"));
     story.tell(&human, settled(Choice::TakeOver));
     let submission = Box::new(story.ticket.submission.clone().unwrap());
-    story.tell(&human, What::Resubmitted { submission }).green();
+    story
+        .tell(&human, EventKind::Resubmitted { submission })
+        .green();
     assert_eq!(
         story.stage(),
         Stage::Reviewing,

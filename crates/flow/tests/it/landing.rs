@@ -1,23 +1,23 @@
 //! From the approval to the branch: nothing lands but what was approved.
 
 use flow::event::AnswerOutcome;
-use flow::job::News;
-use flow::policy::{DependantsStart, Land, ProtectedChange, ReviewMode};
-use flow::ticket::{ApprovedBy, CheckOutcome, EDITION, Reason, Setback, Submission};
-use flow::{Effect, Policy, Refused, Stage, Task, Usage, What};
+use flow::job::DependencyUpdate;
+use flow::policy::{Land, ProtectedChange, ReviewMode, StartDependents};
+use flow::ticket::{ApprovedBy, CheckOutcome, EDITION, Reason, ReworkReason, Submission};
+use flow::{Effect, EventKind, Policy, Refused, Stage, Task, Usage};
 
 use crate::story::{Story, approves, builder, check, held, house, rejects, submission, submitted};
 
-fn stale(submission: Submission) -> What {
-    What::WentStale {
+fn stale(submission: Submission) -> EventKind {
+    EventKind::WentStale {
         submission: Box::new(submission),
         why: "somebody pushed".to_owned(),
         lease: None,
     }
 }
 
-fn conflicted(story: &Story) -> What {
-    What::Conflicted {
+fn conflicted(story: &Story) -> EventKind {
+    EventKind::Conflicted {
         lease: held(story, "merge"),
         files: vec!["src/greet.rs".to_owned()],
         evidence: "both changed line 3".to_owned(),
@@ -25,7 +25,7 @@ fn conflicted(story: &Story) -> What {
     }
 }
 
-fn told(story: &Story) -> Vec<&News> {
+fn told(story: &Story) -> Vec<&DependencyUpdate> {
     let told = story.effects.iter().filter_map(|effect| match effect {
         Effect::Enqueue(job) => Some(&job.task),
         Effect::Retry { .. }
@@ -50,7 +50,7 @@ fn the_approved_commit_lands_and_the_ticket_is_done() {
     let lease = held(&story, "merge");
     story.tell(&house(), story.landing(lease, "c1", "diff of c1"));
     assert_eq!(story.stage(), Stage::Done);
-    assert_eq!(told(&story), [&News::Met]);
+    assert_eq!(told(&story), [&DependencyUpdate::Met]);
     assert!(story.ticket.jobs.is_empty());
 }
 
@@ -73,7 +73,7 @@ fn two_unknown_diffs_are_not_the_same_diff() {
         diff_id: String::new(),
         ..submission("c1")
     };
-    let what = What::Submitted {
+    let what = EventKind::Submitted {
         lease,
         submission: Box::new(nameless),
         reports: Vec::new(),
@@ -108,7 +108,7 @@ fn a_submission_that_does_not_name_its_tree_is_refused() {
         (Submission::default(), Refused::EmptyChange),
     ] {
         let mut what = submitted(lease, "c1");
-        if let What::Submitted { submission, .. } = &mut what {
+        if let EventKind::Submitted { submission, .. } = &mut what {
             **submission = broken;
         }
         assert_eq!(story.refused(&builder(), what), expected);
@@ -200,7 +200,7 @@ fn an_old_approval_does_not_cover_findings_that_came_since() {
 fn an_old_approval_does_not_outweigh_a_later_no_to_the_same_tree() {
     let mut story = Story::at(Stage::Merging, &Policy::default());
     let limit = "the day's money".to_owned();
-    story.tell(&house(), What::BudgetReached { limit });
+    story.tell(&house(), EventKind::BudgetReached { limit });
     let reviewer = Some("ruth".to_owned());
     let choice = flow::event::Choice::Reassign {
         builder: None,
@@ -232,7 +232,7 @@ fn a_conflict_goes_back_to_the_builder_and_is_bounded() {
 #[test]
 fn a_combination_that_is_red_goes_back_to_the_builder() {
     let mut story = Story::at(Stage::Merging, &Policy::default());
-    let what = What::CombinationRed {
+    let what = EventKind::CombinationRed {
         lease: held(&story, "merge"),
         results: vec![check(CheckOutcome::Failed)],
         usage: Usage::default(),
@@ -271,11 +271,11 @@ fn no_review_is_said_in_the_approval() {
 #[test]
 fn dependants_hear_at_the_approval_where_the_policy_says_so() {
     let policy = Policy {
-        dependants_start: DependantsStart::Approved,
+        dependants_start: StartDependents::Approved,
         ..Policy::default()
     };
     let mut story = Story::at(Stage::Approved, &policy);
-    assert_eq!(told(&story), [&News::Met]);
+    assert_eq!(told(&story), [&DependencyUpdate::Met]);
     let lease = story.merge_started();
     story.tell(&house(), story.landing(lease, "c1", "diff of c1"));
     assert!(told(&story).is_empty(), "once is enough");
@@ -295,7 +295,7 @@ fn a_forbidden_path_is_refused_by_whatever_way_it_comes() {
     let mut built = Story::under(policy.clone());
     let lease = built.start("build", &builder());
     let mut what = submitted(lease, "c1");
-    if let What::Submitted { submission, .. } = &mut what {
+    if let EventKind::Submitted { submission, .. } = &mut what {
         **submission = touching("c1");
     }
     built.tell(&builder(), what);
@@ -306,7 +306,7 @@ fn a_forbidden_path_is_refused_by_whatever_way_it_comes() {
     assert_eq!(pushed.stage(), Stage::Rework);
 
     let mut by_hand = Story::at(Stage::Blocked, &policy);
-    let what = What::Resubmitted {
+    let what = EventKind::Resubmitted {
         submission: Box::new(touching("c2")),
     };
     by_hand.tell(&crate::story::human(), what);
@@ -323,7 +323,7 @@ fn forbids() -> Policy {
 fn submits_forbidden(story: &mut Story, commit: &str, edition: u32) {
     let lease = story.start("build", &builder());
     let mut what = submitted(lease, commit);
-    if let What::Submitted { submission, .. } = &mut what {
+    if let EventKind::Submitted { submission, .. } = &mut what {
         submission.protected = vec!["tests/x.py".to_owned(), "ci.yml".to_owned()];
         submission.edition = edition;
     }
@@ -338,7 +338,7 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
     let paths = vec!["ci.yml".to_owned(), "tests/x.py".to_owned()];
     assert_eq!(
         story.ticket.setback,
-        Some(Setback::ForbiddenPaths {
+        Some(ReworkReason::ForbiddenPaths {
             paths: paths.clone(),
             base: "base".to_owned()
         })
@@ -393,7 +393,7 @@ fn submissions_of_the_first_edition_replay_as_they_were_decided() {
         assert_eq!(story.stage(), stage);
         assert!(matches!(
             story.ticket.setback,
-            Some(Setback::RedChecks { .. })
+            Some(ReworkReason::RedChecks { .. })
         ));
     }
     let text = serde_json::to_string(&story.ticket).unwrap();

@@ -4,8 +4,8 @@ mod life;
 mod watch;
 
 use flow::policy::{
-    Confidence, DependantsStart, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange,
-    RedOnBase, ReviewMode, SeatSpec, Verify, Votes,
+    Confidence, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase, ReviewMode,
+    SeatSpec, StartDependents, VerifyNewFindings, Votes,
 };
 use flow::usage::{Budget, Caps};
 use flow::{Event, Policy, Ticket, replay};
@@ -64,7 +64,7 @@ prop_compose! {
         fails in any::<bool>(),
         minor_only in proptest::sample::select(&[MinorOnly::Ask, MinorOnly::Approve, MinorOnly::Rework][..]),
         min_confidence in proptest::sample::select(&[0, 60, 100][..]),
-        verify in proptest::sample::select(&[Verify::MustFix, Verify::Disputed, Verify::Never][..]),
+        verify in proptest::sample::select(&[VerifyNewFindings::MustFix, VerifyNewFindings::Disputed, VerifyNewFindings::Never][..]),
         land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Queue][..]),
         unreviewed in prop::bool::weighted(0.1),
         forbids in prop::bool::weighted(0.3),
@@ -86,7 +86,7 @@ prop_compose! {
             review: if unreviewed { ReviewMode::None } else { ReviewMode::Agents },
             protected_change: if forbids { ProtectedChange::Forbid } else { ProtectedChange::Show },
             red_on_base: if tolerates { RedOnBase::Tolerate } else { RedOnBase::Escalate },
-            dependants_start: if early { DependantsStart::Approved } else { DependantsStart::Done },
+            dependants_start: if early { StartDependents::Approved } else { StartDependents::Done },
             budget: Budget { round, ticket, day: Caps::default() },
             ..base
         };

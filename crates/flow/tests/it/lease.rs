@@ -3,12 +3,12 @@
 use flow::event::{Failure, Lease};
 use flow::policy::OnExhausted;
 use flow::ticket::Reason;
-use flow::{Actor, Effect, Policy, Refused, Role, Stage, Time, Usage, What};
+use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Time, Usage};
 
 use crate::story::{Story, alias, approves, builder, held, house, reviewer, submitted, verifier};
 
-fn failed(lease: Lease, failure: Failure) -> What {
-    What::JobFailed {
+fn failed(lease: Lease, failure: Failure) -> EventKind {
+    EventKind::JobFailed {
         lease,
         failure,
         message: "the connection broke".to_owned(),
@@ -20,7 +20,7 @@ fn failed(lease: Lease, failure: Failure) -> What {
 fn a_report_under_an_old_token_is_refused() {
     let mut story = Story::begin();
     let old = story.start("build", &builder());
-    story.tell(&house(), What::LeaseLost { lease: old });
+    story.tell(&house(), EventKind::LeaseLost { lease: old });
     assert_eq!(story.stage(), Stage::Queued);
     assert!(story.attempt(&builder(), submitted(old, "c1")).is_err());
     let new = story.start("build", &Actor::new("betty", Role::Builder));
@@ -35,10 +35,10 @@ fn a_report_under_an_old_token_is_refused() {
 fn a_token_that_was_used_is_not_accepted_again() {
     let mut story = Story::begin();
     let lease = story.start("build", &builder());
-    let refused = story.refused(&builder(), What::Started { lease });
+    let refused = story.refused(&builder(), EventKind::Started { lease });
     assert!(matches!(refused, Refused::NotNow { .. }));
-    story.tell(&house(), What::LeaseLost { lease });
-    let refused = story.refused(&builder(), What::Started { lease });
+    story.tell(&house(), EventKind::LeaseLost { lease });
+    let refused = story.refused(&builder(), EventKind::Started { lease });
     assert!(matches!(refused, Refused::StaleFence { .. }));
 }
 
@@ -52,7 +52,7 @@ fn a_held_job_is_not_taken_from_its_holder() {
     };
     let other = Actor::new("other-house", Role::Service);
     assert!(matches!(
-        story.refused(&other, What::Started { lease: newer }),
+        story.refused(&other, EventKind::Started { lease: newer }),
         Refused::NotHolder { .. }
     ));
 }
@@ -61,7 +61,10 @@ fn a_held_job_is_not_taken_from_its_holder() {
 fn a_failure_reported_twice_counts_once() {
     let mut story = Story::begin();
     let lease = story.start("build", &builder());
-    for what in [failed(lease, Failure::Transient), What::LeaseLost { lease }] {
+    for what in [
+        failed(lease, Failure::Transient),
+        EventKind::LeaseLost { lease },
+    ] {
         let by = if what.name() == "lease_lost" {
             house()
         } else {
@@ -84,17 +87,21 @@ fn a_lease_can_be_lost_before_its_start_was_reported() {
         serial: story.job("build").serial,
         fence: 1,
     };
-    story.tell(&house(), What::LeaseLost { lease });
+    story.tell(&house(), EventKind::LeaseLost { lease });
     assert_eq!(story.ticket.jobs[0].fence, 1);
-    assert!(story.attempt(&builder(), What::Started { lease }).is_err());
+    assert!(
+        story
+            .attempt(&builder(), EventKind::Started { lease })
+            .is_err()
+    );
 }
 
 #[test]
 fn a_review_that_was_given_back_cannot_be_called_unusable() {
     let mut story = Story::at(Stage::Reviewing, &Policy::default());
     let lease = story.start("review", &reviewer());
-    story.tell(&house(), What::LeaseLost { lease });
-    let what = What::ReviewUnusable {
+    story.tell(&house(), EventKind::LeaseLost { lease });
+    let what = EventKind::ReviewUnusable {
         lease,
         why: "it wrote nothing".to_owned(),
         usage: Usage::default(),
@@ -110,7 +117,7 @@ fn a_builder_cannot_end_somebody_elses_review() {
     let mut story = Story::at(Stage::Reviewing, &Policy::default());
     let lease = story.start("review", &reviewer());
     let rival = Actor::new("rolf", Role::Reviewer);
-    let unusable = What::ReviewUnusable {
+    let unusable = EventKind::ReviewUnusable {
         lease,
         why: "I say so".to_owned(),
         usage: Usage::default(),
@@ -144,7 +151,7 @@ fn nobody_takes_a_job_that_judges_their_own_work() {
             fence: 1,
         };
         assert_eq!(
-            story.refused(&alias(role), What::Started { lease }),
+            story.refused(&alias(role), EventKind::Started { lease }),
             Refused::OwnWork {
                 principal: "bob".to_owned()
             }
@@ -157,7 +164,7 @@ fn a_committer_of_the_range_is_an_author_as_well() {
     let mut story = Story::begin();
     let lease = story.start("build", &builder());
     let mut what = submitted(lease, "c1");
-    if let What::Submitted { submission, .. } = &mut what {
+    if let EventKind::Submitted { submission, .. } = &mut what {
         submission.authors.insert("rita".to_owned());
     }
     story.tell(&builder(), what).green();
@@ -166,7 +173,7 @@ fn a_committer_of_the_range_is_an_author_as_well() {
         fence: 1,
     };
     assert!(matches!(
-        story.refused(&reviewer(), What::Started { lease }),
+        story.refused(&reviewer(), EventKind::Started { lease }),
         Refused::OwnWork { .. }
     ));
 }
@@ -176,7 +183,7 @@ fn a_review_of_another_commit_is_refused() {
     let mut story = Story::at(Stage::Reviewing, &Policy::default());
     let lease = story.start("review", &reviewer());
     let mut what = story.review_report(lease, approves());
-    if let What::Reviewed { commit, .. } = &mut what {
+    if let EventKind::Reviewed { commit, .. } = &mut what {
         *commit = "c0".to_owned();
     }
     assert!(matches!(
@@ -271,7 +278,7 @@ fn a_landing_that_was_put_off_as_a_quota_is_still_read() {
 fn a_lost_merge_lease_leaves_the_approval_in_place() {
     let mut story = Story::at(Stage::Merging, &Policy::default());
     let lease = held(&story, "merge");
-    story.tell(&house(), What::LeaseLost { lease });
+    story.tell(&house(), EventKind::LeaseLost { lease });
     assert_eq!(story.stage(), Stage::Approved);
     assert!(story.ticket.approval.is_some());
     let late = story.refused(&house(), story.landing(lease, "c1", "diff of c1"));

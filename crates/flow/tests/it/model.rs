@@ -15,7 +15,7 @@ use flow::Stage;
 
 use desk::Desk;
 use rules::Rules;
-use world::{Action, Bug, Fate, Pending, TICKETS, Violation, World};
+use world::{Bug, Fate, ModelAction, Pending, TICKETS, Violation, World};
 
 /// One world to search: how the tickets hang together, and what may befall them.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ struct Found {
     /// The search came to its end, and was not cut off.
     whole: bool,
     stages: BTreeSet<[Stage; TICKETS]>,
-    violation: Option<(Violation, Vec<Action>)>,
+    violation: Option<(Violation, Vec<ModelAction>)>,
 }
 
 /// Breadth first, so that the first violation has the shortest way to it.
@@ -43,7 +43,7 @@ fn search(plan: Plan) -> Found {
     let first = world::begin(&mut desk, plan.depends, plan.fate);
     let mut seen: HashSet<u64, Quick> = HashSet::default();
     seen.insert(mark(&first));
-    let mut came_by: Vec<(u32, Option<Action>)> = vec![(0, None)];
+    let mut came_by: Vec<(u32, Option<ModelAction>)> = vec![(0, None)];
     let mut frontier = VecDeque::from([(first, 0_u32, 0_usize)]);
     let mut actions = Vec::new();
     let mut found = Found {
@@ -146,8 +146,12 @@ fn mark(world: &World) -> u64 {
     hasher.finish()
 }
 
-fn way_to(came_by: &[(u32, Option<Action>)], mut at: u32, last: Option<Action>) -> Vec<Action> {
-    let mut way: Vec<Action> = last.into_iter().collect();
+fn way_to(
+    came_by: &[(u32, Option<ModelAction>)],
+    mut at: u32,
+    last: Option<ModelAction>,
+) -> Vec<ModelAction> {
+    let mut way: Vec<ModelAction> = last.into_iter().collect();
     while let (before, Some(action)) = came_by[at as usize] {
         way.push(action);
         at = before;
@@ -157,7 +161,12 @@ fn way_to(came_by: &[(u32, Option<Action>)], mut at: u32, last: Option<Action>) 
 }
 
 /// What must hold in every state.
-fn holds(desk: &Desk, world: &World, actions: &[Action], depends: bool) -> Result<(), Violation> {
+fn holds(
+    desk: &Desk,
+    world: &World,
+    actions: &[ModelAction],
+    depends: bool,
+) -> Result<(), Violation> {
     let in_memory = matches!(world.pending, Some(Pending::Effects { .. }));
     for at in 0..TICKETS {
         let facts = desk.facts(world.tickets[at]);
@@ -239,7 +248,7 @@ fn assert_sound(found: &Found) {
     }
 }
 
-fn written(way: &[Action]) -> String {
+fn written(way: &[ModelAction]) -> String {
     let mut lines = String::new();
     for (n, action) in way.iter().enumerate() {
         writeln!(lines, "  {:>2}. {action:?}", n + 1).expect("a string takes it");

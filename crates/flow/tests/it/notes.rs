@@ -1,11 +1,11 @@
 //! Findings under the policy's threshold of confidence are notes: they are kept and shown, hold nothing
 //! up and cost no round, and a refusal that rests on them alone is no approval.
 
-use findings::{Claim, Finding, Review, Severity};
+use findings::{Finding, Review, ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
-use flow::ledger::Status;
+use flow::ledger::FindingStatus;
 use flow::narrate::approved_by;
-use flow::policy::{Confidence, MinorOnly, Verify};
+use flow::policy::{Confidence, MinorOnly, VerifyNewFindings};
 use flow::ticket::Reason;
 use flow::{Policy, Stage, replay};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn doubtful(severity: Severity) -> Finding {
 }
 
 fn refuses(findings: &[Finding]) -> Review {
-    review(Claim::ChangesRequested, findings)
+    review(ReviewClaim::ChangesRequested, findings)
 }
 
 fn under(minor_only: MinorOnly) -> Policy {
@@ -83,9 +83,9 @@ fn a_finding_without_a_confidence_counts() {
 
 #[test]
 fn an_approval_with_a_note_is_an_approval() {
-    let given = review(Claim::Approved, &[doubtful(Severity::Critical)]);
+    let given = review(ReviewClaim::Approved, &[doubtful(Severity::Critical)]);
     let weighed = flow::answer::weighed(given.clone(), &Policy::default());
-    assert_eq!(weighed.claim, Claim::Approved);
+    assert_eq!(weighed.claim, ReviewClaim::Approved);
     let story = after(&Policy::default(), weighed);
     assert_eq!(story.stage(), Stage::Approved);
     assert_eq!(story.ticket.rounds[0].verdict.notes, ["F1"]);
@@ -95,7 +95,7 @@ fn an_approval_with_a_note_is_an_approval() {
     };
     assert_eq!(
         flow::answer::weighed(given, &off).claim,
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
 }
 
@@ -136,7 +136,7 @@ fn beside_a_minor_finding_the_rule_for_minor_findings_holds() {
 #[test]
 fn what_is_left_of_a_refusal_after_a_verifier_is_not_overruled() {
     let policy = Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         ..Policy::default()
     };
     let sure = sure_of("Names are not escaped", Severity::High, 90);
@@ -156,7 +156,7 @@ fn a_note_becomes_a_finding_when_somebody_is_sure_and_never_the_other_way() {
     story.verified(AnswerOutcome::Fixed);
     story.reviewed(refuses(&[sure_of(title, Severity::High, 80)]));
     let entries = &story.ticket.ledger.entries;
-    assert_eq!(entries[1].status, Status::Duplicate);
+    assert_eq!(entries[1].status, FindingStatus::Duplicate);
     assert!(!entries[2].low_confidence);
     assert_eq!(story.ticket.rounds[1].verdict.open_must_fix, 1);
     assert!(story.ticket.rounds[1].verdict.notes.is_empty());
@@ -176,9 +176,9 @@ fn a_doubtful_report_does_not_reopen_what_was_fixed() {
     story.built("c2").green();
     story.verified(AnswerOutcome::Fixed);
     let again = sure_of("Names are not escaped", Severity::High, 20);
-    story.reviewed(review(Claim::Approved, &[again]));
+    story.reviewed(review(ReviewClaim::Approved, &[again]));
     assert_eq!(story.stage(), Stage::Approved);
-    assert_eq!(story.ticket.ledger.entries[0].status, Status::Fixed);
+    assert_eq!(story.ticket.ledger.entries[0].status, FindingStatus::Fixed);
     assert_eq!(story.ticket.rounds[1].verdict.notes, ["F2"]);
 }
 
@@ -274,8 +274,8 @@ proptest! {
         found in some_findings(),
     ) {
         let sure: Vec<Finding> = found.iter().filter(|one| !policy.is_note(one)).cloned().collect();
-        let with = after(&policy, flow::answer::weighed(review(Claim::Approved, &found), &policy));
-        let without = after(&policy, flow::answer::weighed(review(Claim::Approved, &sure), &policy));
+        let with = after(&policy, flow::answer::weighed(review(ReviewClaim::Approved, &found), &policy));
+        let without = after(&policy, flow::answer::weighed(review(ReviewClaim::Approved, &sure), &policy));
         prop_assert_eq!(with.stage(), without.stage());
         let last = |story: &Story| story.ticket.rounds.last().map(|round| {
             (round.verdict.approved, round.verdict.open_must_fix, round.verdict.follow_ups.len())
@@ -293,7 +293,7 @@ proptest! {
         approves in any::<bool>(),
     ) {
         let policy = Policy { min_confidence: Confidence::NONE, ..under(minor_only) };
-        let claim = if approves { Claim::Approved } else { Claim::ChangesRequested };
+        let claim = if approves { ReviewClaim::Approved } else { ReviewClaim::ChangesRequested };
         let bare: Vec<Finding> = found.iter().cloned().map(|one| Finding { confidence: None, ..one }).collect();
         let (with, without) = (after(&policy, review(claim, &found)), after(&policy, review(claim, &bare)));
         prop_assert_eq!(with.stage(), without.stage());

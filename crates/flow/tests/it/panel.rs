@@ -1,11 +1,11 @@
 //! Who sits at the reviewers' table, who may not, and what two verifiers come to.
 
-use findings::{Claim, CriterionAnswer, Severity};
+use findings::{CriterionAnswer, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
-use flow::ledger::Status;
-use flow::policy::{Disposition, Scope, SeatSpec, Verify};
+use flow::ledger::FindingStatus;
+use flow::policy::{ReviewScope, SeatSpec, VerifyNewFindings, VerifyOpenFindings};
 use flow::ticket::{Reason, Submission};
-use flow::{Actor, Policy, Refused, Role, Stage, Usage, What};
+use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
 
 use crate::story::{
     Story, approves, builder, finding, house, human, rejects, review, reviewer, settled,
@@ -35,7 +35,7 @@ fn reviewing(policy: &Policy, files: &[&str], lines_changed: u32) -> Story {
         lines_changed,
         ..submission("c1")
     };
-    let what = What::Submitted {
+    let what = EventKind::Submitted {
         lease,
         submission: Box::new(put),
         reports: Vec::new(),
@@ -99,7 +99,7 @@ fn a_table_that_may_stay_empty_is_refused() {
             ..seat("a")
         },
         SeatSpec {
-            scope: Scope::Delta,
+            scope: ReviewScope::Delta,
             ..seat("a")
         },
         SeatSpec {
@@ -136,7 +136,7 @@ fn a_person_gives_the_first_seat_to_somebody_and_leaves_the_others() {
         ..seat("security")
     };
     let mut story = reviewing(&with(&[seat("one"), named]), &["a"], 1);
-    let what = What::HelpRequested {
+    let what = EventKind::HelpRequested {
         why: "stuck".to_owned(),
         lease: None,
     };
@@ -179,9 +179,9 @@ fn a_house_without_a_judge_asks_a_person_and_says_so() {
         fence: job.fence + 1,
     };
     let by = crate::story::alias(Role::Reviewer);
-    let refused = story.refused(&by, What::Started { lease });
+    let refused = story.refused(&by, EventKind::Started { lease });
     assert!(refused.is_about_the_judge(), "{refused}");
-    let what = What::JobFailed {
+    let what = EventKind::JobFailed {
         lease,
         failure: Failure::NoJudge,
         message: refused.to_string(),
@@ -213,7 +213,7 @@ fn another_model_family_is_enforced_where_it_is_asked_for() {
         serial: job.serial,
         fence: 1,
     };
-    let started = What::Started { lease };
+    let started = EventKind::Started { lease };
     let same = story.refused(&of("rita", Role::Reviewer, Some("oak")), started.clone());
     assert!(matches!(same, Refused::SameFamily { .. }), "{same}");
     let unknown = story.refused(&of("rita", Role::Reviewer, None), started.clone());
@@ -231,7 +231,7 @@ fn a_linter_reports_and_has_no_vote() {
         ..seat("lint")
     };
     let policy = with(&[seat("one"), linter]);
-    let silent = review(Claim::Unknown, &[]);
+    let silent = review(ReviewClaim::Unknown, &[]);
     let mut story = reviewing(&policy, &["a"], 1);
     story.reviewed(approves()).reviewed(silent.clone());
     assert_eq!(
@@ -240,7 +240,7 @@ fn a_linter_reports_and_has_no_vote() {
         "nothing found is a clean run"
     );
     let mut story = reviewing(&policy, &["a"], 1);
-    let found = review(Claim::Unknown, &[finding("unused", Severity::High)]);
+    let found = review(ReviewClaim::Unknown, &[finding("unused", Severity::High)]);
     story.reviewed(approves()).reviewed(found);
     assert_eq!(story.stage(), Stage::Rework, "what it finds holds");
     let mut story = reviewing(&policy, &["a"], 1);
@@ -252,7 +252,7 @@ fn a_linter_reports_and_has_no_vote() {
 
 fn must_fix_verified(second_opinion: bool) -> Policy {
     Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         second_opinion,
         ..Policy::default()
     }
@@ -261,14 +261,14 @@ fn must_fix_verified(second_opinion: bool) -> Policy {
 #[test]
 fn two_verifiers_agree_or_the_finding_stands() {
     use AnswerOutcome::{Confirmed, Refuted, Uncertain};
-    let rows: [(&[AnswerOutcome], Status); 7] = [
-        (&[Refuted, Refuted], Status::Refuted),
-        (&[Refuted, Uncertain], Status::Refuted),
-        (&[Refuted, Confirmed], Status::Open),
-        (&[Uncertain, Refuted], Status::Refuted),
-        (&[Uncertain, Uncertain], Status::Open),
-        (&[Uncertain, Confirmed], Status::Open),
-        (&[Confirmed], Status::Open),
+    let rows: [(&[AnswerOutcome], FindingStatus); 7] = [
+        (&[Refuted, Refuted], FindingStatus::Refuted),
+        (&[Refuted, Uncertain], FindingStatus::Refuted),
+        (&[Refuted, Confirmed], FindingStatus::Open),
+        (&[Uncertain, Refuted], FindingStatus::Refuted),
+        (&[Uncertain, Uncertain], FindingStatus::Open),
+        (&[Uncertain, Confirmed], FindingStatus::Open),
+        (&[Confirmed], FindingStatus::Open),
     ];
     for (said, status) in rows {
         let mut story = reviewing(&must_fix_verified(true), &["a"], 1);
@@ -294,7 +294,7 @@ fn what_was_refuted_is_looked_at_again_when_it_is_reported_on_another_commit() {
             .verified(AnswerOutcome::Refuted)
             .verified(AnswerOutcome::Confirmed);
         // From here on the policy verifies nothing new; what is known is looked at all the same.
-        story.policy.verify = Verify::Never;
+        story.policy.verify = VerifyNewFindings::Never;
         story.built("c2").green().verified(AnswerOutcome::Fixed);
         story.reviewed(rejects(&["Names are not escaped"]));
         assert_eq!(
@@ -311,7 +311,10 @@ fn what_was_refuted_is_looked_at_again_when_it_is_reported_on_another_commit() {
 #[test]
 fn a_review_without_a_verdict_whose_findings_fall_is_none() {
     let mut story = reviewing(&must_fix_verified(false), &["a"], 1);
-    story.reviewed(review(Claim::Unknown, &[finding("wrong", Severity::High)]));
+    story.reviewed(review(
+        ReviewClaim::Unknown,
+        &[finding("wrong", Severity::High)],
+    ));
     story.verified(AnswerOutcome::Refuted);
     assert_eq!(story.stage(), Stage::Reviewing);
     assert_eq!(story.jobs("review"), 1, "somebody else is asked");
@@ -323,7 +326,7 @@ fn a_review_without_a_verdict_whose_findings_fall_is_none() {
 #[test]
 fn what_was_not_fixed_goes_back_before_reviewers_are_paid() {
     let policy = Policy {
-        disposition: Disposition::First,
+        disposition: VerifyOpenFindings::First,
         ..Policy::default()
     };
     let mut story = reviewing(&policy, &["a"], 1);
@@ -354,7 +357,7 @@ fn a_tree_that_was_turned_down_is_not_read_twice_and_a_dispute_is_still_heard() 
         commit: "c2".to_owned(),
         ..story.ticket.submission.clone().unwrap()
     };
-    let what = What::Submitted {
+    let what = EventKind::Submitted {
         lease,
         submission: Box::new(put),
         reports: vec![flow::event::FindingReport {
@@ -453,7 +456,10 @@ fn the_evolution_counts_every_finding_once_a_round() {
         .verified_each(&[AnswerOutcome::Fixed, AnswerOutcome::Confirmed]);
     story.reviewed(rejects(&["The log is lost"]));
     let lines = story.ticket.ledger.evolution(2);
-    let rows: Vec<[u32; 9]> = lines.iter().map(flow::ledger::Evolution::cells).collect();
+    let rows: Vec<[u32; 9]> = lines
+        .iter()
+        .map(flow::ledger::RoundFindings::cells)
+        .collect();
     assert_eq!(
         rows,
         [[1, 2, 0, 0, 0, 0, 0, 0, 0], [2, 1, 1, 1, 0, 0, 0, 0, 0]]
@@ -475,10 +481,10 @@ fn a_verifier_of_the_builders_principal_is_refused() {
     let by = crate::story::alias(Role::Verifier);
     assert!(
         story
-            .refused(&by, What::Started { lease })
+            .refused(&by, EventKind::Started { lease })
             .is_about_the_judge()
     );
-    story.tell(&verifier(), What::Started { lease });
+    story.tell(&verifier(), EventKind::Started { lease });
 }
 
 /// One reviewer, and one more for changes of ten lines, once the first would let it through.
@@ -515,7 +521,7 @@ fn what_the_last_look_finds_costs_the_round_and_is_verified_where_the_policy_say
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(story.ticket.counts.verdicts, 1);
     let policy = Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         ..confirmed()
     };
     let mut story = reviewing(&policy, &["a"], 50);

@@ -1,10 +1,10 @@
 //! What persons decide: the six ways to settle an escalation, waivers, and taking over.
 
 use flow::event::{AnswerOutcome, Choice};
-use flow::ledger::Status;
+use flow::ledger::FindingStatus;
 use flow::policy::{Land, ROUNDS_HARD_CAP, ReviewMode};
 use flow::ticket::{ApprovedBy, CheckOutcome, Reason};
-use flow::{Actor, Policy, Refused, Role, Stage, What, choices};
+use flow::{Actor, EventKind, Policy, Refused, Role, Stage, choices};
 
 use crate::story::{Story, accept, alias, approves, builder, human, rejects, settled, submission};
 
@@ -45,7 +45,7 @@ fn verify(story: &mut Story, confirmed: &[&str]) {
             crate::story::answer(&entry.id, outcome)
         })
         .collect();
-    let what = What::Verified {
+    let what = EventKind::Verified {
         lease,
         commit: story.commit(),
         answers,
@@ -63,7 +63,7 @@ fn red() -> Story {
     story
 }
 
-fn reassign(builder: Option<&str>, reviewer: Option<&str>) -> What {
+fn reassign(builder: Option<&str>, reviewer: Option<&str>) -> EventKind {
     settled(Choice::Reassign {
         builder: builder.map(str::to_owned),
         reviewer: reviewer.map(str::to_owned),
@@ -76,7 +76,7 @@ fn accept_waives_what_is_open_in_the_persons_name_and_approves() {
     story.tell(&human(), accept());
     assert_eq!(story.stage(), Stage::Approved);
     let entry = &story.ticket.ledger.entries[0];
-    assert_eq!(entry.status, Status::Waived);
+    assert_eq!(entry.status, FindingStatus::Waived);
     assert_eq!(entry.note.as_ref().unwrap().by, "hugo");
     let by = story.ticket.approval.unwrap().by;
     let ApprovedBy::Person {
@@ -109,13 +109,13 @@ fn accept_over_red_checks_takes_a_second_explicit_word() {
 fn accept_before_the_checks_have_run_takes_the_second_word_too() {
     let mut story = Story::at(Stage::Checking, &Policy::default());
     let limit = "the day's money".to_owned();
-    story.tell(&crate::story::house(), What::BudgetReached { limit });
+    story.tell(&crate::story::house(), EventKind::BudgetReached { limit });
     assert_eq!(story.refused(&human(), accept()), Refused::RedChecks);
 }
 
 #[test]
 fn accept_needs_a_reason_and_a_commit() {
-    let silent = |choice| What::Settled {
+    let silent = |choice| EventKind::Settled {
         choice,
         why: "  ".to_owned(),
     };
@@ -128,7 +128,7 @@ fn accept_needs_a_reason_and_a_commit() {
 
     let mut early = Story::begin();
     let limit = "the day's money".to_owned();
-    early.tell(&crate::story::house(), What::BudgetReached { limit });
+    early.tell(&crate::story::house(), EventKind::BudgetReached { limit });
     assert_eq!(early.refused(&human(), accept()), Refused::NothingToAccept);
 }
 
@@ -138,7 +138,7 @@ fn nobody_accepts_or_waives_their_own_work() {
     let own = Refused::OwnWork {
         principal: "bob".to_owned(),
     };
-    let waiver = What::Waived {
+    let waiver = EventKind::Waived {
         finding: "F1".to_owned(),
         why: "I know better".to_owned(),
     };
@@ -151,7 +151,7 @@ fn nobody_accepts_or_waives_their_own_work() {
 #[test]
 fn a_waiver_closes_one_finding_with_name_and_reason() {
     let mut story = exhausted();
-    let waiver = |finding: &str, why: &str| What::Waived {
+    let waiver = |finding: &str, why: &str| EventKind::Waived {
         finding: finding.to_owned(),
         why: why.to_owned(),
     };
@@ -161,7 +161,7 @@ fn a_waiver_closes_one_finding_with_name_and_reason() {
         Refused::NoSuchFinding { .. }
     ));
     story.tell(&human(), waiver("F1", "internal names only"));
-    assert_eq!(story.ticket.ledger.entries[0].status, Status::Waived);
+    assert_eq!(story.ticket.ledger.entries[0].status, FindingStatus::Waived);
     assert!(matches!(
         story.refused(&human(), waiver("F1", "again")),
         Refused::NoSuchFinding { .. }
@@ -222,7 +222,7 @@ fn take_over_blocks_until_the_person_resubmits() {
     let mut story = exhausted();
     story.tell(&human(), settled(Choice::TakeOver));
     assert_eq!(story.stage(), Stage::Blocked);
-    let what = What::Resubmitted {
+    let what = EventKind::Resubmitted {
         submission: Box::new(submission("by-hand")),
     };
     story.tell(&human(), what);
@@ -238,7 +238,7 @@ fn take_over_blocks_until_the_person_resubmits() {
 fn the_person_who_took_over_cannot_accept_what_they_wrote() {
     let mut story = exhausted();
     story.tell(&human(), settled(Choice::TakeOver));
-    let what = What::Resubmitted {
+    let what = EventKind::Resubmitted {
         submission: Box::new(submission("by-hand")),
     };
     story.tell(&human(), what).green();
@@ -264,7 +264,7 @@ fn resubmitting_at_the_hard_cap_runs_the_checks_and_asks_again() {
     story.rejected_round("c5", &["Alpha"]);
     story.policy.on_exhausted = flow::policy::OnExhausted::Fail;
     story.tell(&human(), settled(Choice::TakeOver));
-    let what = What::Resubmitted {
+    let what = EventKind::Resubmitted {
         submission: Box::new(submission("by-hand")),
     };
     story.tell(&human(), what).green();
@@ -335,7 +335,7 @@ fn reassigning_the_reviewer_does_not_lead_past_red_checks() {
 fn an_approval_does_not_outlive_a_new_review_of_its_commit() {
     let mut story = Story::at(Stage::Merging, &Policy::default());
     let limit = "the day's money".to_owned();
-    story.tell(&crate::story::house(), What::BudgetReached { limit });
+    story.tell(&crate::story::house(), EventKind::BudgetReached { limit });
     story.tell(&human(), reassign(None, Some("ruth")));
     assert_eq!(story.stage(), Stage::Reviewing);
     assert_eq!(story.ticket.approval, None);
@@ -363,14 +363,14 @@ fn what_is_offered_is_accepted_and_what_is_not_is_refused() {
     let mut broke = Story::at(Stage::Rework, &Policy::default());
     broke.policy.budget.ticket.usd_micros = Some(0);
     let limit = "the ticket's money".to_owned();
-    broke.tell(&crate::story::house(), What::BudgetReached { limit });
+    broke.tell(&crate::story::house(), EventKind::BudgetReached { limit });
     for story in [exhausted(), red(), broke] {
         let offered: Vec<&str> = choices(&story.ticket, &story.policy)
             .iter()
             .map(Choice::word)
             .collect();
         for what in &all {
-            let What::Settled { choice, .. } = what else {
+            let EventKind::Settled { choice, .. } = what else {
                 unreachable!()
             };
             let taken = story.clone().attempt(&human(), what.clone());
@@ -383,7 +383,7 @@ fn what_is_offered_is_accepted_and_what_is_not_is_refused() {
 #[test]
 fn help_is_for_a_person_and_asked_by_who_is_at_work() {
     let mut story = Story::at(Stage::Building, &Policy::default());
-    let help = What::HelpRequested {
+    let help = EventKind::HelpRequested {
         why: "which greeting?".to_owned(),
         lease: None,
     };

@@ -1,6 +1,6 @@
 //! The seeds' numbers, as presets of the policy.
 
-use findings::{Claim, Severity};
+use findings::{ReviewClaim, Severity};
 use flow::policy::{Land, Minimums, MinorOnly, OnExhausted, ROUNDS_HARD_CAP, Weights};
 use flow::{Policy, Stage};
 
@@ -27,7 +27,7 @@ fn verdicts_until_the_end(policy: Policy) -> (u32, Stage) {
             .iter()
             .map(|title| finding(&format!("{title} {round}"), Severity::High))
             .collect();
-        story.reviewed(review(Claim::ChangesRequested, &fresh));
+        story.reviewed(review(ReviewClaim::ChangesRequested, &fresh));
     }
     (story.ticket.counts.verdicts, story.stage())
 }

@@ -1,10 +1,10 @@
 //! What costs a round, when the rounds end, and what follows then.
 
-use findings::{Claim, Severity};
+use findings::{ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
 use flow::policy::{Limits, OnExhausted, ROUNDS_HARD_CAP};
 use flow::ticket::{CheckOutcome, Reason};
-use flow::{Policy, Stage, Usage, What};
+use flow::{EventKind, Policy, Stage, Usage};
 
 use crate::story::{Story, approves, finding, house, rejects, review, reviewer};
 
@@ -47,7 +47,7 @@ fn verify_down_to(story: &mut Story, keep: usize) {
             crate::story::answer(&entry.id, outcome)
         })
         .collect();
-    let what = What::Verified {
+    let what = EventKind::Verified {
         lease,
         commit: story.commit(),
         answers,
@@ -123,7 +123,7 @@ fn three_unusable_reviews_ask_a_person() {
     let mut story = Story::at(Stage::Reviewing, &Policy::default());
     for attempt in 1..=3 {
         assert_eq!(story.stage(), Stage::Reviewing, "before attempt {attempt}");
-        story.reviewed(review(Claim::Unknown, &[]));
+        story.reviewed(review(ReviewClaim::Unknown, &[]));
     }
     assert_eq!(reason(&story), &Reason::NoUsableReview { attempts: 3 });
     assert_eq!(story.ticket.counts.verdicts, 0);
@@ -136,7 +136,7 @@ fn a_reviewer_that_ends_without_an_answer_is_replaced_too() {
         let lease = story.start("review", &reviewer());
         let why = "it wrote nothing".to_owned();
         let usage = Usage::default();
-        story.tell(&house(), What::ReviewUnusable { lease, why, usage });
+        story.tell(&house(), EventKind::ReviewUnusable { lease, why, usage });
     }
     assert_eq!(story.stage(), Stage::Escalated);
 }
@@ -162,7 +162,7 @@ fn a_policy_that_fails_does_not_fail_what_the_last_review_approved() {
     };
     let mut story = Story::at(Stage::Merging, &policy);
     let lease = crate::story::held(&story, "merge");
-    let what = What::Conflicted {
+    let what = EventKind::Conflicted {
         lease,
         files: vec!["src/greet.rs".to_owned()],
         evidence: "both changed line 3".to_owned(),
@@ -203,7 +203,7 @@ fn a_dispute_keeps_a_finding_open_until_a_verifier_refutes_it() {
     let mut story = lived(Policy::default(), &[1]);
     let lease = story.start("build", &crate::story::builder());
     let mut what = crate::story::submitted(lease, "c2");
-    if let What::Submitted { reports, .. } = &mut what {
+    if let EventKind::Submitted { reports, .. } = &mut what {
         reports.push(flow::event::FindingReport {
             finding: "F1".to_owned(),
             outcome: flow::event::ReportedOutcome::Disputed,
@@ -213,7 +213,9 @@ fn a_dispute_keeps_a_finding_open_until_a_verifier_refutes_it() {
     story.tell(&crate::story::builder(), what);
     assert!(story.ticket.ledger.entries[0].status.is_open());
     let low = finding("A comment is missing", Severity::Low);
-    story.green().reviewed(review(Claim::Approved, &[low]));
+    story
+        .green()
+        .reviewed(review(ReviewClaim::Approved, &[low]));
     story.verified(AnswerOutcome::Refuted);
     assert_eq!(story.stage(), Stage::Approved);
 }

@@ -3,7 +3,7 @@
 use flow::event::{Failure, Lease};
 use flow::policy::{Fallback, SeatSpec};
 use flow::ticket::Reason;
-use flow::{Actor, Effect, Policy, Refused, Role, Stage, Time, Usage, What, stand_in};
+use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Time, Usage, stand_in};
 
 use crate::story::{Story, approves, builder, held, house, submitted};
 
@@ -21,8 +21,8 @@ fn falls_back(build: Option<&str>, judge: Option<&str>) -> Policy {
     }
 }
 
-fn failed(lease: Lease, failure: Failure) -> What {
-    What::JobFailed {
+fn failed(lease: Lease, failure: Failure) -> EventKind {
+    EventKind::JobFailed {
         lease,
         failure,
         message: "oak is out".to_owned(),
@@ -114,7 +114,7 @@ fn who_built_does_not_stand_in_as_its_judge_and_the_pause_stays() {
         let serial = story.job("review").serial;
         assert_eq!(stand_in(&story.ticket, &story.policy, serial), None);
         let why = "oak is paused".to_owned();
-        let refused = story.refused(&house(), What::AgentOut { serial, why });
+        let refused = story.refused(&house(), EventKind::AgentOut { serial, why });
         assert_eq!(refused, Refused::NoStandIn { serial });
         let oak = written("oak", Role::Reviewer);
         let lease = story.start("review", &oak);
@@ -132,7 +132,7 @@ fn somebody_else_stands_in_as_a_judge() {
     );
     let serial = story.job("review").serial;
     let why = "fir is paused".to_owned();
-    story.tell(&house(), What::AgentOut { serial, why });
+    story.tell(&house(), EventKind::AgentOut { serial, why });
     goes_to(&story, "review", "elm");
     let elm = written("elm", Role::Reviewer);
     let lease = story.start("review", &elm);
@@ -154,7 +154,10 @@ fn who_built_in_anothers_place_judges_nothing_of_it() {
         serial: job.serial,
         fence: job.fence + 1,
     };
-    let refused = story.refused(&written("elm", Role::Reviewer), What::Started { lease });
+    let refused = story.refused(
+        &written("elm", Role::Reviewer),
+        EventKind::Started { lease },
+    );
     assert!(matches!(refused, Refused::OwnWork { .. }), "{refused}");
     story.start("review", &written("oak", Role::Reviewer));
 }
@@ -192,14 +195,14 @@ fn nobody_is_handed_a_job_that_is_in_hand_or_gone() {
     let serial = held(&story, "build").serial;
     let refused = story.refused(
         &house(),
-        What::AgentOut {
+        EventKind::AgentOut {
             serial,
             why: why.clone(),
         },
     );
     assert!(matches!(refused, Refused::NotNow { .. }), "{refused}");
     let story = Story::under(falls_back(Some("elm"), None));
-    let refused = story.refused(&house(), What::AgentOut { serial: 99, why });
+    let refused = story.refused(&house(), EventKind::AgentOut { serial: 99, why });
     assert_eq!(refused, Refused::NoSuchJob { serial: 99 });
 }
 
@@ -209,7 +212,7 @@ fn no_money_means_no_stand_in() {
     policy.budget.ticket.usd_micros = Some(1_000_000);
     let mut story = Story::at(Stage::Building, &policy);
     let lease = held(&story, "build");
-    let what = What::JobFailed {
+    let what = EventKind::JobFailed {
         lease,
         failure: Failure::Permanent,
         message: "not logged in".to_owned(),

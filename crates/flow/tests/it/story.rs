@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use findings::{Claim, Finding, Rating, Review, Score, Severity};
-use flow::event::{Answer, AnswerOutcome, Choice, Lease};
+use findings::{DimensionScore, Finding, Rating, Review, ReviewClaim, Severity};
+use flow::event::{AnswerOutcome, Choice, Lease, VerifierAnswer};
 use flow::job::OpenJob;
 use flow::ticket::{CheckOutcome, CheckResult, EDITION, Spec, Submission};
 use flow::{
-    Actor, Effect, Event, Policy, Refused, Role, Stage, Ticket, TicketId, Time, Usage, What,
+    Actor, Effect, Event, EventKind, Policy, Refused, Role, Stage, Ticket, TicketId, Time, Usage,
     advance, open,
 };
 
@@ -60,8 +60,8 @@ pub fn ids(names: &[&str]) -> BTreeSet<TicketId> {
     names.iter().map(|name| id(name)).collect()
 }
 
-pub fn created(depends_on: &[&str]) -> What {
-    What::Created {
+pub fn created(depends_on: &[&str]) -> EventKind {
+    EventKind::Created {
         spec: Box::new(Spec {
             title: "Greet by name".to_owned(),
             depends_on: ids(depends_on),
@@ -88,8 +88,8 @@ pub fn submission(commit: &str) -> Submission {
     }
 }
 
-pub fn submitted(lease: Lease, commit: &str) -> What {
-    What::Submitted {
+pub fn submitted(lease: Lease, commit: &str) -> EventKind {
+    EventKind::Submitted {
         lease,
         submission: Box::new(submission(commit)),
         reports: Vec::new(),
@@ -119,12 +119,12 @@ pub fn finding(title: &str, severity: Severity) -> Finding {
     }
 }
 
-pub fn review(claim: Claim, findings: &[Finding]) -> Review {
+pub fn review(claim: ReviewClaim, findings: &[Finding]) -> Review {
     Review::new(claim, findings.to_vec())
 }
 
 pub fn approves() -> Review {
-    review(Claim::Approved, &[])
+    review(ReviewClaim::Approved, &[])
 }
 
 /// A rejection with one high finding for each title.
@@ -133,7 +133,7 @@ pub fn rejects(titles: &[&str]) -> Review {
         .iter()
         .map(|title| finding(title, Severity::High))
         .collect();
-    review(Claim::ChangesRequested, &findings)
+    review(ReviewClaim::ChangesRequested, &findings)
 }
 
 pub fn scores(given: &[(&str, u8)]) -> Review {
@@ -142,7 +142,7 @@ pub fn scores(given: &[(&str, u8)]) -> Review {
         .map(|(name, score)| {
             (
                 (*name).to_owned(),
-                Score {
+                DimensionScore {
                     score: *score,
                     weight: None,
                 },
@@ -162,14 +162,14 @@ pub fn dollars(usd: u64) -> Usage {
     }
 }
 
-pub fn settled(choice: Choice) -> What {
-    What::Settled {
+pub fn settled(choice: Choice) -> EventKind {
+    EventKind::Settled {
         choice,
         why: "I have looked at it".to_owned(),
     }
 }
 
-pub fn accept() -> What {
+pub fn accept() -> EventKind {
     settled(Choice::Accept {
         over_red_checks: false,
     })
@@ -190,7 +190,7 @@ impl Story {
         Self::created(policy, created(&[])).unwrap()
     }
 
-    pub fn created(policy: Policy, what: What) -> Result<Self, Refused> {
+    pub fn created(policy: Policy, what: EventKind) -> Result<Self, Refused> {
         let event = event_at(0, &human(), what);
         let step = open(&id("t"), &event, &policy)?;
         Ok(Self {
@@ -209,12 +209,12 @@ impl Story {
         self.ticket.stage
     }
 
-    pub fn event(&self, by: &Actor, what: What) -> Event {
+    pub fn event(&self, by: &Actor, what: EventKind) -> Event {
         let now = i64::try_from(self.log.len()).unwrap() * 1_000;
         event_at(now, by, what)
     }
 
-    pub fn attempt(&mut self, by: &Actor, what: What) -> Result<(), Refused> {
+    pub fn attempt(&mut self, by: &Actor, what: EventKind) -> Result<(), Refused> {
         self.take(self.event(by, what))
     }
 
@@ -228,7 +228,7 @@ impl Story {
 
     /// An event that must be accepted.
     #[track_caller]
-    pub fn tell(&mut self, by: &Actor, what: What) -> &mut Self {
+    pub fn tell(&mut self, by: &Actor, what: EventKind) -> &mut Self {
         let name = what.name();
         if let Err(refused) = self.attempt(by, what) {
             panic!("{name} was refused: {refused}");
@@ -238,7 +238,7 @@ impl Story {
 
     /// An event that must be refused, and why it was.
     #[track_caller]
-    pub fn refused(&self, by: &Actor, what: What) -> Refused {
+    pub fn refused(&self, by: &Actor, what: EventKind) -> Refused {
         let event = self.event(by, what);
         match advance(&self.ticket, &event, &self.policy) {
             Ok(step) => panic!(
@@ -272,7 +272,7 @@ impl Story {
             serial: job.serial,
             fence: job.fence + 1,
         };
-        self.tell(by, What::Started { lease });
+        self.tell(by, EventKind::Started { lease });
         lease
     }
 
@@ -286,7 +286,7 @@ impl Story {
     pub fn checked(&mut self, outcome: CheckOutcome) -> &mut Self {
         let lease = self.start("check", &house());
         let commit = self.commit();
-        let what = What::Checked {
+        let what = EventKind::Checked {
             lease,
             commit,
             results: vec![check(outcome)],
@@ -311,8 +311,8 @@ impl Story {
         self.tell(by, self.review_report(lease, review))
     }
 
-    pub fn review_report(&self, lease: Lease, review: Review) -> What {
-        What::Reviewed {
+    pub fn review_report(&self, lease: Lease, review: Review) -> EventKind {
+        EventKind::Reviewed {
             lease,
             commit: self.commit(),
             review: Box::new(review),
@@ -333,7 +333,7 @@ impl Story {
             .collect();
         let lease = self.start("verify", &verifier());
         let answers = asked.iter().map(|id| answer(id, outcome)).collect();
-        let what = What::Verified {
+        let what = EventKind::Verified {
             lease,
             commit: self.commit(),
             answers,
@@ -350,7 +350,7 @@ impl Story {
             .map(|(e, outcome)| answer(&e.id, *outcome))
             .collect();
         let lease = self.start("verify", &verifier());
-        let what = What::Verified {
+        let what = EventKind::Verified {
             lease,
             commit: self.commit(),
             answers,
@@ -379,8 +379,8 @@ impl Story {
         self.start("merge", &house())
     }
 
-    pub fn landing(&self, lease: Lease, landed: &str, diff_id: &str) -> What {
-        What::Landed {
+    pub fn landing(&self, lease: Lease, landed: &str, diff_id: &str) -> EventKind {
+        EventKind::Landed {
             lease,
             commit: self.commit(),
             landed: landed.to_owned(),
@@ -422,7 +422,7 @@ impl Story {
             Stage::Escalated => {
                 story.rejected_round("c1", &["Names are not escaped"]);
                 let limit = "the day's money".to_owned();
-                story.tell(&house(), What::BudgetReached { limit });
+                story.tell(&house(), EventKind::BudgetReached { limit });
             }
             Stage::Blocked => {
                 story = Self::at(Stage::Escalated, policy);
@@ -439,7 +439,7 @@ impl Story {
             }
             Stage::Cancelled => {
                 let why = "not wanted any more".to_owned();
-                story.tell(&human(), What::Cancelled { why });
+                story.tell(&human(), EventKind::Cancelled { why });
             }
         }
         assert_eq!(story.stage(), stage, "the story must end where it was sent");
@@ -456,15 +456,15 @@ pub fn held(story: &Story, queue: &str) -> Lease {
     }
 }
 
-pub fn answer(finding: &str, outcome: AnswerOutcome) -> Answer {
-    Answer {
+pub fn answer(finding: &str, outcome: AnswerOutcome) -> VerifierAnswer {
+    VerifierAnswer {
         finding: finding.to_owned(),
         outcome,
         evidence: "seen in the code".to_owned(),
     }
 }
 
-fn event_at(now: i64, by: &Actor, what: What) -> Event {
+fn event_at(now: i64, by: &Actor, what: EventKind) -> Event {
     Event {
         at: Time(now),
         by: by.clone(),

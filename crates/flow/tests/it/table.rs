@@ -13,7 +13,7 @@ use flow::Stage::{
 };
 use flow::advance::{roles, stages};
 use flow::event::Lease;
-use flow::{Actor, Event, Refused, Role, Stage, Step, What, advance};
+use flow::{Actor, Event, EventKind, Refused, Role, Stage, Step, advance};
 
 use crate::story::Story;
 pub use scene::{EVENTS, lease_of};
@@ -71,7 +71,7 @@ fn assert_is_a_sentence(text: &str) {
 }
 
 /// Calls `look` with every scene, event name, right actor and event.
-fn for_all(mut look: impl FnMut(&Story, Actor, What)) {
+fn for_all(mut look: impl FnMut(&Story, Actor, EventKind)) {
     for stage in Stage::ALL {
         for scene in scenes(stage) {
             assert_eq!(scene.stage(), stage);

@@ -1,12 +1,12 @@
 //! The verdict: computed from findings, scores, votes and checks, whatever a reviewer claims.
 
-use findings::{BlockingIssue, Claim, Review, Severity};
+use findings::{BlockingIssue, Review, ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
-use flow::ledger::Status;
-use flow::policy::{Gates, MinorOnly, RedOnBase, SeatSpec, Verify, Votes, Weights};
+use flow::ledger::FindingStatus;
+use flow::policy::{Gates, MinorOnly, RedOnBase, SeatSpec, VerifyNewFindings, Votes, Weights};
 use flow::ticket::CheckOutcome;
 use flow::verdict::{Verdict, verdict};
-use flow::{Actor, Policy, Role, Stage, What};
+use flow::{Actor, EventKind, Policy, Role, Stage};
 
 use crate::story::{Story, approves, finding, rejects, review, reviewer, scores};
 
@@ -43,7 +43,10 @@ fn blocking(message: &str) -> BlockingIssue {
 #[test]
 fn json_approve_with_a_critical_finding_is_no_approval() {
     let critical = finding("The password is logged", Severity::Critical);
-    let story = decided(&Policy::default(), review(Claim::Approved, &[critical]));
+    let story = decided(
+        &Policy::default(),
+        review(ReviewClaim::Approved, &[critical]),
+    );
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(failed_gates(&story), ["no open must-fix"]);
     let shown = last(&story).disagreement.as_deref().unwrap();
@@ -54,7 +57,7 @@ fn json_approve_with_a_critical_finding_is_no_approval() {
 fn each_gate_alone_holds_a_ticket_up() {
     let high = finding("Names are not escaped", Severity::High);
     let rows = [
-        ("no open must-fix", review(Claim::Approved, &[high])),
+        ("no open must-fix", review(ReviewClaim::Approved, &[high])),
         (
             "dimension minimums",
             scores(&[("requirement_adherence", 89), ("code_quality", 100)]),
@@ -85,7 +88,7 @@ fn a_gate_that_is_off_holds_nothing_up() {
     let rows = [
         (
             off(|gates| gates.no_open_must_fix = false),
-            review(Claim::Approved, &[high]),
+            review(ReviewClaim::Approved, &[high]),
         ),
         (
             off(|gates| gates.dimension_minimums = false),
@@ -109,7 +112,7 @@ fn a_critical_finding_blocks_even_with_the_must_fix_gate_off() {
     let mut policy = Policy::default();
     policy.gates.no_open_must_fix = false;
     let critical = finding("The password is logged", Severity::Critical);
-    let story = decided(&policy, review(Claim::Approved, &[critical]));
+    let story = decided(&policy, review(ReviewClaim::Approved, &[critical]));
     assert_eq!(story.stage(), Stage::Rework);
 }
 
@@ -128,7 +131,7 @@ fn a_blocking_issue_holds_an_approval_up() {
 #[test]
 fn a_blocking_issue_that_is_refuted_holds_nothing_up() {
     let policy = Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         ..Policy::default()
     };
     let mut story = reviewing(&policy);
@@ -244,7 +247,7 @@ fn votes_are_counted_by_all_majority_or_quorum() {
             let given = if seat < yes {
                 approves()
             } else {
-                review(Claim::ChangesRequested, std::slice::from_ref(&low))
+                review(ReviewClaim::ChangesRequested, std::slice::from_ref(&low))
             };
             story.reviewed_by(&by, given);
         }
@@ -267,7 +270,7 @@ fn a_single_critical_blocks_a_majority() {
         story.reviewed_by(&Actor::new(seat, Role::Reviewer), approves());
     }
     let critical = finding("The password is logged", Severity::Critical);
-    story.reviewed(review(Claim::ChangesRequested, &[critical]));
+    story.reviewed(review(ReviewClaim::ChangesRequested, &[critical]));
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(failed_gates(&story), ["no open must-fix"]);
 }
@@ -280,7 +283,7 @@ fn one_reviewer_in_two_seats_cannot_hide_its_no_behind_its_yes() {
     };
     let low = finding("A comment is missing", Severity::Low);
     let mut story = reviewing(&policy);
-    story.reviewed(review(Claim::ChangesRequested, &[low]));
+    story.reviewed(review(ReviewClaim::ChangesRequested, &[low]));
     story.reviewed(approves());
     assert_eq!(story.stage(), Stage::Approved);
     assert!(last(&story).disagreement.is_some(), "the no must be shown");
@@ -293,7 +296,7 @@ fn only_minor_findings_are_approved_by_policy_where_it_says_so() {
         minor_only: MinorOnly::Approve,
         ..Policy::default()
     };
-    let story = decided(&policy, review(Claim::ChangesRequested, &[low]));
+    let story = decided(&policy, review(ReviewClaim::ChangesRequested, &[low]));
     assert_eq!(story.stage(), Stage::Approved);
     assert_eq!(last(&story).follow_ups, ["F1"]);
     let shown = last(&story).disagreement.as_deref().unwrap();
@@ -307,7 +310,7 @@ fn only_minor_findings_are_rework_where_the_policy_says_so() {
         minor_only: MinorOnly::Rework,
         ..Policy::default()
     };
-    let story = decided(&policy, review(Claim::ChangesRequested, &[low]));
+    let story = decided(&policy, review(ReviewClaim::ChangesRequested, &[low]));
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(last(&story).disagreement, None);
 }
@@ -324,7 +327,7 @@ fn minor_findings_on_lines_the_change_left_alone_never_cost_a_round() {
             let low = finding("A comment is missing", severity);
             let mut story = decided(
                 &policy,
-                review(Claim::ChangesRequested, std::slice::from_ref(&low)),
+                review(ReviewClaim::ChangesRequested, std::slice::from_ref(&low)),
             );
             assert_eq!(story.stage(), Stage::Rework, "on touched lines it counts");
             story.ticket.ledger.entries[0].untouched = true;
@@ -356,7 +359,7 @@ fn a_rejection_that_only_praises_still_sends_the_ticket_back() {
     praise.actionable = false;
     let story = decided(
         &Policy::default(),
-        review(Claim::ChangesRequested, &[praise]),
+        review(ReviewClaim::ChangesRequested, &[praise]),
     );
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(last(&story).open_must_fix, 1);
@@ -365,14 +368,14 @@ fn a_rejection_that_only_praises_still_sends_the_ticket_back() {
 #[test]
 fn a_review_without_a_verdict_that_names_a_must_fix_is_a_rejection() {
     let high = finding("Names are not escaped", Severity::High);
-    let story = decided(&Policy::default(), review(Claim::Unknown, &[high]));
+    let story = decided(&Policy::default(), review(ReviewClaim::Unknown, &[high]));
     assert_eq!(story.stage(), Stage::Rework);
 }
 
 #[test]
 fn a_review_without_a_verdict_and_a_must_fix_is_asked_again() {
     let low = finding("A comment is missing", Severity::Low);
-    let story = decided(&Policy::default(), review(Claim::Unknown, &[low]));
+    let story = decided(&Policy::default(), review(ReviewClaim::Unknown, &[low]));
     assert_eq!(story.stage(), Stage::Reviewing);
     assert_eq!(story.jobs("review"), 1);
     assert!(story.ticket.rounds.is_empty(), "it costs no round");
@@ -387,7 +390,7 @@ fn no_flood_of_small_findings_washes_a_critical_one_away() {
         .map(|n| finding(&format!("Nit {n}"), Severity::Suggestion))
         .collect();
     many.push(finding("The password is logged", Severity::Critical));
-    let story = decided(&policy, review(Claim::Approved, &many));
+    let story = decided(&policy, review(ReviewClaim::Approved, &many));
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(story.ticket.ledger.entries.len(), 3);
 }
@@ -397,10 +400,10 @@ fn what_was_praise_before_and_is_a_defect_now_counts() {
     let mut praise = finding("Input handling", Severity::Suggestion);
     praise.actionable = false;
     let mut story = reviewing(&panel(Votes::All, &["one", "two"]));
-    story.reviewed(review(Claim::Approved, &[praise]));
+    story.reviewed(review(ReviewClaim::Approved, &[praise]));
     let critical = finding("Input handling", Severity::Critical);
     let by = Actor::new("ruth", Role::Reviewer);
-    story.reviewed_by(&by, review(Claim::Approved, &[critical]));
+    story.reviewed_by(&by, review(ReviewClaim::Approved, &[critical]));
     assert_eq!(story.stage(), Stage::Rework);
 }
 
@@ -412,7 +415,7 @@ fn a_milder_word_in_a_later_round_does_not_take_a_must_fix_away() {
     let mild = finding("Names are not escaped", Severity::Low);
     story
         .verified(AnswerOutcome::Uncertain)
-        .reviewed(review(Claim::Approved, &[mild]));
+        .reviewed(review(ReviewClaim::Approved, &[mild]));
     assert_eq!(story.stage(), Stage::Rework);
 }
 
@@ -422,7 +425,7 @@ fn silence_closes_nothing() {
     story.rejected_round("c1", &["Names are not escaped"]);
     story.built("c2").green().reviewed(approves());
     let lease = story.start("verify", &crate::story::verifier());
-    let what = What::Verified {
+    let what = EventKind::Verified {
         lease,
         commit: "c2".to_owned(),
         answers: Vec::new(),
@@ -442,7 +445,7 @@ fn a_verifier_that_contradicts_itself_is_uncertain() {
     let answers = [AnswerOutcome::Fixed, AnswerOutcome::Confirmed]
         .map(|outcome| crate::story::answer("F1", outcome))
         .to_vec();
-    let what = What::Verified {
+    let what = EventKind::Verified {
         lease,
         commit: "c2".to_owned(),
         answers,
@@ -470,7 +473,7 @@ fn reported_and_called_fixed_in_one_round_is_open_whoever_speaks_first() {
             Stage::Rework,
             "verifier first: {verifier_first}"
         );
-        assert_eq!(story.ticket.ledger.entries[0].status, Status::Open);
+        assert_eq!(story.ticket.ledger.entries[0].status, FindingStatus::Open);
     }
 }
 
@@ -520,7 +523,7 @@ fn an_approval_names_commit_tree_policy_checks_and_reviewers() {
 #[test]
 fn new_must_fix_findings_are_verified_before_rework_where_the_policy_says_so() {
     let policy = Policy {
-        verify: Verify::MustFix,
+        verify: VerifyNewFindings::MustFix,
         ..Policy::default()
     };
     let mut story = reviewing(&policy);
@@ -530,12 +533,12 @@ fn new_must_fix_findings_are_verified_before_rework_where_the_policy_says_so() {
     story.verified(AnswerOutcome::Refuted);
     story.verified(AnswerOutcome::Uncertain);
     assert_eq!(story.stage(), Stage::Rework);
-    let statuses: Vec<Status> = story
+    let statuses: Vec<FindingStatus> = story
         .ticket
         .ledger
         .entries
         .iter()
         .map(|entry| entry.status)
         .collect();
-    assert_eq!(statuses, [Status::Refuted, Status::Open]);
+    assert_eq!(statuses, [FindingStatus::Refuted, FindingStatus::Open]);
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::web::{BODY_MAX, session};
 use app::failure::Failure;
-use app::remote::{Server, Unreached};
+use app::remote::{RemoteServer, ServerUnreachable};
 
 /// Calls that may be under way at once.
 const CALLS_MAX: usize = 64;
@@ -26,13 +26,13 @@ const AWAY: i64 = -32_000;
 const PARSE_ERROR: i64 = -32_700;
 
 /// Where the server is now; asked again when it has gone from where it was.
-pub type Find = Arc<dyn Fn() -> Result<Server, Failure> + Send + Sync>;
+pub type FindServer = Arc<dyn Fn() -> Result<RemoteServer, Failure> + Send + Sync>;
 
-struct Bridge<W> {
-    find: Find,
+struct StdioBridge<W> {
+    find: FindServer,
     /// Names this process to the server, whatever the agent's protocol has.
     session: Option<String>,
-    server: RwLock<Server>,
+    server: RwLock<RemoteServer>,
     /// What was agreed on at the beginning, by clients that begin.
     version: RwLock<Option<String>>,
     output: Mutex<W>,
@@ -40,11 +40,11 @@ struct Bridge<W> {
 
 /// Carries messages until the input ends and everything has been answered.
 pub async fn run(
-    find: Find,
+    find: FindServer,
     input: impl AsyncBufRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> Result<(), Failure> {
-    let bridge = Arc::new(Bridge {
+    let bridge = Arc::new(StdioBridge {
         server: RwLock::new(find()?),
         find,
         session: session::fresh(),
@@ -90,7 +90,7 @@ async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>
     }
 }
 
-impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
+impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
     async fn carry(&self, line: &[u8]) {
         let message: Value = match serde_json::from_slice(line) {
             Ok(message) => message,
@@ -103,16 +103,16 @@ impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
         let id = message.get("id").cloned().unwrap_or_default();
         match self.ask(&message).await {
             Ok(response) => self.answer(&message, &id, response).await,
-            Err(Unreached { why, .. }) => self.away(&id, &why).await,
+            Err(ServerUnreachable { why, .. }) => self.away(&id, &why).await,
         }
     }
 
     /// A server that was started anew may be elsewhere: nothing was sent, so it is looked for once.
-    async fn ask(&self, message: &Value) -> Result<Response<Incoming>, Unreached> {
+    async fn ask(&self, message: &Value) -> Result<Response<Incoming>, ServerUnreachable> {
         let server = self.server.read().await.clone();
         let first = self.post(&server, message).await;
         match first {
-            Err(Unreached { unsent: true, .. }) => {}
+            Err(ServerUnreachable { unsent: true, .. }) => {}
             answered => return answered,
         }
         let Ok(found) = (self.find)() else {
@@ -124,9 +124,9 @@ impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
 
     async fn post(
         &self,
-        server: &Server,
+        server: &RemoteServer,
         message: &Value,
-    ) -> Result<Response<Incoming>, Unreached> {
+    ) -> Result<Response<Incoming>, ServerUnreachable> {
         let version = self.version(message).await;
         let mut headers = vec![
             ("content-type", "application/json"),
@@ -176,7 +176,7 @@ impl<W: AsyncWrite + Unpin + Send> Bridge<W> {
         let server = self.server.read().await.clone();
         let body = match server.whole(response).await {
             Ok(body) => body,
-            Err(Unreached { why, .. }) => return self.away(id, &why).await,
+            Err(ServerUnreachable { why, .. }) => return self.away(id, &why).await,
         };
         if is_message && !body.is_empty() {
             if message["method"] == "initialize" {

@@ -7,16 +7,16 @@ use rmcp::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Counter;
+use super::McpServer;
 use app::failure::Failure;
 use app::operations::assignments;
-use app::operations::identity::Speaker;
+use app::operations::identity::Identity;
 
-impl Counter {
+impl McpServer {
     /// Answers a report, and records a refused one.
     pub(super) async fn answer<T>(
         &self,
-        who: &Speaker,
+        who: &Identity,
         tool: &str,
         reported: Result<T, Failure>,
     ) -> Result<Json<T>, String> {
@@ -60,7 +60,7 @@ impl Counter {
 /// The claim that a report is made under, bound to who makes it: a retry is known by it. What is no attempt is
 /// refused where the claim is looked at.
 pub(super) fn once(
-    who: &Speaker,
+    who: &Identity,
     what: &str,
     attempt: Option<&str>,
     payload: &impl Serialize,

@@ -7,8 +7,8 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 use serde_json::{Value, json};
 
 use super::told;
-use app::operations::identity::Speaker;
-use app::operations::{Office, assignments, ticket_id, tickets};
+use app::operations::identity::Identity;
+use app::operations::{App, assignments, ticket_id, tickets};
 
 const STATE: &str = "countersign://state";
 const TICKET: &str = "countersign://tickets/";
@@ -35,7 +35,7 @@ pub fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-pub async fn list(office: &Office, speaker: &Speaker) -> Result<Vec<Resource>, ErrorData> {
+pub async fn list(office: &App, speaker: &Identity) -> Result<Vec<Resource>, ErrorData> {
     let mut found = vec![Resource::new(STATE, "state")];
     if let Some(id) = &speaker.ticket {
         found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
@@ -52,8 +52,8 @@ fn failed(failure: app::failure::Failure) -> ErrorData {
 }
 
 pub async fn read(
-    office: &Office,
-    speaker: &Speaker,
+    office: &App,
+    speaker: &Identity,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
     if uri == STATE {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::standing::{Barred, Deed};
+use flow::standing::{Action, Denied};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
@@ -12,18 +12,19 @@ use tokio::time::Instant;
 
 use super::reporting::once;
 use super::words::{
-    Accepted, Alive, Beat, Dispute, Ended, Judgement, Nothing, Post, Reason, Said, Submission,
-    Taken, Wait, Which, Work,
+    AcceptedReply, AssignmentParams, DisputeParams, HeartbeatParams, HelpParams, LeaseReply,
+    MessageReply, NoParams, ReviewResultParams, SendMessageParams, SubmitParams, SubmitReply,
+    SummaryParams, WaitParams, WorkReply,
 };
-use super::{Counter, told};
+use super::{McpServer, told};
 use app::failure::Failure;
-use app::operations::assignments::verdict::{self, Outcome, Word};
-use app::operations::assignments::{self, Named, Submitted, claims, context};
-use app::operations::identity::Speaker;
-use app::operations::messages::{self, Kind};
+use app::operations::assignments::verdict::{self, ReviewOutcome, VerdictInput};
+use app::operations::assignments::{self, BuilderSubmission, ClaimRef, claims, context};
+use app::operations::identity::Identity;
+use app::operations::messages::{self, MessageKind};
 use app::operations::tasks;
 
-type Caller = Extension<Speaker>;
+type CallerIdentity = Extension<Identity>;
 
 /// Longer waits are cut by what stands between.
 const WAIT_SECS_MAX: u64 = 50;
@@ -32,7 +33,7 @@ const REST: Duration = Duration::from_millis(250);
 const WAIT_SECS_DEFAULT: u64 = 25;
 
 /// What somebody may call: its role's, but for what those may not do whom we have started.
-pub fn of(speaker: &Speaker) -> Vec<&'static str> {
+pub fn of(speaker: &Identity) -> Vec<&'static str> {
     let tools = of_role(speaker.actor.role).iter().copied();
     tools
         .filter(|tool| speaker.standing.may(deed(tool)).is_ok())
@@ -40,18 +41,18 @@ pub fn of(speaker: &Speaker) -> Vec<&'static str> {
 }
 
 /// Why somebody may not call what others of its role may.
-pub fn barred(speaker: &Speaker, tool: &str) -> Option<Barred> {
+pub fn barred(speaker: &Identity, tool: &str) -> Option<Denied> {
     let theirs = of_role(speaker.actor.role).contains(&tool);
     speaker.standing.may(deed(tool)).err().filter(|_| theirs)
 }
 
-fn deed(tool: &str) -> Deed {
+fn deed(tool: &str) -> Action {
     match tool {
         "heartbeat" | "checkpoint" | "request_help" | "send_message" | "dispute_finding"
-        | "get_review_context" => Deed::Speak,
-        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Deed::Take,
-        "queue_task_for_agent" => Deed::Order,
-        _ => Deed::Report,
+        | "get_review_context" => Action::Speak,
+        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Action::Take,
+        "queue_task_for_agent" => Action::Order,
+        _ => Action::Report,
     }
 }
 
@@ -98,7 +99,7 @@ fn of_role(role: Role) -> &'static [&'static str] {
 }
 
 #[tool_router(router = tools, vis = "pub(super)")]
-impl Counter {
+impl McpServer {
     #[tool(
         description = "The work in your hands, or the most urgent that you may take; a lease on it begins.",
         annotations(
@@ -109,9 +110,9 @@ impl Counter {
     )]
     async fn get_my_assignment(
         &self,
-        Extension(who): Caller,
-        _: Parameters<Nothing>,
-    ) -> Result<Json<Work>, String> {
+        Extension(who): CallerIdentity,
+        _: Parameters<NoParams>,
+    ) -> Result<Json<WorkReply>, String> {
         self.work(&who).await
     }
 
@@ -125,9 +126,9 @@ impl Counter {
     )]
     async fn wait_for_work(
         &self,
-        Extension(who): Caller,
-        Parameters(wait): Parameters<Wait>,
-    ) -> Result<Json<Work>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(wait): Parameters<WaitParams>,
+    ) -> Result<Json<WorkReply>, String> {
         let secs = wait.timeout_secs.unwrap_or(WAIT_SECS_DEFAULT);
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
         let mut in_vain = false;
@@ -158,11 +159,11 @@ impl Counter {
     )]
     async fn accept_assignment(
         &self,
-        Extension(who): Caller,
-        Parameters(which): Parameters<Which>,
-    ) -> Result<Json<Accepted>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(which): Parameters<AssignmentParams>,
+    ) -> Result<Json<AcceptedReply>, String> {
         let accepted = assignments::accept(&self.office, &who, &which.into()).await;
-        let accepted = accepted.map(|assignment| Accepted {
+        let accepted = accepted.map(|assignment| AcceptedReply {
             status: assignment.status,
             attempt: assignment.attempt,
             lease_until: assignment.lease_until,
@@ -180,17 +181,17 @@ impl Counter {
     )]
     async fn submit_for_review(
         &self,
-        Extension(who): Caller,
-        Parameters(put): Parameters<Submission>,
-    ) -> Result<Json<Taken>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(put): Parameters<SubmitParams>,
+    ) -> Result<Json<SubmitReply>, String> {
         let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
         let (office, call, speaker) = (&self.office, once.clone(), who.clone());
-        let named = Named {
+        let named = ClaimRef {
             number: put.assignment_id,
-            ..Named::attempt(put.attempt)
+            ..ClaimRef::attempt(put.attempt)
         };
         let report = async move {
-            let said = Submitted {
+            let said = BuilderSubmission {
                 branch_name: put.branch_name,
                 summary: put.summary,
                 claims: put.claims,
@@ -214,8 +215,8 @@ impl Counter {
     )]
     async fn get_review_context(
         &self,
-        Extension(who): Caller,
-        Parameters(which): Parameters<Which>,
+        Extension(who): CallerIdentity,
+        Parameters(which): Parameters<AssignmentParams>,
     ) -> Result<Json<context::ReviewContext>, String> {
         let context = context::of(&self.office, &who, &which.into()).await;
         self.answer(&who, "get_review_context", context).await
@@ -231,9 +232,9 @@ impl Counter {
     )]
     async fn submit_review_result(
         &self,
-        Extension(who): Caller,
-        Parameters(judged): Parameters<Judgement>,
-    ) -> Result<Json<Outcome>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(judged): Parameters<ReviewResultParams>,
+    ) -> Result<Json<ReviewOutcome>, String> {
         let attempt = judged.attempt.clone();
         let once = once(
             &who,
@@ -242,9 +243,9 @@ impl Counter {
             &judged,
             verdict::outcome_value,
         );
-        let named = Named {
+        let named = ClaimRef {
             number: judged.assignment_id,
-            ..Named::attempt(attempt).with_verdict(&judged)
+            ..ClaimRef::attempt(attempt).with_verdict(&judged)
         };
         let word = word(judged);
         let report = verdict::pass(&self.office, &who, &named, word, once.clone());
@@ -262,17 +263,17 @@ impl Counter {
     )]
     async fn dispute_finding(
         &self,
-        Extension(who): Caller,
-        Parameters(dispute): Parameters<Dispute>,
-    ) -> Result<Json<Said>, String> {
-        let Dispute {
+        Extension(who): CallerIdentity,
+        Parameters(dispute): Parameters<DisputeParams>,
+    ) -> Result<Json<MessageReply>, String> {
+        let DisputeParams {
             finding,
             reason,
             attempt,
         } = dispute;
-        let named = Named::attempt(attempt);
+        let named = ClaimRef::attempt(attempt);
         let disputed = messages::dispute(&self.office, &who, &named, (&finding, &reason)).await;
-        let said = disputed.map(|()| Said {
+        let said = disputed.map(|()| MessageReply {
             message: format!("{finding} is disputed; that goes with your result"),
         });
         self.answer(&who, "dispute_finding", said).await
@@ -288,9 +289,9 @@ impl Counter {
     )]
     async fn complete(
         &self,
-        Extension(who): Caller,
-        Parameters(ended): Parameters<Ended>,
-    ) -> Result<Json<Said>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(ended): Parameters<SummaryParams>,
+    ) -> Result<Json<MessageReply>, String> {
         let once = once(
             &who,
             "complete",
@@ -300,14 +301,14 @@ impl Counter {
         );
         let (office, speaker, call) = (&self.office, &who, once.clone());
         let report = async move {
-            let named = Named::attempt(ended.attempt);
+            let named = ClaimRef::attempt(ended.attempt);
             let message = match tasks::finish(office, speaker, &named, &ended.summary).await? {
                 Some(id) => format!("task {id} is done"),
                 None => messages::complete(office, speaker, &named, &ended.summary, call)
                     .await?
                     .message(),
             };
-            Ok(Said { message })
+            Ok(MessageReply { message })
         };
         let said = self.reported(once.as_ref(), Box::pin(report)).await;
         self.answer(&who, "complete", said).await
@@ -323,9 +324,9 @@ impl Counter {
     )]
     async fn heartbeat(
         &self,
-        Extension(who): Caller,
-        Parameters(beat): Parameters<Beat>,
-    ) -> Result<Json<Alive>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(beat): Parameters<HeartbeatParams>,
+    ) -> Result<Json<LeaseReply>, String> {
         let alive = self.alive(&who, beat.attempt).await;
         self.answer(&who, "heartbeat", alive).await
     }
@@ -340,10 +341,10 @@ impl Counter {
     )]
     async fn checkpoint(
         &self,
-        Extension(who): Caller,
-        Parameters(ended): Parameters<Ended>,
-    ) -> Result<Json<Alive>, String> {
-        let named = Named::attempt(ended.attempt);
+        Extension(who): CallerIdentity,
+        Parameters(ended): Parameters<SummaryParams>,
+    ) -> Result<Json<LeaseReply>, String> {
+        let named = ClaimRef::attempt(ended.attempt);
         let noted = assignments::checkpoint(&self.office, &who, &named, &ended.summary).await;
         let alive = match noted {
             Ok(()) => self.alive(&who, named.attempt).await,
@@ -362,9 +363,9 @@ impl Counter {
     )]
     async fn request_help(
         &self,
-        Extension(who): Caller,
-        Parameters(reason): Parameters<Reason>,
-    ) -> Result<Json<Said>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(reason): Parameters<HelpParams>,
+    ) -> Result<Json<MessageReply>, String> {
         let once = once(
             &who,
             "help",
@@ -374,7 +375,7 @@ impl Counter {
         );
         let (office, speaker, call) = (&self.office, &who, once.clone());
         let report = async move {
-            let named = Named::attempt(reason.attempt);
+            let named = ClaimRef::attempt(reason.attempt);
             let asked = assignments::ask_for_help(office, speaker, &named, &reason.why, call);
             Ok(waiting(&asked.await?))
         };
@@ -392,22 +393,22 @@ impl Counter {
     )]
     async fn send_message(
         &self,
-        Extension(who): Caller,
-        Parameters(post): Parameters<Post>,
-    ) -> Result<Json<Said>, String> {
-        let submits = post.kind == Kind::NeedsReview;
+        Extension(who): CallerIdentity,
+        Parameters(post): Parameters<SendMessageParams>,
+    ) -> Result<Json<MessageReply>, String> {
+        let submits = post.kind == MessageKind::NeedsReview;
         let attempt = post.attempt.as_deref().filter(|_| submits);
         let once = once(&who, "message", attempt, &post, taken_value);
         let (office, speaker, call) = (&self.office, &who, once.clone());
         let report = async move {
-            let named = Named::attempt(post.attempt.clone()).with_verdict(&post);
+            let named = ClaimRef::attempt(post.attempt.clone()).with_verdict(&post);
             let words = (post.kind, post.content.as_str());
             let sent = messages::send(office, speaker, &post.to, words, &named, call).await?;
             let message = match sent {
                 Some(completed) => completed.message(),
                 None => format!("sent to {}", post.to),
             };
-            Ok(Said { message })
+            Ok(MessageReply { message })
         };
         let said = self.reported(once.as_ref(), Box::pin(report)).await;
         self.answer(&who, "send_message", said).await
@@ -423,16 +424,16 @@ impl Counter {
     )]
     async fn queue_task_for_agent(
         &self,
-        Extension(who): Caller,
-        Parameters(wanted): Parameters<tasks::Wanted>,
-    ) -> Result<Json<tasks::Queued>, String> {
+        Extension(who): CallerIdentity,
+        Parameters(wanted): Parameters<tasks::TaskRequest>,
+    ) -> Result<Json<tasks::QueuedTask>, String> {
         let queued = tasks::queue(&self.office, &who, wanted).await;
         self.answer(&who, "queue_task_for_agent", queued).await
     }
 }
 
-impl Counter {
-    async fn work(&self, who: &Speaker) -> Result<Json<Work>, String> {
+impl McpServer {
+    async fn work(&self, who: &Identity) -> Result<Json<WorkReply>, String> {
         let office = &self.office;
         let assignment = assignments::current(office, who).await.map_err(told)?;
         let task = match &assignment {
@@ -440,15 +441,15 @@ impl Counter {
             None => tasks::current(office, who).await.map_err(told)?,
         };
         let messages = messages::read(office, who).await.map_err(told)?;
-        Ok(Json(Work {
+        Ok(Json(WorkReply {
             assignment,
             task,
             messages,
         }))
     }
 
-    async fn alive(&self, who: &Speaker, attempt: Option<String>) -> Result<Alive, Failure> {
-        let (office, named) = (&self.office, Named::attempt(attempt));
+    async fn alive(&self, who: &Identity, attempt: Option<String>) -> Result<LeaseReply, Failure> {
+        let (office, named) = (&self.office, ClaimRef::attempt(attempt));
         let held = match assignments::beat(office, who, &named).await? {
             Some(held) => Some(held),
             None => tasks::beat(office, who, &named).await?,
@@ -457,15 +458,15 @@ impl Counter {
             claims::admit(office, who, &named, None).await?;
         }
         let (lease_until, attempt) = held.unzip();
-        Ok(Alive {
+        Ok(LeaseReply {
             lease_until,
             attempt,
         })
     }
 }
 
-impl From<Which> for Named {
-    fn from(which: Which) -> Self {
+impl From<AssignmentParams> for ClaimRef {
+    fn from(which: AssignmentParams) -> Self {
         Self {
             number: which.assignment_id,
             ..Self::attempt(which.attempt)
@@ -477,8 +478,8 @@ fn waiting_value(ticket: &Ticket) -> Value {
     json!(waiting(ticket))
 }
 
-fn waiting(ticket: &Ticket) -> Said {
-    Said {
+fn waiting(ticket: &Ticket) -> MessageReply {
+    MessageReply {
         message: format!("{} waits for a person now", ticket.id),
     }
 }
@@ -487,9 +488,9 @@ fn taken_value(ticket: &Ticket) -> Value {
     json!(taken(ticket))
 }
 
-fn taken(ticket: &Ticket) -> Taken {
+fn taken(ticket: &Ticket) -> SubmitReply {
     let commit = ticket.submission.as_ref().map(|put| put.commit.clone());
-    Taken {
+    SubmitReply {
         status: "submitted".to_owned(),
         review_attempt: ticket.round,
         commit: commit.unwrap_or_default(),
@@ -497,7 +498,7 @@ fn taken(ticket: &Ticket) -> Taken {
     }
 }
 
-fn word(judged: Judgement) -> Word {
+fn word(judged: ReviewResultParams) -> VerdictInput {
     let mut report = Map::new();
     let fields = [
         ("commit", judged.commit.map(Value::from)),
@@ -519,7 +520,7 @@ fn word(judged: Judgement) -> Word {
             report.insert(name.to_owned(), value);
         }
     }
-    Word {
+    VerdictInput {
         approved: judged.approved,
         feedback: judged.feedback,
         report,

@@ -4,34 +4,34 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use app::operations::assignments::verdict::Answered;
-use app::operations::assignments::{Assignment, Claimed, Handled};
-use app::operations::messages::{Kind, Letter};
+use app::operations::assignments::verdict::FindingAnswer;
+use app::operations::assignments::{Assignment, CriterionReport, FindingResponse};
+use app::operations::messages::{InboxMessage, MessageKind};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct NoParams {}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Wait {
+pub struct WaitParams {
     /// At most 50; 25 where it is not said.
     #[serde(default)]
     pub timeout_secs: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Work {
+pub struct WorkReply {
     /// Null: there is nothing for you now.
     pub assignment: Option<Assignment>,
     /// A task from your own queue.
     pub task: Option<Value>,
-    pub messages: Vec<Letter>,
+    pub messages: Vec<InboxMessage>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Which {
+pub struct AssignmentParams {
     /// Yours, where it is not said.
     #[serde(default)]
     pub assignment_id: Option<i64>,
@@ -41,13 +41,13 @@ pub struct Which {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Beat {
+pub struct HeartbeatParams {
     #[serde(default)]
     pub attempt: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Accepted {
+pub struct AcceptedReply {
     pub status: String,
     pub attempt: String,
     pub lease_until: String,
@@ -55,7 +55,7 @@ pub struct Accepted {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Submission {
+pub struct SubmitParams {
     #[serde(default)]
     pub assignment_id: Option<i64>,
     /// As your assignment gives it.
@@ -68,14 +68,14 @@ pub struct Submission {
     pub summary: String,
     /// Your word on each acceptance criterion.
     #[serde(default)]
-    pub claims: Vec<Claimed>,
+    pub claims: Vec<CriterionReport>,
     /// What became of each finding of the last round.
     #[serde(default)]
-    pub findings: Vec<Handled>,
+    pub findings: Vec<FindingResponse>,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-pub struct Taken {
+pub struct SubmitReply {
     pub status: String,
     pub review_attempt: u32,
     pub commit: String,
@@ -84,7 +84,7 @@ pub struct Taken {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Judgement {
+pub struct ReviewResultParams {
     #[serde(default)]
     pub assignment_id: Option<i64>,
     /// As your assignment gives it.
@@ -114,15 +114,15 @@ pub struct Judgement {
     pub revision_notes: Option<String>,
     /// Each acceptance criterion, with your evidence.
     #[serde(default)]
-    pub criteria: Option<Vec<Claimed>>,
+    pub criteria: Option<Vec<CriterionReport>>,
     /// For a verification: your word on each finding.
     #[serde(default)]
-    pub answers: Vec<Answered>,
+    pub answers: Vec<FindingAnswer>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Dispute {
+pub struct DisputeParams {
     /// As the brief names it: F1, F2, …
     pub finding: String,
     pub reason: String,
@@ -132,7 +132,7 @@ pub struct Dispute {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Ended {
+pub struct SummaryParams {
     #[serde(default)]
     pub summary: String,
     #[serde(default)]
@@ -141,14 +141,14 @@ pub struct Ended {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reason {
+pub struct HelpParams {
     pub why: String,
     #[serde(default)]
     pub attempt: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Alive {
+pub struct LeaseReply {
     /// Null: you have nothing in hand.
     pub lease_until: Option<String>,
     pub attempt: Option<String>,
@@ -156,11 +156,11 @@ pub struct Alive {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Post {
+pub struct SendMessageParams {
     /// An agent's name, developer or reviewer.
     pub to: String,
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub content: String,
     /// Needed for a verdict.
     #[serde(default)]
@@ -168,6 +168,6 @@ pub struct Post {
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-pub struct Said {
+pub struct MessageReply {
     pub message: String,
 }

@@ -5,15 +5,15 @@
 use std::time::Duration;
 
 use engine::log::LogErr;
-use engine::process::Stop;
+use engine::process::StopSignal;
 use flow::{Actor, Role};
 use serde_json::json;
 
-use super::courier::{Courier, Outcome};
-use super::message::{BACK, GIVEN_UP, Message, carrier_of};
+use super::courier::{DeliveryOutcome, NotificationSender};
+use super::message::{BACK, GIVEN_UP, Notification, carrier_of};
 use app::failure::Failure;
-use app::operations::bulletin::{Bulletin, Issue};
-use app::operations::{Cursor, Office};
+use app::operations::bulletin::{EventFeed, FeedPage};
+use app::operations::{App, Cursor};
 
 /// How long the place of one that was killed stays taken.
 const LEASE: Duration = Duration::from_secs(10);
@@ -21,34 +21,34 @@ const LEASE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 
 /// How a stretch of work ended.
-enum Ended {
+enum DeliveryEnd {
     /// Somebody else goes on, or the store is away.
     Lost,
     Stopped,
 }
 
 #[derive(Debug)]
-struct Carrier {
-    office: Office,
-    courier: Courier,
-    stop: Stop,
+struct TargetDelivery {
+    office: App,
+    courier: NotificationSender,
+    stop: StopSignal,
     /// Given up, and how much has been lost since.
     lost: Option<u64>,
 }
 
-pub async fn carry(office: Office, courier: Courier, start: Cursor, stop: Stop) {
+pub async fn carry(office: App, courier: NotificationSender, start: Cursor, stop: StopSignal) {
     let name = carrier_of(&courier.target.name);
-    let mut carrier = Carrier {
+    let mut carrier = TargetDelivery {
         office: office.speaking_as(Actor::new(&name, Role::Service)),
         courier,
         stop,
         lost: None,
     };
     loop {
-        let taken = Bulletin::take(&carrier.office, &name, start, LEASE).await;
+        let taken = EventFeed::take(&carrier.office, &name, start, LEASE).await;
         if let Some(Some(bulletin)) = taken.log_err("read the event log for a notification") {
             let ended = carrier.follow(bulletin).await;
-            if let Some(Ended::Stopped) = ended.log_err("send notifications") {
+            if let Some(DeliveryEnd::Stopped) = ended.log_err("send notifications") {
                 return;
             }
         }
@@ -59,8 +59,8 @@ pub async fn carry(office: Office, courier: Courier, start: Cursor, stop: Stop) 
     }
 }
 
-impl Carrier {
-    async fn follow(&mut self, mut bulletin: Bulletin) -> Result<Ended, Failure> {
+impl TargetDelivery {
+    async fn follow(&mut self, mut bulletin: EventFeed) -> Result<DeliveryEnd, Failure> {
         loop {
             let Some(issue) = bulletin.next().await? else {
                 tokio::select! {
@@ -69,12 +69,12 @@ impl Carrier {
                         // What was decided in this instant is told too.
                         if bulletin.next().await?.is_none() {
                             bulletin.release().await;
-                            return Ok(Ended::Stopped);
+                            return Ok(DeliveryEnd::Stopped);
                         }
                     }
                 }
                 if !bulletin.renew().await? {
-                    return Ok(Ended::Lost);
+                    return Ok(DeliveryEnd::Lost);
                 }
                 continue;
             };
@@ -87,23 +87,23 @@ impl Carrier {
     /// Brings what is for the target, one after the other.
     async fn bring(
         &mut self,
-        bulletin: &mut Bulletin,
-        issue: Issue,
-    ) -> Result<Option<Ended>, Failure> {
+        bulletin: &mut EventFeed,
+        issue: FeedPage,
+    ) -> Result<Option<DeliveryEnd>, Failure> {
         let mut told = None;
         let mut nth = 0;
         for line in &issue.lines {
             if told.is_some_and(|last| last != line.cursor) {
                 nth = 0;
             }
-            let message = Message::of(line, nth);
+            let message = Notification::of(line, nth);
             nth += 1;
             if message.is_for(&self.courier.target) {
                 // What came before it need not be read again.
                 if let Some(last) = told.filter(|last| *last != line.cursor)
                     && !bulletin.advance(last).await?
                 {
-                    return Ok(Some(Ended::Lost));
+                    return Ok(Some(DeliveryEnd::Lost));
                 }
                 if let Some(ended) = self.insist(bulletin, &message).await? {
                     return Ok(Some(ended));
@@ -112,26 +112,26 @@ impl Carrier {
             told = Some(line.cursor);
         }
         let ours = bulletin.advance(issue.end).await?;
-        Ok((!ours).then_some(Ended::Lost))
+        Ok((!ours).then_some(DeliveryEnd::Lost))
     }
 
     /// Tries until it arrives or is given up.
     async fn insist(
         &mut self,
-        bulletin: &Bulletin,
-        message: &Message,
-    ) -> Result<Option<Ended>, Failure> {
+        bulletin: &EventFeed,
+        message: &Notification,
+    ) -> Result<Option<DeliveryEnd>, Failure> {
         let mut tries = 0;
         loop {
             tries += 1;
             let (why, hopeless) = match self.send(bulletin, message).await? {
-                None => return Ok(Some(Ended::Lost)),
-                Some(Outcome::Delivered(_)) => {
+                None => return Ok(Some(DeliveryEnd::Lost)),
+                Some(DeliveryOutcome::Delivered(_)) => {
                     self.arrived().await?;
                     return Ok(None);
                 }
-                Some(Outcome::Again(why)) => (why, false),
-                Some(Outcome::Never(why)) => (why, true),
+                Some(DeliveryOutcome::Again(why)) => (why, false),
+                Some(DeliveryOutcome::Never(why)) => (why, true),
             };
             if hopeless || self.lost.is_some() || tries >= self.courier.target.tries_max {
                 self.give_up(message, tries, &why).await?;
@@ -147,9 +147,9 @@ impl Carrier {
     /// One try, during which the place is kept; nothing where it was lost.
     async fn send(
         &self,
-        bulletin: &Bulletin,
-        message: &Message,
-    ) -> Result<Option<Outcome>, Failure> {
+        bulletin: &EventFeed,
+        message: &Notification,
+    ) -> Result<Option<DeliveryOutcome>, Failure> {
         let now = self.office.now();
         let sending = self.courier.deliver(message, now);
         tokio::pin!(sending);
@@ -175,7 +175,12 @@ impl Carrier {
     }
 
     /// Noted once for as long as the target takes nothing.
-    async fn give_up(&mut self, message: &Message, tries: u32, why: &str) -> Result<(), Failure> {
+    async fn give_up(
+        &mut self,
+        message: &Notification,
+        tries: u32,
+        why: &str,
+    ) -> Result<(), Failure> {
         if let Some(lost) = &mut self.lost {
             *lost += 1;
             return Ok(());
@@ -194,9 +199,9 @@ impl Carrier {
     /// Waits, and keeps the place meanwhile.
     async fn rest(
         &mut self,
-        bulletin: &Bulletin,
+        bulletin: &EventFeed,
         pause: Duration,
-    ) -> Result<Option<Ended>, Failure> {
+    ) -> Result<Option<DeliveryEnd>, Failure> {
         let mut left = pause;
         while !left.is_zero() {
             let part = left.min(RENEW);
@@ -204,12 +209,12 @@ impl Carrier {
                 () = tokio::time::sleep(part) => {}
                 () = self.stop.asked() => {
                     bulletin.release().await;
-                    return Ok(Some(Ended::Stopped));
+                    return Ok(Some(DeliveryEnd::Stopped));
                 }
             }
             left -= part;
             if !bulletin.renew().await? {
-                return Ok(Some(Ended::Lost));
+                return Ok(Some(DeliveryEnd::Lost));
             }
         }
         Ok(None)

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::process::{self, Call, Exit, Launcher};
+use engine::process::{self, Launcher, ProcessExit, ShortCommand};
 use flow::Time;
 
-use super::http::Client;
-use super::message::Message;
+use super::http::WebhookClient;
+use super::message::Notification;
 use app::failure::Failure;
-use app::settings::Surroundings;
-use app::settings::notify::{Means, Target};
+use app::settings::Environment;
+use app::settings::notify::{NotifyChannel, NotifyTarget};
 
 /// What is kept of what a command says.
 const OUTPUT_BYTES_MAX: usize = 4 * 1024;
@@ -21,7 +21,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(300);
 
 /// What one try came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DeliveryOutcome {
     /// With what was answered.
     Delivered(String),
     Again(String),
@@ -30,19 +30,21 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Debug)]
-pub struct Courier {
-    pub target: Target,
-    client: Option<Client>,
+pub struct NotificationSender {
+    pub target: NotifyTarget,
+    client: Option<WebhookClient>,
     /// Where commands are run, and what holds them.
     directory: PathBuf,
     launcher: Launcher,
 }
 
-impl Courier {
-    pub fn new(target: Target, surroundings: &Surroundings) -> Result<Self, Failure> {
+impl NotificationSender {
+    pub fn new(target: NotifyTarget, surroundings: &Environment) -> Result<Self, Failure> {
         let client = match &target.means {
-            Means::Webhook { url, .. } | Means::Slack { url } => Some(Client::new(&target, url)?),
-            Means::Command { .. } => None,
+            NotifyChannel::Webhook { url, .. } | NotifyChannel::Slack { url } => {
+                Some(WebhookClient::new(&target, url)?)
+            }
+            NotifyChannel::Command { .. } => None,
         };
         Ok(Self {
             target,
@@ -52,24 +54,24 @@ impl Courier {
         })
     }
 
-    pub async fn deliver(&self, message: &Message, now: Time) -> Outcome {
+    pub async fn deliver(&self, message: &Notification, now: Time) -> DeliveryOutcome {
         match (&self.target.means, &self.client) {
-            (Means::Webhook { secret, .. }, Some(client)) => {
+            (NotifyChannel::Webhook { secret, .. }, Some(client)) => {
                 let body = message.payload().to_string();
                 let headers = signed(message, now, secret.as_deref(), &body);
                 client.post(&headers, body).await
             }
-            (Means::Slack { .. }, Some(client)) => {
+            (NotifyChannel::Slack { .. }, Some(client)) => {
                 client.post(&[], message.slack().to_string()).await
             }
-            (Means::Command { program, args, env }, _) => {
+            (NotifyChannel::Command { program, args, env }, _) => {
                 let path = env.iter().find(|(name, _)| name == "PATH");
                 let path = path.map(|(_, value)| value.clone()).unwrap_or_default();
                 let program = match process::find_program(program, &path, &self.directory) {
                     Ok(program) => program,
-                    Err(error) => return Outcome::Again(error.to_string()),
+                    Err(error) => return DeliveryOutcome::Again(error.to_string()),
                 };
-                let call = Call {
+                let call = ShortCommand {
                     program,
                     args: args.clone(),
                     env: env.clone(),
@@ -82,15 +84,15 @@ impl Courier {
                 };
                 run(&call).await
             }
-            (Means::Webhook { .. } | Means::Slack { .. }, None) => {
-                Outcome::Never("there is no way to reach it".to_owned())
+            (NotifyChannel::Webhook { .. } | NotifyChannel::Slack { .. }, None) => {
+                DeliveryOutcome::Never("there is no way to reach it".to_owned())
             }
         }
     }
 
     /// How long to wait before the next try: twice as long each time, spread so that not all come back
     /// at once.
-    pub fn pause(&self, message: &Message, tries: u32) -> Duration {
+    pub fn pause(&self, message: &Notification, tries: u32) -> Duration {
         let whole = BACKOFF.saturating_mul(1 << tries.saturating_sub(1).min(16));
         let whole = whole.min(BACKOFF_MAX);
         let spread = format!("{} {} {tries}", self.target.name, message.id);
@@ -104,7 +106,7 @@ impl Courier {
 
 /// The headers of Standard Webhooks; without a key only those that name the message.
 fn signed(
-    message: &Message,
+    message: &Notification,
     now: Time,
     key: Option<&[u8]>,
     body: &str,
@@ -122,22 +124,22 @@ fn signed(
     headers
 }
 
-async fn run(call: &Call) -> Outcome {
+async fn run(call: &ShortCommand) -> DeliveryOutcome {
     let name = || Path::new(&call.program).display().to_string();
     match process::output(call).await {
         Ok(output) if output.exit.success() => {
             let said = String::from_utf8_lossy(&output.stdout);
-            Outcome::Delivered(findings::shorten(&findings::one_line(&said), 200))
+            DeliveryOutcome::Delivered(findings::shorten(&findings::one_line(&said), 200))
         }
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = findings::shorten(&findings::one_line(&said), 200);
             let why = match output.exit {
-                Exit::WallLimit => format!("{} took too long", name()),
+                ProcessExit::WallLimit => format!("{} took too long", name()),
                 exit => format!("{}: {exit} {said}", name()),
             };
-            Outcome::Again(why.trim_end().to_owned())
+            DeliveryOutcome::Again(why.trim_end().to_owned())
         }
-        Err(error) => Outcome::Again(error.to_string()),
+        Err(error) => DeliveryOutcome::Again(error.to_string()),
     }
 }

@@ -8,11 +8,11 @@ use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 
-use super::courier::Outcome;
+use super::courier::DeliveryOutcome;
 use app::failure::Failure;
-use app::remote::{Pool, innermost, pool};
-use app::settings::notify::Target;
-use app::settings::server::Trust;
+use app::remote::{HttpPool, innermost, pool};
+use app::settings::notify::NotifyTarget;
+use app::settings::server::ServerTrust;
 
 /// What is read of an answer.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
@@ -20,21 +20,21 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024;
 const IDLE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
-pub struct Client {
-    pool: Pool,
+pub struct WebhookClient {
+    pool: HttpPool,
     url: String,
     within: Duration,
 }
 
 /// Without the address, which may be a secret.
-impl fmt::Debug for Client {
+impl fmt::Debug for WebhookClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Client")
     }
 }
 
-impl Client {
-    pub fn new(target: &Target, url: &str) -> Result<Self, Failure> {
+impl WebhookClient {
+    pub fn new(target: &NotifyTarget, url: &str) -> Result<Self, Failure> {
         let (name, within) = (&target.name, target.timeout);
         let sound = url
             .parse::<hyper::Uri>()
@@ -47,7 +47,7 @@ impl Client {
             )));
         }
         // Whom this machine trusts, and whom the target's own file names.
-        let trust = Trust::Authorities(target.ca_file.clone());
+        let trust = ServerTrust::Authorities(target.ca_file.clone());
         let pool = pool(&trust, within, IDLE)?;
         Ok(Self {
             pool,
@@ -56,7 +56,7 @@ impl Client {
         })
     }
 
-    pub async fn post(&self, headers: &[(&str, String)], body: String) -> Outcome {
+    pub async fn post(&self, headers: &[(&str, String)], body: String) -> DeliveryOutcome {
         let mut request = Request::post(&self.url)
             .header("content-type", "application/json")
             .header(
@@ -67,7 +67,7 @@ impl Client {
             request = request.header(*name, value);
         }
         let Ok(request) = request.body(Full::from(body)) else {
-            return Outcome::Never("the request cannot be written".to_owned());
+            return DeliveryOutcome::Never("the request cannot be written".to_owned());
         };
         let answered = async {
             let response = self
@@ -75,17 +75,17 @@ impl Client {
                 .request(request)
                 .await
                 .map_err(|error| format!("it cannot be reached: {}", innermost(&error)))?;
-            Ok::<Outcome, String>(judged(response).await)
+            Ok::<DeliveryOutcome, String>(judged(response).await)
         };
         match tokio::time::timeout(self.within, answered).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(why)) => Outcome::Again(why),
-            Err(_) => Outcome::Again(format!("no answer in {} s", self.within.as_secs())),
+            Ok(Err(why)) => DeliveryOutcome::Again(why),
+            Err(_) => DeliveryOutcome::Again(format!("no answer in {} s", self.within.as_secs())),
         }
     }
 }
 
-async fn judged(response: Response<Incoming>) -> Outcome {
+async fn judged(response: Response<Incoming>) -> DeliveryOutcome {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     // A longer answer is no better one.
@@ -99,12 +99,12 @@ async fn judged(response: Response<Incoming>) -> Outcome {
         StatusCode::TOO_MANY_REQUESTS,
     ];
     if status.is_success() {
-        Outcome::Delivered(said)
+        DeliveryOutcome::Delivered(said)
     } else if status.is_redirection() {
-        Outcome::Never(format!("{said} (redirects are not followed)"))
+        DeliveryOutcome::Never(format!("{said} (redirects are not followed)"))
     } else if status.is_client_error() && !later.contains(&status) {
-        Outcome::Never(said)
+        DeliveryOutcome::Never(said)
     } else {
-        Outcome::Again(said)
+        DeliveryOutcome::Again(said)
     }
 }

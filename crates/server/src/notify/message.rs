@@ -4,18 +4,18 @@ use flow::Time;
 use flow::narrate::Mood;
 use serde_json::{Value, json};
 
-use app::operations::history::Line;
-use app::settings::notify::{Severity, Target};
+use app::operations::history::LogLine;
+use app::settings::notify::{NotifyTarget, Urgency};
 
 /// Slack cuts longer ones.
 const SLACK_CHARS_MAX: usize = 3000;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct Notification {
     /// The same for the same thing, however often it is sent.
     pub id: String,
-    pub severity: Severity,
+    pub severity: Urgency,
     at: Time,
     activity: String,
     event: String,
@@ -29,18 +29,18 @@ pub struct Message {
 pub const GIVEN_UP: &str = "notification_given_up";
 pub const BACK: &str = "notification_target_back";
 
-impl Message {
+impl Notification {
     /// `nth` counts what one event is told in.
-    pub fn of(line: &Line, nth: usize) -> Self {
+    pub fn of(line: &LogLine, nth: usize) -> Self {
         Self {
             id: format!(
                 "evt_{}_{}_{nth}",
                 line.cursor.transaction, line.cursor.sequence
             ),
             severity: match line.mood {
-                Mood::Plain | Mood::Good => Severity::Info,
-                Mood::Bad => Severity::Warning,
-                Mood::Urgent => Severity::Urgent,
+                Mood::Plain | Mood::Good => Urgency::Info,
+                Mood::Bad => Urgency::Warning,
+                Mood::Urgent => Urgency::Urgent,
             },
             at: line.at,
             activity: line.activity.clone(),
@@ -55,7 +55,7 @@ impl Message {
     pub fn to_try(now: Time) -> Self {
         Self {
             id: format!("try_{}", now.0),
-            severity: Severity::Info,
+            severity: Urgency::Info,
             at: now,
             activity: "test".to_owned(),
             event: "test".to_owned(),
@@ -66,13 +66,13 @@ impl Message {
         }
     }
 
-    pub fn is_for(&self, target: &Target) -> bool {
+    pub fn is_for(&self, target: &NotifyTarget) -> bool {
         let named = |name: &String| *name == self.activity || *name == self.event;
         let chosen = target.events.is_empty() || target.events.iter().any(named);
         chosen && self.severity >= target.severity && !self.is_about(target)
     }
 
-    fn is_about(&self, target: &Target) -> bool {
+    fn is_about(&self, target: &NotifyTarget) -> bool {
         [GIVEN_UP, BACK].contains(&self.event.as_str()) && self.by == carrier_of(&target.name)
     }
 
@@ -96,9 +96,9 @@ impl Message {
     /// One text; what could mention somebody or be a link is text in it.
     pub fn slack(&self) -> Value {
         let mark = match self.severity {
-            Severity::Info => "",
-            Severity::Warning => ":warning: ",
-            Severity::Urgent => ":rotating_light: ",
+            Urgency::Info => "",
+            Urgency::Warning => ":warning: ",
+            Urgency::Urgent => ":rotating_light: ",
         };
         let ticket = self.ticket.as_ref().map(|id| format!("*{}*  ", plain(id)));
         let text = format!(
@@ -124,13 +124,13 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use app::settings::notify::Means;
+    use app::settings::notify::NotifyChannel;
     use std::time::Duration;
 
-    fn target(events: &[&str], severity: Severity) -> Target {
-        Target {
+    fn target(events: &[&str], severity: Urgency) -> NotifyTarget {
+        NotifyTarget {
             name: "ops".to_owned(),
-            means: Means::Slack { url: String::new() },
+            means: NotifyChannel::Slack { url: String::new() },
             ca_file: None,
             events: events.iter().map(|name| (*name).to_owned()).collect(),
             severity,
@@ -139,31 +139,31 @@ mod tests {
         }
     }
 
-    fn message(event: &str, by: &str, severity: Severity) -> Message {
-        Message {
+    fn message(event: &str, by: &str, severity: Urgency) -> Notification {
+        Notification {
             event: event.to_owned(),
             by: by.to_owned(),
             severity,
-            ..Message::to_try(Time(0))
+            ..Notification::to_try(Time(0))
         }
     }
 
     #[test]
     fn a_target_hears_what_it_asked_for_and_nothing_of_itself() {
-        let done = message("landed", "countersign", Severity::Info);
-        assert!(done.is_for(&target(&["landed"], Severity::Info)));
-        assert!(done.is_for(&target(&["test"], Severity::Info)));
-        assert!(!done.is_for(&target(&["created"], Severity::Info)));
-        assert!(!done.is_for(&target(&[], Severity::Urgent)));
-        let own = message(GIVEN_UP, "notify:ops", Severity::Warning);
-        assert!(!own.is_for(&target(&[], Severity::Info)));
-        let other = message(GIVEN_UP, "notify:chat", Severity::Warning);
-        assert!(other.is_for(&target(&[], Severity::Info)));
+        let done = message("landed", "countersign", Urgency::Info);
+        assert!(done.is_for(&target(&["landed"], Urgency::Info)));
+        assert!(done.is_for(&target(&["test"], Urgency::Info)));
+        assert!(!done.is_for(&target(&["created"], Urgency::Info)));
+        assert!(!done.is_for(&target(&[], Urgency::Urgent)));
+        let own = message(GIVEN_UP, "notify:ops", Urgency::Warning);
+        assert!(!own.is_for(&target(&[], Urgency::Info)));
+        let other = message(GIVEN_UP, "notify:chat", Urgency::Warning);
+        assert!(other.is_for(&target(&[], Urgency::Info)));
     }
 
     #[test]
     fn nothing_in_a_message_mentions_anybody() {
-        let mut loud = message("x", "y", Severity::Urgent);
+        let mut loud = message("x", "y", Urgency::Urgent);
         loud.text = "<!channel> & <https://evil.example|click>".to_owned();
         let text = loud.slack()["text"].as_str().unwrap().to_owned();
         let wanted = ":rotating_light: &lt;!channel&gt; &amp; &lt;https://evil.example|click&gt;";

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::picture::Shown;
-use super::place::{Lying, Place, Print};
-use super::task::{self, Flaw, TaskFile};
+use super::picture::ShownTask;
+use super::place::{FileFingerprint, SpoolDir, SpoolEntry};
+use super::task::{self, TaskFile, TaskFileError};
 use super::{Spool, trouble};
 use app::failure::Failure;
-use app::operations::tasks::board::{self, Card, Refusal, Standing};
+use app::operations::tasks::board::{self, EnqueueError, TaskCard, TaskStatus};
 
 /// A file that cannot be read is waited for while it changes, and so long after.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -24,28 +24,28 @@ const NAMES_TRIED_MAX: u32 = 10_000;
 
 /// What is known of a file, for as long as it does not change.
 #[derive(Clone, Copy, Debug)]
-pub enum Seen {
+pub enum SpoolFileState {
     /// It shows a task.
-    Task(Print),
+    Task(FileFingerprint),
     /// It depends on tasks that are not done.
     Depends,
     /// It says that somebody else has it in hand, or had.
-    Elsewhere(Print),
+    Elsewhere(FileFingerprint),
     /// It may be half written.
     Unsettled {
-        print: Print,
+        print: FileFingerprint,
         first: Instant,
         changed: Instant,
     },
 }
 
-impl Seen {
+impl SpoolFileState {
     /// Whether it has to be looked at again though it has not changed.
     pub fn waits(&self) -> bool {
         matches!(self, Self::Depends | Self::Unsettled { .. })
     }
 
-    fn holds_for(self, now: Option<Print>) -> bool {
+    fn holds_for(self, now: Option<FileFingerprint>) -> bool {
         match self {
             Self::Task(print) | Self::Elsewhere(print) => now == Some(print),
             Self::Depends | Self::Unsettled { .. } => false,
@@ -54,8 +54,8 @@ impl Seen {
 }
 
 /// What a look at a file came to.
-enum Found {
-    Seen(Seen),
+enum IntakeOutcome {
+    Seen(SpoolFileState),
     Bad(String),
 }
 
@@ -79,14 +79,14 @@ impl Spool {
                 continue;
             }
             let found = match flaw_of_place(queue, &name, known) {
-                Some(why) => Found::Bad(why),
+                Some(why) => IntakeOutcome::Bad(why),
                 None => self.judge(&place, queue, &name, before).await?,
             };
             match found {
-                Found::Seen(seen) => {
+                IntakeOutcome::Seen(seen) => {
                     self.files.insert(at, seen);
                 }
-                Found::Bad(why) => {
+                IntakeOutcome::Bad(why) => {
                     // One that cannot be moved holds nobody else up.
                     if let Err(failure) = self.put_aside(&place, queue, &name, &why).await {
                         let about = format!("{queue}/{}", name.to_string_lossy());
@@ -100,28 +100,28 @@ impl Spool {
 
     async fn judge(
         &mut self,
-        place: &Place,
+        place: &SpoolDir,
         queue: &str,
         name: &OsStr,
-        before: Option<Seen>,
-    ) -> Result<Found, Failure> {
+        before: Option<SpoolFileState>,
+    ) -> Result<IntakeOutcome, Failure> {
         let (print, bytes) = match place.read(name, task::BYTES_MAX) {
-            Ok(Lying::File(print, bytes)) => (print, bytes),
-            Ok(Lying::Large) => {
+            Ok(SpoolEntry::File(print, bytes)) => (print, bytes),
+            Ok(SpoolEntry::Large) => {
                 let most = task::BYTES_MAX / 1024;
-                return Ok(Found::Bad(format!("it is larger than {most} KiB")));
+                return Ok(IntakeOutcome::Bad(format!("it is larger than {most} KiB")));
             }
-            Ok(Lying::Other) => {
-                return Ok(Found::Bad(
+            Ok(SpoolEntry::Other) => {
+                return Ok(IntakeOutcome::Bad(
                     "it is a link or no file; only files are taken".to_owned(),
                 ));
             }
-            Err(error) => return Ok(Found::Bad(format!("it cannot be read: {error}"))),
+            Err(error) => return Ok(IntakeOutcome::Bad(format!("it cannot be read: {error}"))),
         };
         match task::read(queue, &bytes) {
             Ok(file) => self.enter(queue, name, print, file).await,
-            Err(Flaw::Unreadable(why)) => Ok(unsettled(print, before, why)),
-            Err(Flaw::Unsound(why)) => Ok(Found::Bad(why)),
+            Err(TaskFileError::Unreadable(why)) => Ok(unsettled(print, before, why)),
+            Err(TaskFileError::Unsound(why)) => Ok(IntakeOutcome::Bad(why)),
         }
     }
 
@@ -130,13 +130,13 @@ impl Spool {
         &mut self,
         queue: &str,
         name: &OsStr,
-        print: Print,
+        print: FileFingerprint,
         file: TaskFile,
-    ) -> Result<Found, Failure> {
+    ) -> Result<IntakeOutcome, Failure> {
         if let Some(card) = board::find(&self.office, &file.id).await? {
             let found = self.recognise(queue, name, print, &file, &card);
-            let unwanted = file.standing == Some(Standing::Cancelled) && card.standing.is_open();
-            if unwanted && matches!(found, Found::Seen(_)) {
+            let unwanted = file.standing == Some(TaskStatus::Cancelled) && card.standing.is_open();
+            if unwanted && matches!(found, IntakeOutcome::Seen(_)) {
                 let why = "its file says that it is cancelled";
                 if let Err(failure) = board::cancel(&self.office, &file.id, why).await {
                     let about = format!("task {}", file.id);
@@ -145,17 +145,17 @@ impl Spool {
             }
             return Ok(found);
         }
-        if file.standing != Some(Standing::Pending) {
-            return Ok(Found::Seen(Seen::Elsewhere(print)));
+        if file.standing != Some(TaskStatus::Pending) {
+            return Ok(IntakeOutcome::Seen(SpoolFileState::Elsewhere(print)));
         }
         if !self.may_begin(&file).await? {
-            return Ok(Found::Seen(Seen::Depends));
+            return Ok(IntakeOutcome::Seen(SpoolFileState::Depends));
         }
         let (office, id) = (&self.office, &file.id);
         match board::enter(office, queue, file.priority, file.body.clone(), id).await {
             Ok(()) => {}
-            Err(Refusal::Full(why)) => return Ok(Found::Bad(why)),
-            Err(Refusal::NotNow(error)) => return Err(error.into()),
+            Err(EnqueueError::Full(why)) => return Ok(IntakeOutcome::Bad(why)),
+            Err(EnqueueError::NotNow(error)) => return Err(error.into()),
         }
         let text = |key: &str| {
             file.body
@@ -168,21 +168,21 @@ impl Spool {
         self.note("task_taken_up", body).await;
         self.log(queue, "INFO", queue, &format!("Polling queue: {queue}"));
         self.log(queue, "INFO", queue, &format!("Found task: {id}"));
-        let shown = Shown::new(queue, name, file.standing, None);
+        let shown = ShownTask::new(queue, name, file.standing, None);
         self.tasks.insert(file.id, shown);
-        Ok(Found::Seen(Seen::Task(print)))
+        Ok(IntakeOutcome::Seen(SpoolFileState::Task(print)))
     }
 
     fn recognise(
         &mut self,
         queue: &str,
         name: &OsStr,
-        print: Print,
+        print: FileFingerprint,
         file: &TaskFile,
-        card: &Card,
-    ) -> Found {
+        card: &TaskCard,
+    ) -> IntakeOutcome {
         if card.queue != queue || !task::is_same(&file.body, &card.body) {
-            return Found::Bad(format!(
+            return IntakeOutcome::Bad(format!(
                 "there is a task {} that says something else; give this one another id",
                 file.id
             ));
@@ -190,12 +190,12 @@ impl Spool {
         let shown = self.tasks.get(&file.id);
         if shown.is_some_and(|shown| shown.is_in_another_file(name, |other| self.has(queue, other)))
         {
-            return Found::Bad(format!("another file in the queue is task {}", file.id));
+            return IntakeOutcome::Bad(format!("another file in the queue is task {}", file.id));
         }
-        let fresh = Shown::new(queue, name, file.standing, file.agent.clone());
+        let fresh = ShownTask::new(queue, name, file.standing, file.agent.clone());
         let shown = self.tasks.entry(file.id.clone()).or_insert(fresh);
         name.clone_into(&mut shown.file);
-        Found::Seen(Seen::Task(print))
+        IntakeOutcome::Seen(SpoolFileState::Task(print))
     }
 
     fn has(&self, queue: &str, name: &OsStr) -> bool {
@@ -211,7 +211,7 @@ impl Spool {
     /// Moves the file to `rejected/`, with the reason beside it.
     async fn put_aside(
         &mut self,
-        place: &Place,
+        place: &SpoolDir,
         queue: &str,
         name: &OsStr,
         why: &str,
@@ -283,10 +283,10 @@ fn plain(name: &OsStr) -> String {
 }
 
 /// Waited for while it changes, for a bounded time.
-fn unsettled(print: Print, before: Option<Seen>, why: String) -> Found {
+fn unsettled(print: FileFingerprint, before: Option<SpoolFileState>, why: String) -> IntakeOutcome {
     let now = Instant::now();
     let (first, changed) = match before {
-        Some(Seen::Unsettled {
+        Some(SpoolFileState::Unsettled {
             print: known,
             first,
             changed,
@@ -294,9 +294,9 @@ fn unsettled(print: Print, before: Option<Seen>, why: String) -> Found {
         _ => (now, now),
     };
     if now - changed >= SETTLES || now - first >= WAIT_MOST {
-        return Found::Bad(why);
+        return IntakeOutcome::Bad(why);
     }
-    Found::Seen(Seen::Unsettled {
+    IntakeOutcome::Seen(SpoolFileState::Unsettled {
         print,
         first,
         changed,

@@ -6,30 +6,30 @@ use std::ffi::{OsStr, OsString};
 
 use flow::Time;
 
-use super::intake::Seen;
+use super::intake::SpoolFileState;
 use super::logs;
-use super::place::Place;
-use super::task::{self, Times};
+use super::place::SpoolDir;
+use super::task::{self, TaskTimes};
 use super::{Spool, trouble};
 use app::failure::Failure;
-use app::operations::tasks::board::{self, Card, Standing};
+use app::operations::tasks::board::{self, TaskCard, TaskStatus};
 
 /// What the files say of a task.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct ShownTask {
     queue: String,
     pub file: OsString,
     /// `None` where the file has to be written whatever it says.
-    standing: Option<Standing>,
+    standing: Option<TaskStatus>,
     agent: Option<String>,
     started: Option<Time>,
 }
 
-impl Shown {
+impl ShownTask {
     pub fn new(
         queue: &str,
         file: &OsStr,
-        standing: Option<Standing>,
+        standing: Option<TaskStatus>,
         agent: Option<String>,
     ) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Shown {
     }
 
     pub fn is_open(&self) -> bool {
-        self.standing.is_none_or(Standing::is_open)
+        self.standing.is_none_or(TaskStatus::is_open)
     }
 
     /// Whether the task is another file's that is still there.
@@ -50,8 +50,8 @@ impl Shown {
         self.file != name && is_there(&self.file)
     }
 
-    fn says(&self, card: &Card) -> bool {
-        let same_hands = card.standing != Standing::InProgress || self.agent == card.agent;
+    fn says(&self, card: &TaskCard) -> bool {
+        let same_hands = card.standing != TaskStatus::InProgress || self.agent == card.agent;
         self.standing == Some(card.standing) && same_hands
     }
 }
@@ -82,7 +82,7 @@ impl Spool {
                 continue;
             };
             let card = board::find(&self.office, id).await?;
-            if card.is_some_and(|card| card.standing != Standing::InProgress) {
+            if card.is_some_and(|card| card.standing != TaskStatus::InProgress) {
                 self.parts.locks.remove(&name).map_err(trouble)?;
             }
         }
@@ -90,9 +90,9 @@ impl Spool {
     }
 
     /// The queue's open tasks, and those shown as open that have ended.
-    async fn cards(&self, queue: &str) -> Result<Vec<Card>, Failure> {
+    async fn cards(&self, queue: &str) -> Result<Vec<TaskCard>, Failure> {
         let open = board::open(&self.office, queue).await?;
-        let mut cards: BTreeMap<String, Card> = open
+        let mut cards: BTreeMap<String, TaskCard> = open
             .into_iter()
             .map(|card| (card.id.clone(), card))
             .collect();
@@ -105,10 +105,11 @@ impl Spool {
         Ok(cards.into_values().collect())
     }
 
-    fn show_one(&mut self, place: &Place, card: &Card) -> std::io::Result<()> {
+    fn show_one(&mut self, place: &SpoolDir, card: &TaskCard) -> std::io::Result<()> {
         let own = format!("{}.json", card.id);
         let shown = self.tasks.get(&card.id).cloned();
-        let mut shown = shown.unwrap_or_else(|| Shown::new(&card.queue, own.as_ref(), None, None));
+        let mut shown =
+            shown.unwrap_or_else(|| ShownTask::new(&card.queue, own.as_ref(), None, None));
         let lies_there = place.has(&shown.file);
         if shown.says(card) && lies_there {
             return Ok(());
@@ -118,13 +119,13 @@ impl Spool {
             return Ok(());
         }
         let now = self.office.now();
-        if card.standing == Standing::InProgress && shown.started.is_none() {
+        if card.standing == TaskStatus::InProgress && shown.started.is_none() {
             shown.started = Some(now);
         }
         self.draw(place, card, &shown, now)?;
         self.tell(card, &shown, now);
         self.unlock(card)?;
-        if card.standing == Standing::Completed {
+        if card.standing == TaskStatus::Completed {
             self.tasks.remove(&card.id);
             return Ok(());
         }
@@ -135,10 +136,10 @@ impl Spool {
     }
 
     /// Nothing has changed in the file since it was looked at.
-    fn is_as_seen(&self, place: &Place, card: &Card, shown: &Shown) -> bool {
+    fn is_as_seen(&self, place: &SpoolDir, card: &TaskCard, shown: &ShownTask) -> bool {
         let at = (card.queue.clone(), shown.file.clone());
         match self.files.get(&at) {
-            Some(Seen::Task(print)) => place.print(&shown.file) == Some(*print),
+            Some(SpoolFileState::Task(print)) => place.print(&shown.file) == Some(*print),
             _ => false,
         }
     }
@@ -146,22 +147,22 @@ impl Spool {
     /// A lock is there before the file says so.
     fn draw(
         &mut self,
-        place: &Place,
-        card: &Card,
-        shown: &Shown,
+        place: &SpoolDir,
+        card: &TaskCard,
+        shown: &ShownTask,
         now: Time,
     ) -> std::io::Result<()> {
         let ended = !card.standing.is_open();
-        let times = Times {
+        let times = TaskTimes {
             started_at: shown.started.map(Time::iso),
             completed_at: ended.then(|| now.iso()),
         };
-        if card.standing == Standing::InProgress {
+        if card.standing == TaskStatus::InProgress {
             let lock = task::lock(card);
             self.parts.locks.write(lock_of(card).as_ref(), &lock)?;
         }
         let text = task::written(card, &times);
-        if card.standing == Standing::Completed {
+        if card.standing == TaskStatus::Completed {
             let done = self.parts.completed.enter(&card.queue)?;
             done.write(&shown.file, &text)?;
             place.remove(&shown.file)?;
@@ -170,40 +171,40 @@ impl Spool {
             let print = place.print(&shown.file);
             let at = (card.queue.clone(), shown.file.clone());
             self.files
-                .extend(print.map(|print| (at, Seen::Task(print))));
+                .extend(print.map(|print| (at, SpoolFileState::Task(print))));
         }
         Ok(())
     }
 
     /// The lock goes last: whoever waits for that finds the file moved and the log written.
-    fn unlock(&self, card: &Card) -> std::io::Result<()> {
-        if card.standing == Standing::InProgress {
+    fn unlock(&self, card: &TaskCard) -> std::io::Result<()> {
+        if card.standing == TaskStatus::InProgress {
             return Ok(());
         }
         self.parts.locks.remove(lock_of(card).as_ref())
     }
 
-    fn tell(&self, card: &Card, shown: &Shown, now: Time) {
+    fn tell(&self, card: &TaskCard, shown: &ShownTask, now: Time) {
         let agent = card.agent.as_deref().or(shown.agent.as_deref());
         let agent = agent.unwrap_or(&card.queue);
         let took = shown.started.map(|began| now.0 - began.0);
         let (level, text) = match card.standing {
-            Standing::InProgress => ("INFO", logs::starting(&card.body)),
-            Standing::Completed => ("INFO", logs::ended(&card.body, "completed", took)),
-            Standing::Failed => {
+            TaskStatus::InProgress => ("INFO", logs::starting(&card.body)),
+            TaskStatus::Completed => ("INFO", logs::ended(&card.body, "completed", took)),
+            TaskStatus::Failed => {
                 let why = card.error.as_deref().unwrap_or("it was given up");
                 (
                     "ERROR",
                     logs::ended(&card.body, &format!("failed: {why}"), None),
                 )
             }
-            Standing::Cancelled => ("WARNING", logs::ended(&card.body, "cancelled", None)),
-            Standing::Pending => return,
+            TaskStatus::Cancelled => ("WARNING", logs::ended(&card.body, "cancelled", None)),
+            TaskStatus::Pending => return,
         };
         self.log_task(&card.queue, level, agent, &card.body, &text);
     }
 }
 
-fn lock_of(card: &Card) -> String {
+fn lock_of(card: &TaskCard) -> String {
     format!("{}.lock", card.id)
 }

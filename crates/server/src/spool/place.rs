@@ -19,11 +19,11 @@ const HERE: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
-pub struct Place(OwnedFd);
+pub struct SpoolDir(OwnedFd);
 
 /// By which a file is known again, unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Print {
+pub struct FileFingerprint {
     inode: u64,
     bytes: u64,
     changed: (i64, i64),
@@ -31,15 +31,15 @@ pub struct Print {
 
 /// What lies under a name.
 #[derive(Debug)]
-pub enum Lying {
-    File(Print, Vec<u8>),
+pub enum SpoolEntry {
+    File(FileFingerprint, Vec<u8>),
     /// A file with more bytes than are read.
     Large,
     /// A link, a directory, a pipe, …
     Other,
 }
 
-impl Place {
+impl SpoolDir {
     /// The directory that the operator named; made where there is none.
     pub fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
@@ -82,29 +82,29 @@ impl Place {
     }
 
     /// The file's bytes, if it is one and has at most so many.
-    pub fn read(&self, name: &OsStr, most: usize) -> io::Result<Lying> {
+    pub fn read(&self, name: &OsStr, most: usize) -> io::Result<SpoolEntry> {
         // A pipe without a writer would make us wait for one.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => file,
-            Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Ok(Lying::Other),
+            Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Ok(SpoolEntry::Other),
             Err(error) => return Err(error.into()),
         };
         let stat = fs::fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Ok(Lying::Other);
+            return Ok(SpoolEntry::Other);
         }
         let mut bytes = Vec::new();
         let mut limited = File::from(file).take(most as u64 + 1);
         limited.read_to_end(&mut bytes)?;
         if bytes.len() > most {
-            return Ok(Lying::Large);
+            return Ok(SpoolEntry::Large);
         }
-        Ok(Lying::File(print(&stat), bytes))
+        Ok(SpoolEntry::File(print(&stat), bytes))
     }
 
     /// `None` where there is no such file, or something else of its name.
-    pub fn print(&self, name: &OsStr) -> Option<Print> {
+    pub fn print(&self, name: &OsStr) -> Option<FileFingerprint> {
         let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         is_file.then(|| print(&stat))
@@ -159,8 +159,8 @@ impl Place {
     }
 }
 
-fn print(stat: &Stat) -> Print {
-    Print {
+fn print(stat: &Stat) -> FileFingerprint {
+    FileFingerprint {
         inode: stat.st_ino,
         bytes: u64::try_from(stat.st_size).unwrap_or_default(),
         changed: (

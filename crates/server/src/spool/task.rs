@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use app::operations::tasks::board::{Card, Standing};
+use app::operations::tasks::board::{TaskCard, TaskStatus};
 
 /// A larger file is no task.
 pub const BYTES_MAX: usize = 256 * 1024;
@@ -27,7 +27,7 @@ pub struct TaskFile {
     pub priority: i32,
     pub depends_on: Vec<String>,
     /// Where it stands, as the file says, and in whose hands; nothing where the word is not known.
-    pub standing: Option<Standing>,
+    pub standing: Option<TaskStatus>,
     pub agent: Option<String>,
     /// As it was written, whatever has become of it since.
     pub body: Value,
@@ -35,22 +35,22 @@ pub struct TaskFile {
 
 /// Why a file is no task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum TaskFileError {
     /// It may be half written.
     Unreadable(String),
     Unsound(String),
 }
 
-pub fn read(queue: &str, bytes: &[u8]) -> Result<TaskFile, Flaw> {
+pub fn read(queue: &str, bytes: &[u8]) -> Result<TaskFile, TaskFileError> {
     let value = serde_json::from_slice(bytes)
-        .map_err(|error| Flaw::Unreadable(format!("it is not JSON: {error}")))?;
+        .map_err(|error| TaskFileError::Unreadable(format!("it is not JSON: {error}")))?;
     let Value::Object(fields) = value else {
         return Err(unsound("it is JSON, but no object"));
     };
     sound(queue, fields)
 }
 
-fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, Flaw> {
+fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFileError> {
     let id = text(&fields, "id")?.ok_or_else(|| unsound("it has no `id`"))?;
     if !names_a_file(id) {
         return Err(unsound(format!(
@@ -73,7 +73,7 @@ fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, Flaw> {
         id: id.to_owned(),
         priority: priority(&fields)?,
         depends_on: depends_on(&fields)?,
-        standing: Standing::read(text(&fields, "status")?.unwrap_or("pending")),
+        standing: TaskStatus::read(text(&fields, "status")?.unwrap_or("pending")),
         agent: fields
             .get("started_by")
             .and_then(Value::as_str)
@@ -82,11 +82,11 @@ fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, Flaw> {
     })
 }
 
-fn unsound(why: impl Into<String>) -> Flaw {
-    Flaw::Unsound(why.into())
+fn unsound(why: impl Into<String>) -> TaskFileError {
+    TaskFileError::Unsound(why.into())
 }
 
-fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Flaw> {
+fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, TaskFileError> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -94,7 +94,7 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
     }
 }
 
-fn priority(fields: &Map<String, Value>) -> Result<i32, Flaw> {
+fn priority(fields: &Map<String, Value>) -> Result<i32, TaskFileError> {
     let Some(given) = fields.get("priority").filter(|value| !value.is_null()) else {
         return Ok(flow::ticket::PRIORITY_DEFAULT);
     };
@@ -102,7 +102,7 @@ fn priority(fields: &Map<String, Value>) -> Result<i32, Flaw> {
     number.ok_or_else(|| unsound("its `priority` is no number that one can have"))
 }
 
-fn depends_on(fields: &Map<String, Value>) -> Result<Vec<String>, Flaw> {
+fn depends_on(fields: &Map<String, Value>) -> Result<Vec<String>, TaskFileError> {
     let bad = || unsound("its `depends_on` is no list of task ids");
     let Some(given) = fields.get("depends_on").filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
@@ -156,13 +156,13 @@ pub fn is_same(file: &Value, queued: &Value) -> bool {
 
 /// When something began or ended, and by whom.
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+pub struct TaskTimes {
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
 }
 
 /// The file as it should be: what was queued, and what has become of it.
-pub fn written(card: &Card, times: &Times) -> Vec<u8> {
+pub fn written(card: &TaskCard, times: &TaskTimes) -> Vec<u8> {
     let mut fields = card.body.as_object().cloned().unwrap_or_default();
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -184,7 +184,7 @@ pub fn written(card: &Card, times: &Times) -> Vec<u8> {
 }
 
 /// What a lock says of who has the task.
-pub fn lock(card: &Card) -> Vec<u8> {
+pub fn lock(card: &TaskCard) -> Vec<u8> {
     let until = card.until.map(flow::Time::iso);
     let lock = json!({"task_id": card.id, "agent": card.agent, "until": until});
     format!("{lock:#}\n").into_bytes()
@@ -196,8 +196,8 @@ mod tests {
 
     fn flaw(text: &str) -> String {
         match read("qa", text.as_bytes()).unwrap_err() {
-            Flaw::Unreadable(why) => format!("unreadable: {why}"),
-            Flaw::Unsound(why) => why,
+            TaskFileError::Unreadable(why) => format!("unreadable: {why}"),
+            TaskFileError::Unsound(why) => why,
         }
     }
 
@@ -223,10 +223,10 @@ mod tests {
     fn a_file_is_the_same_before_and_after_we_wrote_into_it() {
         let text = "{\"zeta\": 1.5, \"id\": \"a\", \"title\": \"x\", \"assigned_to\": \"qa-2\", \"own\": {\"b\": [null]}}";
         let first = read("qa", text.as_bytes()).unwrap();
-        let card = Card {
+        let card = TaskCard {
             id: "a".to_owned(),
             queue: "qa".to_owned(),
-            standing: Standing::Completed,
+            standing: TaskStatus::Completed,
             agent: Some("qa-2".to_owned()),
             until: None,
             attempts: 2,
@@ -234,12 +234,12 @@ mod tests {
             result: Some(json!({"summary": "fine"})),
             body: first.body.clone(),
         };
-        let times = Times {
+        let times = TaskTimes {
             started_at: Some("then".to_owned()),
             completed_at: Some("now".to_owned()),
         };
         let after = read("qa", &written(&card, &times)).unwrap();
-        assert_eq!(after.standing, Some(Standing::Completed));
+        assert_eq!(after.standing, Some(TaskStatus::Completed));
         assert_eq!(after.body, first.body);
         assert!(is_same(&after.body, &first.body));
         let value: Value = serde_json::from_slice(&written(&card, &times)).unwrap();

@@ -12,19 +12,19 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::sync::Notify;
 
 #[derive(Debug)]
-pub struct Watch {
-    eyes: Option<Arc<Eyes>>,
+pub struct SpoolWatcher {
+    eyes: Option<Arc<InotifyWatch>>,
     rung: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Eyes {
+struct InotifyWatch {
     changes: OwnedFd,
     /// Readable when nobody listens any more.
     end: OwnedFd,
 }
 
-impl Watch {
+impl SpoolWatcher {
     pub fn new() -> Self {
         let rung = Arc::<Notify>::default();
         let eyes = open().ok().map(Arc::new);
@@ -59,7 +59,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SpoolWatcher {
     fn drop(&mut self) {
         if let Some(eyes) = &self.eyes {
             // The counter cannot be full, and without the thread nobody reads it.
@@ -68,14 +68,14 @@ impl Drop for Watch {
     }
 }
 
-fn open() -> rustix::io::Result<Eyes> {
-    Ok(Eyes {
+fn open() -> rustix::io::Result<InotifyWatch> {
+    Ok(InotifyWatch {
         changes: inotify::init(CreateFlags::CLOEXEC)?,
         end: eventfd(0, EventfdFlags::CLOEXEC)?,
     })
 }
 
-impl Eyes {
+impl InotifyWatch {
     /// Takes all that is there at once; what it says, and how often, does not matter.
     fn pass_on(&self, rung: &Notify) {
         let mut buffer = [0_u8; 4096];

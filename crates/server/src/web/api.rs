@@ -20,25 +20,25 @@ use flow::{Role, Ticket};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::House;
+use super::ServerState;
 use super::problem::Problem;
 use app::failure::Failure;
-use app::operations::identity::Speaker;
-use app::operations::questions::{Method, Question, Standing, in_path};
-use app::operations::{self, Office, assignments};
+use app::operations::identity::Identity;
+use app::operations::questions::{Method, Question, TicketSummary, in_path};
+use app::operations::{self, App, assignments};
 
 /// What a body's schema is called here: a function that makes it.
-pub type Schema = fn() -> schemars::Schema;
+pub type SchemaFn = fn() -> schemars::Schema;
 
 /// Who may call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum RouteAccess {
     /// People, programs and administrators; agents have their tools.
     People,
     Administrators,
 }
 
-impl Who {
+impl RouteAccess {
     pub fn admits(self, role: Role) -> bool {
         match self {
             Self::People => matches!(role, Role::Human | Role::Service | Role::Admin),
@@ -47,23 +47,23 @@ impl Who {
     }
 }
 
-pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+pub type RouteFuture = Pin<Box<dyn Future<Output = Result<ApiResponse, Problem>> + Send>>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub does: &'static str,
-    pub who: Who,
+    pub who: RouteAccess,
     /// Each with what it means.
     pub query: &'static [(&'static str, &'static str)],
-    pub takes: Option<Schema>,
-    pub perform: fn(Call) -> Answering,
+    pub takes: Option<SchemaFn>,
+    pub perform: fn(ApiCall) -> RouteFuture,
 }
 
 impl Route {
     /// A question, as it is.
-    pub const fn of<Q: Question>(who: Who, does: &'static str) -> Self {
+    pub const fn of<Q: Question>(who: RouteAccess, does: &'static str) -> Self {
         Self {
             method: Q::METHOD,
             path: Q::PATH,
@@ -80,7 +80,7 @@ impl Route {
         self
     }
 
-    pub const fn takes(mut self, schema: Schema) -> Self {
+    pub const fn takes(mut self, schema: SchemaFn) -> Self {
         self.takes = Some(schema);
         self
     }
@@ -88,9 +88,9 @@ impl Route {
 
 /// One call, recognised and read.
 #[derive(Debug)]
-pub struct Call {
-    pub office: Office,
-    pub speaker: Speaker,
+pub struct ApiCall {
+    pub office: App,
+    pub speaker: Identity,
     path: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
     body: Bytes,
@@ -98,13 +98,13 @@ pub struct Call {
 
 /// What is answered: a value, and its version where it has one.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: StatusCode,
     pub value: Value,
     pub version: Option<u64>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub fn ok(value: impl serde::Serialize) -> Result<Self, Problem> {
         let value = serde_json::to_value(value).map_err(|error| {
             let why = format!("the answer cannot be written: {error}");
@@ -125,7 +125,7 @@ impl Answer {
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for ApiResponse {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.value)).into_response();
         let tag = self.version.map(|version| format!("\"{version}\""));
@@ -136,7 +136,7 @@ impl IntoResponse for Answer {
     }
 }
 
-impl Call {
+impl ApiCall {
     /// What is asked, whole: from the path, and from the query or the body.
     fn question<Q: Question>(&self) -> Result<Q, Problem> {
         let hint = "/api/v1/openapi.json says what it should be";
@@ -203,7 +203,7 @@ impl Call {
     }
 }
 
-async fn asked<Q: Question>(call: Call) -> Result<Answer, Problem> {
+async fn asked<Q: Question>(call: ApiCall) -> Result<ApiResponse, Problem> {
     let question: Q = call.question()?;
     call.must_be_in_scope(&question).await?;
     let answer = question.answer(&call.office).await.map_err(|failure| {
@@ -215,11 +215,11 @@ async fn asked<Q: Question>(call: Call) -> Result<Answer, Problem> {
     })?;
     let version = Q::version(&answer);
     let answer = if Q::MAKES {
-        Answer::made(answer)?
+        ApiResponse::made(answer)?
     } else {
-        Answer::ok(answer)?
+        ApiResponse::ok(answer)?
     };
-    Ok(Answer { version, ..answer })
+    Ok(ApiResponse { version, ..answer })
 }
 
 /// Everything that can be called.
@@ -227,8 +227,8 @@ pub fn routes() -> Vec<Route> {
     [tickets::ROUTES, people::ROUTES, work::ROUTES].concat()
 }
 
-pub fn router() -> Router<House> {
-    let mut by_path: BTreeMap<&str, MethodRouter<House>> = BTreeMap::new();
+pub fn router() -> Router<ServerState> {
+    let mut by_path: BTreeMap<&str, MethodRouter<ServerState>> = BTreeMap::new();
     for route in routes() {
         let known = by_path.remove(route.path).unwrap_or_default();
         let handler = move |state, speaker, path, query, headers, body| {
@@ -253,8 +253,8 @@ pub fn router() -> Router<House> {
 
 async fn answer(
     route: Route,
-    State(house): State<House>,
-    Extension(speaker): Extension<Speaker>,
+    State(house): State<ServerState>,
+    Extension(speaker): Extension<Identity>,
     Path(path): Path<BTreeMap<String, String>>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
@@ -270,7 +270,7 @@ async fn answer(
         return Ok(first.into_response());
     }
     office.call.once.clone_from(&once);
-    let call = Call {
+    let call = ApiCall {
         office: office.clone(),
         speaker,
         path,
@@ -288,15 +288,15 @@ async fn answer(
 }
 
 /// The first answer to the same call, if it came before.
-async fn answered(office: &Office, once: Option<&Once>) -> Result<Option<Answer>, Problem> {
+async fn answered(office: &App, once: Option<&Once>) -> Result<Option<ApiResponse>, Problem> {
     let Some(once) = once else {
         return Ok(None);
     };
     let first = assignments::recall(office, &once.key, &once.payload_hash).await;
-    first?.map(Answer::ok).transpose()
+    first?.map(ApiResponse::ok).transpose()
 }
 
-fn must_be_allowed(route: &Route, speaker: &Speaker) -> Result<(), Problem> {
+fn must_be_allowed(route: &Route, speaker: &Identity) -> Result<(), Problem> {
     let role = speaker.actor.role;
     if route.who.admits(role) {
         return Ok(());
@@ -334,7 +334,7 @@ fn expected(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 /// `Idempotency-Key`: the same call again gets the first answer.
 fn once(
     route: &Route,
-    speaker: &Speaker,
+    speaker: &Identity,
     path: &BTreeMap<String, String>,
     headers: &HeaderMap,
     body: &Bytes,
@@ -350,5 +350,5 @@ fn once(
 
 /// The answer that is kept of a change.
 fn standing(ticket: &Ticket) -> Value {
-    json!(Standing::of(ticket))
+    json!(TicketSummary::of(ticket))
 }

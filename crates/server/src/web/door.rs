@@ -6,17 +6,17 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::json;
 
-use super::House;
-use super::problem::{Problem, Refusal};
+use super::ServerState;
+use super::problem::{Problem, RefusalReason};
 use super::trace;
 use app::failure::Failure;
-use app::operations::identity::{self, Speaker, Stranger};
+use app::operations::identity::{self, AuthError, Identity};
 
 /// What is written down of where somebody wanted to go.
 const PATH_CHARS_MAX: usize = 200;
 
 /// A page in a browser must not reach us under a name that is not ours, nor from another's page.
-pub async fn place(State(house): State<House>, request: Request, next: Next) -> Response {
+pub async fn place(State(house): State<ServerState>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let response = match stranger(&house, &request) {
         None => next.run(request).await,
@@ -25,7 +25,7 @@ pub async fn place(State(house): State<House>, request: Request, next: Next) -> 
     write_down(&house, &path, response).await
 }
 
-fn stranger(house: &House, request: &Request) -> Option<Problem> {
+fn stranger(house: &ServerState, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     // A proxy before us may have taken the first and we the last.
     if headers.get_all(header::HOST).iter().count() > 1 {
@@ -81,7 +81,7 @@ fn name_of(host: &str) -> Option<&str> {
     (sound && !name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
-fn is_ours(house: &House, name: &str) -> bool {
+fn is_ours(house: &ServerState, name: &str) -> bool {
     let known = house.hosts.iter().map(String::as_str);
     ["localhost", "127.0.0.1", "::1"]
         .into_iter()
@@ -90,7 +90,11 @@ fn is_ours(house: &House, name: &str) -> bool {
 }
 
 /// Who calls, by its token; nobody passes without.
-pub async fn recognise(State(house): State<House>, mut request: Request, next: Next) -> Response {
+pub async fn recognise(
+    State(house): State<ServerState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     match speaker(&house, request.headers()).await {
         Ok(Ok(speaker)) => {
             let name = speaker.actor.agent.clone();
@@ -112,24 +116,27 @@ pub async fn recognise(State(house): State<House>, mut request: Request, next: N
     }
 }
 
-async fn speaker(house: &House, headers: &HeaderMap) -> Result<Result<Speaker, Stranger>, Failure> {
+async fn speaker(
+    house: &ServerState,
+    headers: &HeaderMap,
+) -> Result<Result<Identity, AuthError>, Failure> {
     let bearer = text(headers, header::AUTHORIZATION)
         .and_then(|words| words.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, secret)| secret.trim());
     let Some(secret) = bearer else {
-        return Ok(Err(Stranger::Silent));
+        return Ok(Err(AuthError::Silent));
     };
     identity::recognise(&house.office, secret).await
 }
 
-fn refuse(stranger: Stranger) -> Response {
+fn refuse(stranger: AuthError) -> Response {
     let problem = Problem::new(StatusCode::UNAUTHORIZED, stranger)
         .hint("`countersign token create --agent NAME --role ROLE` makes one");
     match stranger {
         // Browsers and probes come so; it is nobody's attempt at anything.
-        Stranger::Silent => problem,
-        Stranger::Unknown | Stranger::Expired | Stranger::Revoked | Stranger::Over => {
+        AuthError::Silent => problem,
+        AuthError::Unknown | AuthError::Expired | AuthError::Revoked | AuthError::Over => {
             problem.refusal()
         }
     }
@@ -137,9 +144,9 @@ fn refuse(stranger: Stranger) -> Response {
 }
 
 /// Every refusal is on record; a flood of them is not.
-async fn write_down(house: &House, path: &str, response: Response) -> Response {
-    if let Some(Refusal(why)) = response.extensions().get() {
-        let speaker = response.extensions().get::<Speaker>();
+async fn write_down(house: &ServerState, path: &str, response: Response) -> Response {
+    if let Some(RefusalReason(why)) = response.extensions().get() {
+        let speaker = response.extensions().get::<Identity>();
         let role = speaker.map(|speaker| speaker.actor.role.word());
         let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
         let body = json!({"path": path, "role": role, "why": why});

@@ -14,10 +14,10 @@ use serde_json::json;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::House;
-use super::api::Who;
+use super::ServerState;
+use super::api::RouteAccess;
 use super::problem::Problem;
-use app::operations::identity::Speaker;
+use app::operations::identity::Identity;
 use app::operations::{Cursor, StoredEvent, history};
 
 /// A comment is sent when nothing has happened for so long, so that a dead reader is noticed.
@@ -27,21 +27,21 @@ const AHEAD: usize = 4;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct From {
+pub struct StreamQuery {
     /// The id of the last event that was seen; from the beginning, where none is given.
     #[serde(default)]
     after: Option<String>,
 }
 
 pub async fn stream(
-    State(house): State<House>,
-    Extension(speaker): Extension<Speaker>,
-    query: Result<Query<From>, axum::extract::rejection::QueryRejection>,
+    State(house): State<ServerState>,
+    Extension(speaker): Extension<Identity>,
+    query: Result<Query<StreamQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let bad = |why: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, why);
-    let Query(From { after }) = query.map_err(|error| bad(&error))?;
-    if !Who::People.admits(speaker.actor.role) {
+    let Query(StreamQuery { after }) = query.map_err(|error| bad(&error))?;
+    if !RouteAccess::People.admits(speaker.actor.role) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the event stream is not for agents",
@@ -67,8 +67,8 @@ pub async fn stream(
 
 /// Ends when the reader has gone, or the store has.
 async fn follow(
-    house: House,
-    speaker: Speaker,
+    house: ServerState,
+    speaker: Identity,
     mut after: Cursor,
     to: tokio::sync::mpsc::Sender<Bytes>,
 ) {

@@ -9,13 +9,13 @@ use axum::response::{IntoResponse, Response};
 
 use flow::Role;
 
-use super::House;
+use super::ServerState;
 use super::problem::Problem;
-use app::operations::identity::Speaker;
-use app::operations::measures::{self, Measure};
+use app::operations::identity::Identity;
+use app::operations::measures::{self, Metric};
 
 /// Ready means that the store answers.
-pub async fn ready(State(house): State<House>) -> Response {
+pub async fn ready(State(house): State<ServerState>) -> Response {
     match house.office.check_store().await {
         Ok(()) => (StatusCode::OK, "ready\n").into_response(),
         Err(failure) => Problem::from(failure).into(),
@@ -24,8 +24,8 @@ pub async fn ready(State(house): State<House>) -> Response {
 
 /// For people and for those who watch the service; an agent learns nothing of others' work here.
 pub async fn show(
-    State(house): State<House>,
-    Extension(speaker): Extension<Speaker>,
+    State(house): State<ServerState>,
+    Extension(speaker): Extension<Identity>,
 ) -> Result<Response, Problem> {
     match speaker.actor.role {
         Role::Human | Role::Service | Role::Admin => {}
@@ -39,7 +39,7 @@ pub async fn show(
     Ok((kind, text(&measures)).into_response())
 }
 
-fn text(measures: &[Measure]) -> String {
+fn text(measures: &[Metric]) -> String {
     let mut out = String::new();
     let mut last = "";
     for measure in measures {

@@ -3,7 +3,7 @@
 use axum::Json;
 use serde_json::{Map, Value, json};
 
-use super::api::{Route, Who, routes};
+use super::api::{Route, RouteAccess, routes};
 use app::operations::questions::{Method, in_path};
 
 pub async fn show() -> Json<Value> {
@@ -133,8 +133,8 @@ fn responses(route: &Route) -> Value {
         json!({"description": what, "content": {"application/problem+json": {"schema": schema}}})
     };
     let who = match route.who {
-        Who::People => "only for people, programs and administrators",
-        Who::Administrators => "only for administrators",
+        RouteAccess::People => "only for people, programs and administrators",
+        RouteAccess::Administrators => "only for administrators",
     };
     json!({
         "200": good, "201": good,

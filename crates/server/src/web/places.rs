@@ -15,16 +15,16 @@ const PLACES_MIN: u64 = 16;
 const DESCRIPTORS_KEPT: u64 = 256;
 
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionLimiter {
     free: Arc<Semaphore>,
     count: usize,
     /// Those that had asked nothing when they were last looked at, the oldest first.
-    newcomers: Mutex<VecDeque<Weak<Guest>>>,
+    newcomers: Mutex<VecDeque<Weak<Connection>>>,
 }
 
 /// Who has a place.
 #[derive(Debug, Default)]
-pub struct Guest {
+pub struct Connection {
     has_asked: AtomicBool,
     first: Notify,
     shown_out: Notify,
@@ -32,12 +32,12 @@ pub struct Guest {
 
 /// A place that is taken.
 #[derive(Debug)]
-pub struct Place {
-    pub guest: Arc<Guest>,
+pub struct ConnectionSlot {
+    pub guest: Arc<Connection>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Places {
+impl ConnectionLimiter {
     /// As many as this process may have open.
     pub fn of_this_process() -> Self {
         let open_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -56,18 +56,18 @@ impl Places {
     }
 
     /// A place for whoever has come; `None` when there will be none any more.
-    pub async fn take(&self) -> Option<Place> {
+    pub async fn take(&self) -> Option<ConnectionSlot> {
         if self.free.available_permits() == 0 {
             self.show_one_out();
         }
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
-        let guest = Arc::<Guest>::default();
+        let guest = Arc::<Connection>::default();
         let mut newcomers = self.newcomers();
         if newcomers.len() >= 2 * self.count {
             newcomers.retain(|one| one.upgrade().is_some_and(|guest| guest.is_new()));
         }
         newcomers.push_back(Arc::downgrade(&guest));
-        Some(Place {
+        Some(ConnectionSlot {
             guest,
             _permit: permit,
         })
@@ -84,14 +84,14 @@ impl Places {
         }
     }
 
-    fn newcomers(&self) -> std::sync::MutexGuard<'_, VecDeque<Weak<Guest>>> {
+    fn newcomers(&self) -> std::sync::MutexGuard<'_, VecDeque<Weak<Connection>>> {
         // A panic elsewhere has not harmed the list.
         let locked = self.newcomers.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Guest {
+impl Connection {
     fn is_new(&self) -> bool {
         !self.has_asked.load(Ordering::Relaxed)
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_who_has_said_nothing_makes_room() {
-        let places = Arc::new(Places::new(2));
+        let places = Arc::new(ConnectionLimiter::new(2));
         let speaks = places.take().await.unwrap();
         let silent = places.take().await.unwrap();
         speaks.guest.asks();
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_remembered_of_those_who_left_is_bounded() {
-        let places = Places::new(3);
+        let places = ConnectionLimiter::new(3);
         for _ in 0..100 {
             drop(places.take().await);
         }

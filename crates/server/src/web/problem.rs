@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::trace::Cause;
-use app::failure::{Exit, Failure};
+use app::failure::{ExitKind, Failure};
 
 #[derive(Debug)]
 pub struct Problem {
@@ -25,7 +25,7 @@ pub struct Problem {
 
 /// Goes with the answer to the door, which writes down what was refused to whom.
 #[derive(Clone, Debug)]
-pub struct Refusal(pub String);
+pub struct RefusalReason(pub String);
 
 impl Problem {
     pub fn new(status: StatusCode, detail: impl Display) -> Self {
@@ -95,16 +95,16 @@ impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let status = match failure.exit {
             _ if failure.missing => StatusCode::NOT_FOUND,
-            Exit::Usage => StatusCode::UNPROCESSABLE_ENTITY,
-            Exit::Store => StatusCode::SERVICE_UNAVAILABLE,
-            Exit::Error | Exit::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Exit::Done
-            | Exit::ChangesRequested
-            | Exit::Escalated
-            | Exit::Failed
-            | Exit::Refused
-            | Exit::Waiting
-            | Exit::Interrupted => StatusCode::CONFLICT,
+            ExitKind::Usage => StatusCode::UNPROCESSABLE_ENTITY,
+            ExitKind::Store => StatusCode::SERVICE_UNAVAILABLE,
+            ExitKind::Error | ExitKind::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ExitKind::Done
+            | ExitKind::ChangesRequested
+            | ExitKind::Escalated
+            | ExitKind::Failed
+            | ExitKind::Refused
+            | ExitKind::Waiting
+            | ExitKind::Interrupted => StatusCode::CONFLICT,
         };
         let problem = Self {
             status,
@@ -112,7 +112,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
-            is_refusal: failure.exit == Exit::Refused && !failure.on_record,
+            is_refusal: failure.exit == ExitKind::Refused && !failure.on_record,
             error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -136,7 +136,7 @@ impl IntoResponse for Problem {
             "status": self.status.as_u16(),
             "detail": self.detail,
             "hints": self.hints,
-            "exit": self.exit.unwrap_or(Exit::Error.code()),
+            "exit": self.exit.unwrap_or(ExitKind::Error.code()),
         });
         if let (Some(error), Some(fields)) = (self.error, body.as_object_mut()) {
             fields.insert("error".to_owned(), *error);
@@ -146,7 +146,7 @@ impl IntoResponse for Problem {
             response.extensions_mut().insert(Cause(self.detail.clone()));
         }
         if self.is_refusal {
-            response.extensions_mut().insert(Refusal(self.detail));
+            response.extensions_mut().insert(RefusalReason(self.detail));
         }
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");

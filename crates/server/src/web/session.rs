@@ -10,7 +10,7 @@ use axum::response::Response;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 
-use app::operations::identity::Speaker;
+use app::operations::identity::Identity;
 
 pub const HEADER: &str = "mcp-session-id";
 /// A longer label is none of ours, and not kept.
@@ -19,7 +19,7 @@ const LENGTH_MAX: usize = 128;
 /// Reads the label of a call, and gives one to a client that begins.
 pub async fn label(mut request: Request, next: Next) -> Response {
     let session = session_of(request.headers());
-    if let Some(speaker) = request.extensions_mut().get_mut::<Speaker>() {
+    if let Some(speaker) = request.extensions_mut().get_mut::<Identity>() {
         speaker.session = session;
     }
     if request.method() != Method::POST {

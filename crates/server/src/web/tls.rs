@@ -23,7 +23,7 @@ const HTTP_1: &[u8] = b"http/1.1";
 
 /// Where the certificate and its key are.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct CertificateFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
@@ -31,26 +31,26 @@ pub struct Files {
 /// The certificate that is shown now.
 #[derive(Debug)]
 pub struct Tls {
-    files: Files,
-    now: RwLock<Loaded>,
+    files: CertificateFiles,
+    now: RwLock<LoadedCertificate>,
 }
 
 #[derive(Clone, Debug)]
-struct Loaded {
+struct LoadedCertificate {
     /// What the files looked like when they were read last, good or bad.
-    seen: [Look; 2],
+    seen: [CertificateStamp; 2],
     config: Arc<ServerConfig>,
     fingerprint: String,
 }
 
 /// What tells a file from the one that was there before.
-type Look = Option<(u64, i64, i64, u64)>;
+type CertificateStamp = Option<(u64, i64, i64, u64)>;
 
 impl Tls {
-    pub fn read(files: Files) -> Result<Self, Failure> {
+    pub fn read(files: CertificateFiles) -> Result<Self, Failure> {
         let seen = files.look();
         let (config, fingerprint) = files.load()?;
-        let now = RwLock::new(Loaded {
+        let now = RwLock::new(LoadedCertificate {
             seen,
             config,
             fingerprint,
@@ -88,14 +88,14 @@ impl Tls {
         loaded.map(|_| is_new)
     }
 
-    fn now(&self) -> Loaded {
+    fn now(&self) -> LoadedCertificate {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         now.clone()
     }
 }
 
-impl Files {
-    fn look(&self) -> [Look; 2] {
+impl CertificateFiles {
+    fn look(&self) -> [CertificateStamp; 2] {
         [&self.certificate, &self.key].map(|path| {
             let found = std::fs::metadata(path).ok()?;
             Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))

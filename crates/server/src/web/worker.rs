@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::problem::Problem;
-use super::{House, body};
-use app::operations::identity::Speaker;
+use super::{ServerState, body};
+use app::operations::identity::Identity;
 use app::operations::rpc::{self, Declined};
 
 /// Large bodies that are read at once, and how long each may take or wait for its turn.
@@ -21,8 +21,8 @@ const READ_WITHIN: Duration = Duration::from_secs(120);
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 
 pub async fn call(
-    State(house): State<House>,
-    Extension(speaker): Extension<Speaker>,
+    State(house): State<ServerState>,
+    Extension(speaker): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Problem> {

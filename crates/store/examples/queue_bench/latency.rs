@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flow::job::NewJob;
 use flow::ticket::Spec;
-use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
+use flow::{Actor, Effect, Event, EventKind, Policy, Role, Task, Ticket, TicketId, Time};
 use store::{Change, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -159,7 +159,7 @@ fn creation(name: &str, effects: Vec<Effect>) -> Change {
         at: Time(1000),
         by: Actor::new("bench", Role::Human),
         expects: None,
-        what: What::Created {
+        what: EventKind::Created {
             spec: Box::new(Spec {
                 title: "A ticket of ordinary length, to be written often".to_owned(),
                 description: "What is wanted, in a few sentences. ".repeat(20),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use store::{ClaimRequest, Ended, FreeJob, Leased, Outcome, Store};
+use store::{ClaimRequest, FinishedTask, FreeJob, Leased, Store, TaskOutcome};
 use tokio::time::Instant;
 
 pub fn ask(limit: u32) -> ClaimRequest {
@@ -30,11 +30,11 @@ pub fn job() -> FreeJob {
     }
 }
 
-pub fn done(jobs: Vec<Leased>) -> Vec<Ended> {
-    let end = |job: Leased| Ended {
+pub fn done(jobs: Vec<Leased>) -> Vec<FinishedTask> {
+    let end = |job: Leased| FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: Outcome::Done {
+        outcome: TaskOutcome::Done {
             result: json!(null),
         },
     };

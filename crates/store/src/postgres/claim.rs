@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::error::Error;
-use crate::job::{ClaimRequest, ClaimTarget, Expired, JobId, Leased, Work};
+use crate::job::{ClaimRequest, ClaimTarget, Expired, JobId, JobWork, Leased};
 use crate::rows::{self, ClaimLine, clean, count, nat, nat32, time};
 
 use super::Postgres;
 use super::channel_notifier::ChannelNotifier;
-use super::pipeline::{Pipeline, Place, Session, Value, values};
+use super::pipeline::{OpenTransaction, Pipeline, StepIndex, Value, values};
 
 /// How many jobs one claim brings back from waiting or from a lost lease.
 const PROMOTED_MAX: i64 = 256;
@@ -216,7 +216,7 @@ fn values_to_take(request: &ClaimRequest) -> Vec<Value> {
     values
 }
 
-pub(super) fn take(steps: &mut Pipeline, request: &ClaimRequest) -> Place {
+pub(super) fn take(steps: &mut Pipeline, request: &ClaimRequest) -> StepIndex {
     let mut values = values_to_take(request);
     let first = if request.exclusive.is_empty() {
         ""
@@ -245,7 +245,7 @@ pub(super) fn end_and_take(
     (ends, lines): (&str, &str),
     more: Vec<Value>,
     request: &ClaimRequest,
-) -> Place {
+) -> StepIndex {
     let taking = taking(request, "AND EXISTS (SELECT 1 FROM checked)");
     let logging = logging(&format!("{lines} UNION ALL"));
     let sql = format!(
@@ -274,7 +274,7 @@ pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max
 
 /// Leased jobs that no ticket follows and whose lease ran out, of these queues or of all. A row comes
 /// back for each.
-fn put_back(steps: &mut Pipeline, queues: Option<Vec<String>>, attempts_max: u32) -> Place {
+fn put_back(steps: &mut Pipeline, queues: Option<Vec<String>>, attempts_max: u32) -> StepIndex {
     let of_queues = match queues {
         Some(_) => "queue = ANY ($1::text[])",
         None => "$1::text[] IS NULL",
@@ -328,7 +328,7 @@ fn leased(row: &Row) -> Result<Leased, Error> {
     Ok(Leased {
         id: JobId(row.get(0)),
         queue: row.get::<_, &str>(1).into(),
-        work: Work::read(ticket.is_some(), row.get(4), row.get(5))?,
+        work: JobWork::read(ticket.is_some(), row.get(4), row.get(5))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
         fence: nat(row.get(6)),
@@ -342,7 +342,7 @@ fn leased(row: &Row) -> Result<Leased, Error> {
 
 /// What somebody who waits has to know.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum PgJobReadiness {
     Ready,
     /// Nothing yet, and when time alone will bring something.
     Nothing {
@@ -384,7 +384,7 @@ impl Postgres {
         request: &ClaimRequest,
         due: Vec<String>,
     ) -> Result<Vec<Leased>, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         bring_back(&mut steps, due, self.settings.attempts_max);
         promote_target(&mut steps, request);
@@ -403,7 +403,7 @@ impl Postgres {
     }
 
     pub(super) async fn expire_leases(&self, most: u32) -> Result<Expired, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let back = put_back(&mut steps, None, self.settings.attempts_max);
         let lapsed = steps.push(
@@ -438,7 +438,7 @@ impl Postgres {
             return Err(self.stale_fence(job, fence).await?);
         };
         let ready: Vec<String> = vec![row.get(0)];
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         session
             .run(self.channel.fire(&ready))
             .await?
@@ -448,9 +448,9 @@ impl Postgres {
     }
 
     /// Arms the notification and then looks: what is committed after the look finds it armed.
-    pub(super) async fn look(&self, request: &ClaimRequest) -> Result<Look, Error> {
+    pub(super) async fn look(&self, request: &ClaimRequest) -> Result<PgJobReadiness, Error> {
         let queues = request.queue_names();
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = ChannelNotifier::arm(&queues);
         let ready = steps.push(picked(request, "", ""), values_of(request, 1));
         let due = steps.push(
@@ -468,9 +468,9 @@ impl Postgres {
         answers.all_well(false)?;
         let due: Option<i64> = answers.rows(due)?.first().and_then(|row| row.get(0));
         if !answers.rows(ready)?.is_empty() || due.is_some_and(|ms| ms <= 0) {
-            return Ok(Look::Ready);
+            return Ok(PgJobReadiness::Ready);
         }
-        Ok(Look::Nothing {
+        Ok(PgJobReadiness::Nothing {
             due_in: due.map(|ms| Duration::from_millis(nat(ms))),
         })
     }

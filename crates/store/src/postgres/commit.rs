@@ -6,38 +6,38 @@
 
 use flow::TicketId;
 
-use crate::change::Committed;
+use crate::change::CommitOutcome;
 use crate::error::Error;
 use crate::job::Leased;
 use crate::notifier::LOG;
-use crate::rows::{Encoded, LeaseCheck, Turn, int, nat};
+use crate::rows::{Encoded, JobUpdate, LeaseCheck, int, nat};
 
 use super::Postgres;
 use super::claim;
 use super::jobs;
 use super::log;
-use super::pipeline::{Answers, Pipeline, Place, Session, values};
+use super::pipeline::{Answers, OpenTransaction, Pipeline, StepIndex, values};
 use super::tickets;
 
 /// Where the answers will be that decide.
 struct Guards {
-    key: Option<(Place, Place)>,
-    reads: Vec<(Place, String, i64)>,
-    lease: Option<(Place, LeaseCheck)>,
-    ticket: Place,
-    turns: Vec<(Place, i64)>,
-    room: Vec<(Place, String, u64, u64)>,
-    claimed: Option<Place>,
+    key: Option<(StepIndex, StepIndex)>,
+    reads: Vec<(StepIndex, String, i64)>,
+    lease: Option<(StepIndex, LeaseCheck)>,
+    ticket: StepIndex,
+    turns: Vec<(StepIndex, i64)>,
+    room: Vec<(StepIndex, String, u64, u64)>,
+    claimed: Option<StepIndex>,
 }
 
 impl Postgres {
-    pub(super) async fn write(&self, change: &Encoded) -> Result<Committed, Error> {
-        let mut session = Session::new(&self.pool).await?;
+    pub(super) async fn write(&self, change: &Encoded) -> Result<CommitOutcome, Error> {
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let guards = send(&mut steps, change)?;
         let answers = session.begin(steps).await?;
         match judge(change, &guards, &answers) {
-            Ok(done @ Committed::Written { .. }) => {
+            Ok(done @ CommitOutcome::Written { .. }) => {
                 answers.all_well(false)?;
                 let ready = made_ready(change);
                 session.commit(self.channel.fire(&ready)).await?;
@@ -91,7 +91,7 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     })
 }
 
-fn lock(steps: &mut Pipeline, (id, version): &(String, i64)) -> (Place, String, i64) {
+fn lock(steps: &mut Pipeline, (id, version): &(String, i64)) -> (StepIndex, String, i64) {
     let place = steps.push(
         "SELECT version FROM tickets WHERE id = $1 FOR SHARE",
         values![id.clone()],
@@ -99,7 +99,7 @@ fn lock(steps: &mut Pipeline, (id, version): &(String, i64)) -> (Place, String, 
     (place, id.clone(), *version)
 }
 
-fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> Place {
+fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> StepIndex {
     steps.push(
         "SELECT state, fence, lease_until <= clock_ms() FROM jobs
         WHERE ticket = $1 AND serial = $2 FOR UPDATE",
@@ -108,14 +108,14 @@ fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> Place {
 }
 
 /// The same order of refusals as on the other database.
-fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<Committed, Error> {
+fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<CommitOutcome, Error> {
     if let (Some((inserted, found)), Some(asked)) = (guards.key, &change.remember)
         && answers.rows(inserted)?.is_empty()
     {
         let first = log::remembered(&asked.key, answers.rows(found)?)?;
         return match first {
             Some(first) if first.payload_hash == asked.payload_hash => {
-                Ok(Committed::Again(first.answer))
+                Ok(CommitOutcome::Again(first.answer))
             }
             Some(_) => Err(Error::KeyReused {
                 key: asked.key.clone(),
@@ -153,7 +153,7 @@ fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<Committ
         Some(place) => claim::taken(answers.rows(place)?)?,
         None => Vec::new(),
     };
-    Ok(Committed::Written {
+    Ok(CommitOutcome::Written {
         number: row.get(0),
         claimed,
     })
@@ -194,7 +194,7 @@ fn made_ready(change: &Encoded) -> Vec<String> {
     if change
         .turns
         .iter()
-        .any(|turn| matches!(turn, Turn::Retry { .. }))
+        .any(|turn| matches!(turn, JobUpdate::Retry { .. }))
     {
         // A ticket's jobs come back to one of the loop's own queues.
         queues.extend(flow::Queue::OF_LOOP.map(String::from));

@@ -5,18 +5,18 @@ use std::time::Duration;
 use flow::Time;
 
 use crate::error::Error;
-use crate::job::{ClaimRequest, Ended, JobId, Leased, Outcome};
+use crate::job::{ClaimRequest, FinishedTask, JobId, Leased, TaskOutcome};
 use crate::rows::{self, count, int, nat, time};
 
 use super::Postgres;
 use super::claim;
 use super::errors::is_not_all;
-use super::pipeline::{Pipeline, Session, values};
+use super::pipeline::{OpenTransaction, Pipeline, values};
 
 impl Postgres {
     pub(super) async fn end_all(
         &self,
-        ended: &[Ended],
+        ended: &[FinishedTask],
         then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
         let due = then.map_or(Vec::new(), |request| {
@@ -24,7 +24,7 @@ impl Postgres {
         });
         let all_done = ended
             .iter()
-            .all(|one| matches!(one.outcome, Outcome::Done { .. }));
+            .all(|one| matches!(one.outcome, TaskOutcome::Done { .. }));
         let claimed = match then {
             Some(request) if all_done && due.is_empty() && !claim::takes_turns(request) => {
                 self.end_done_and_take(ended, request).await?
@@ -43,10 +43,10 @@ impl Postgres {
     /// What a busy worker does all day, in one statement.
     async fn end_done_and_take(
         &self,
-        ended: &[Ended],
+        ended: &[FinishedTask],
         request: &ClaimRequest,
     ) -> Result<Vec<Leased>, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let (ids, fences, results) = done_columns(ended)?;
         let wanted = count(ids.len());
@@ -63,11 +63,11 @@ impl Postgres {
 
     async fn end_any(
         &self,
-        ended: &[Ended],
+        ended: &[FinishedTask],
         then: Option<&ClaimRequest>,
         due: Vec<String>,
     ) -> Result<Vec<Leased>, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
         end_free(&mut steps, ended)?;
@@ -80,7 +80,7 @@ impl Postgres {
         steps.push("COMMIT", Vec::new());
         let retries = ended
             .iter()
-            .any(|one| matches!(one.outcome, Outcome::Retry { .. }));
+            .any(|one| matches!(one.outcome, TaskOutcome::Retry { .. }));
         if retries {
             steps.append(self.channel.fire_all());
         }
@@ -96,7 +96,7 @@ impl Postgres {
     }
 
     /// Which of them was refused, and why.
-    async fn stale(&self, ended: &[Ended]) -> Result<Error, Error> {
+    async fn stale(&self, ended: &[FinishedTask]) -> Result<Error, Error> {
         let ids: Vec<i64> = ended.iter().map(|one| one.job.0).collect();
         let sql = "SELECT id, state, fence, tracked FROM jobs WHERE id = ANY ($1::bigint[])";
         let found = self.read(sql, values![ids]).await?;
@@ -166,10 +166,10 @@ impl Postgres {
 type Columns = (Vec<i64>, Vec<i64>, Vec<String>);
 
 /// Ids, fences and results of those that are done.
-fn done_columns(ended: &[Ended]) -> Result<Columns, Error> {
+fn done_columns(ended: &[FinishedTask]) -> Result<Columns, Error> {
     let mut columns = Columns::default();
     for one in ended {
-        if let Outcome::Done { result } = &one.outcome {
+        if let TaskOutcome::Done { result } = &one.outcome {
             columns.0.push(one.job.0);
             columns.1.push(int(one.fence));
             columns.2.push(serde_json::to_string(result)?);
@@ -179,14 +179,14 @@ fn done_columns(ended: &[Ended]) -> Result<Columns, Error> {
 }
 
 /// One statement for each way to end; each refuses unless every job of its was still held.
-fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
+fn end_free(steps: &mut Pipeline, ended: &[FinishedTask]) -> Result<(), Error> {
     let done_jobs = done_columns(ended)?;
     let mut retry = (Columns::default(), Vec::new(), Vec::new());
     let mut dead = Columns::default();
     for one in ended {
         match &one.outcome {
-            Outcome::Done { .. } => {}
-            Outcome::Retry {
+            TaskOutcome::Done { .. } => {}
+            TaskOutcome::Retry {
                 error,
                 not_before,
                 counts,
@@ -195,7 +195,7 @@ fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
                 retry.1.push(not_before.0);
                 retry.2.push(i64::from(*counts));
             }
-            Outcome::Dead { error } => failed(&mut dead, one, error),
+            TaskOutcome::Dead { error } => failed(&mut dead, one, error),
         }
     }
     if !done_jobs.0.is_empty() {
@@ -225,7 +225,7 @@ fn end_free(steps: &mut Pipeline, ended: &[Ended]) -> Result<(), Error> {
     Ok(())
 }
 
-fn failed(columns: &mut Columns, one: &Ended, error: &str) {
+fn failed(columns: &mut Columns, one: &FinishedTask, error: &str) {
     columns.0.push(one.job.0);
     columns.1.push(int(one.fence));
     columns.2.push(rows::clean(error));

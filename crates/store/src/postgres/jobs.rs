@@ -12,19 +12,19 @@ use flow::Queue;
 use crate::batched::{HasOpenJobs, HeldJobs};
 use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, Work};
+use crate::job::{FreeJob, Job, JobId, JobQuery, JobState, JobWork};
 use crate::listing::Listing;
 use crate::record::{Page, Paged};
-use crate::rows::{self, JobColumns, Turn, int, nat, nat32, time};
+use crate::rows::{self, JobColumns, JobUpdate, int, nat, nat32, time};
 
 use super::Postgres;
-use super::pipeline::{self, Answers, Pipeline, Place, Session, values};
+use super::pipeline::{self, Answers, OpenTransaction, Pipeline, StepIndex, values};
 use super::tickets::binds;
 
 /// What becomes of a ticket's job. A row comes back where there is such a job.
-pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &Turn) -> (Place, i64) {
+pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &JobUpdate) -> (StepIndex, i64) {
     match turn {
-        Turn::Retry {
+        JobUpdate::Retry {
             serial,
             not_before,
             attempts,
@@ -46,7 +46,7 @@ pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &Turn) -> (Place, i
             );
             (place, *serial)
         }
-        Turn::End { serial, state, why } => {
+        JobUpdate::End { serial, state, why } => {
             steps.push(
                 "UPDATE jobs SET state = $3, last_error = coalesce($4, last_error),
                     ended_at = clock_ms(), lease_until = NULL
@@ -64,10 +64,10 @@ pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &Turn) -> (Place, i
 }
 
 /// A full queue's place, name, how many come in, and how many it may hold.
-type Room = (Place, String, u64, u64);
+type QueueCapacity = (StepIndex, String, u64, u64);
 
 /// Counts each limited queue, under a lock that makes those who count wait for each other.
-pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<Room> {
+pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<QueueCapacity> {
     let mut limited: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for job in jobs {
         if let Some(most) = job.queue_max {
@@ -94,7 +94,7 @@ pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<Room> {
     rooms
 }
 
-pub(super) fn assert_room(rooms: &[Room], answers: &Answers) -> Result<(), Error> {
+pub(super) fn assert_room(rooms: &[QueueCapacity], answers: &Answers) -> Result<(), Error> {
     for (place, queue, new, most) in rooms {
         let size = answers.rows(*place)?.first().map_or(0, |row| row.get(0));
         let size = nat(size);
@@ -158,7 +158,7 @@ const LOG_ADDED: &str = "logged AS (INSERT INTO events (at, name, by, body)
     SELECT id FROM added ORDER BY id";
 
 /// A key that is taken adds nothing, and no row comes back.
-fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> Place {
+fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> StepIndex {
     let sql = format!(
         "WITH added AS ({ADD} ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
             RETURNING id, queue, kind),
@@ -168,7 +168,7 @@ fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> Place {
 }
 
 /// Without keys there is nothing to conflict with, and the database need not look twice.
-fn add_plain(steps: &mut Pipeline, jobs: &[JobColumns]) -> Place {
+fn add_plain(steps: &mut Pipeline, jobs: &[JobColumns]) -> StepIndex {
     let sql = format!(
         "WITH added AS (INSERT INTO jobs (queue, agent, priority, kind, body, not_before, state,
                 created_at, tracked)
@@ -223,7 +223,7 @@ impl Postgres {
         jobs: &[JobColumns],
         ready: &[String],
     ) -> Result<Vec<JobId>, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let added = add_plain(&mut steps, jobs);
         let answers = session
@@ -239,11 +239,11 @@ impl Postgres {
         jobs: &[JobColumns],
         ready: &[String],
     ) -> Result<Vec<JobId>, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
         let rooms = measure(&mut steps, jobs);
-        let places: Vec<(Place, Place)> = jobs
+        let places: Vec<(StepIndex, StepIndex)> = jobs
             .iter()
             .map(|job| {
                 let added = add_keyed(&mut steps, job);
@@ -358,8 +358,8 @@ fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 
 fn added(
     jobs: &[JobColumns],
-    rooms: &[Room],
-    places: &[(Place, Place)],
+    rooms: &[QueueCapacity],
+    places: &[(StepIndex, StepIndex)],
     answers: &Answers,
 ) -> Result<Vec<JobId>, Error> {
     assert_room(rooms, answers)?;
@@ -388,7 +388,7 @@ fn job(row: &Row) -> Result<Job, Error> {
         id: JobId(row.get(0)),
         queue: row.get::<_, &str>(1).into(),
         state: JobState::read(row.get(2))?,
-        work: Work::read(ticket.is_some(), row.get(5), row.get(6))?,
+        work: JobWork::read(ticket.is_some(), row.get(5), row.get(6))?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
         priority: row.get(7),

@@ -11,13 +11,13 @@ use crate::rows::{self, EventColumns, clean, int, nat, time};
 
 use super::Postgres;
 use super::channel_notifier::ChannelNotifier;
-use super::pipeline::Session;
-use super::pipeline::{Pipeline, Place, values};
+use super::pipeline::OpenTransaction;
+use super::pipeline::{Pipeline, StepIndex, values};
 
 /// More than this is no page.
 const EVENTS_MAX: u32 = 10_000;
 
-pub(super) fn append(steps: &mut Pipeline, event: &EventColumns) -> Place {
+pub(super) fn append(steps: &mut Pipeline, event: &EventColumns) -> StepIndex {
     steps.push(
         "INSERT INTO events (ticket, version, policy, at, name, by, usd_micros, tokens, wall_ms,
             body)
@@ -49,7 +49,7 @@ pub(super) fn put_policy(steps: &mut Pipeline, id: &str, body: &str) {
 pub(super) fn remember(
     steps: &mut Pipeline,
     remember: &Remembered,
-) -> Result<(Place, Place), Error> {
+) -> Result<(StepIndex, StepIndex), Error> {
     let key = clean(&remember.key);
     let inserted = steps.push(
         "INSERT INTO answers (key, payload_hash, answer, at) VALUES ($1, $2, $3, clock_ms())
@@ -80,7 +80,7 @@ impl Postgres {
     pub(super) async fn append(&self, event: &EventColumns) -> Result<(), Error> {
         let mut steps = Pipeline::default();
         append(&mut steps, event);
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         session.run(steps).await?.all_well(true)
     }
 
@@ -165,7 +165,7 @@ impl Postgres {
 
     /// Arms the notification and then looks: what is committed after the look finds it armed.
     pub(super) async fn look_for_events(&self, after: Cursor) -> Result<bool, Error> {
-        let mut session = Session::new(&self.pool).await?;
+        let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = ChannelNotifier::arm(&[LOG.to_owned()]);
         let found = steps.push(
             "SELECT 1 FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)

@@ -17,9 +17,9 @@ use super::pipeline::{self, index, values};
 
 /// A message to be kept; answered with its number.
 #[derive(Clone)]
-pub(super) struct Posted(pub(super) NewMessage);
+pub(super) struct MessageInsert(pub(super) NewMessage);
 
-impl BatchRequest<Pool> for Posted {
+impl BatchRequest<Pool> for MessageInsert {
     type Answer = i64;
     const MOST: usize = 128;
     const WRITES: bool = true;

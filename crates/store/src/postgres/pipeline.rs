@@ -36,7 +36,7 @@ pub(super) async fn change(pool: &Pool, sql: &str, values: Vec<Value>) -> Result
 async fn one(pool: &Pool, sql: &str, values: Vec<Value>, writes: bool) -> Result<Vec<Row>, Error> {
     let mut steps = Pipeline::default();
     steps.push(sql, values);
-    let mut session = Session::new(pool).await?;
+    let mut session = OpenTransaction::new(pool).await?;
     session.run(steps).await?.only(writes)
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Pipeline {
 
 /// Where in the pipeline a statement's answer will be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct StepIndex(usize);
 
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -60,9 +60,9 @@ pub(super) struct Answers {
 }
 
 impl Pipeline {
-    pub(super) fn push(&mut self, sql: impl Into<String>, values: Vec<Value>) -> Place {
+    pub(super) fn push(&mut self, sql: impl Into<String>, values: Vec<Value>) -> StepIndex {
         self.steps.push((sql.into(), values));
-        Place(self.steps.len() - 1)
+        StepIndex(self.steps.len() - 1)
     }
 
     pub(super) fn append(&mut self, other: Self) {
@@ -102,7 +102,7 @@ impl Pipeline {
 }
 
 impl Answers {
-    pub(super) fn rows(&self, place: Place) -> Result<&[Row], Error> {
+    pub(super) fn rows(&self, place: StepIndex) -> Result<&[Row], Error> {
         match self.answers.get(place.0) {
             Some(Ok(rows)) => Ok(rows),
             Some(Err(error)) => Err(failed(error)),
@@ -136,12 +136,12 @@ impl Answers {
     }
 }
 
-type Answer = Result<Vec<Row>, tokio_postgres::Error>;
-type Sent<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+type QueryResult = Result<Vec<Row>, tokio_postgres::Error>;
+type Sent<'a> = Pin<Box<dyn Future<Output = QueryResult> + Send + 'a>>;
 
 /// A query is sent when its future is first polled; this polls them first to last, every time.
-async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<Answer> {
-    let mut answers: Vec<Option<Answer>> = sent.iter().map(|_| None).collect();
+async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<QueryResult> {
+    let mut answers: Vec<Option<QueryResult>> = sent.iter().map(|_| None).collect();
     std::future::poll_fn(move |context| {
         for (future, answer) in sent.iter_mut().zip(&mut answers) {
             if answer.is_none()
@@ -162,12 +162,12 @@ async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<Answer> {
 /// closes the connection, and the server takes the transaction back; it never goes back into the
 /// pool with a transaction open.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct OpenTransaction {
     client: Option<Client>,
     open: bool,
 }
 
-impl Session {
+impl OpenTransaction {
     pub(super) async fn new(pool: &Pool) -> Result<Self, Error> {
         let client = pool.get().await.map_err(no_connection)?;
         Ok(Self {
@@ -236,7 +236,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for OpenTransaction {
     fn drop(&mut self) {
         if self.open
             && let Some(client) = self.client.take()

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use crate::batcher::BatchRequest;
 use crate::error::Error;
-use crate::record::{Agent, Epic, Pause, Retention, Scope};
+use crate::record::{Agent, Epic, Pause, PauseScope, Retention};
 use crate::rows::{self, clean, nat, nat32, time};
 
 use super::Postgres;
@@ -54,9 +54,9 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
 
 /// An agent's sign of life.
 #[derive(Clone)]
-pub(super) struct Seen(pub(super) Agent);
+pub(super) struct AgentHeartbeat(pub(super) Agent);
 
-impl BatchRequest<Pool> for Seen {
+impl BatchRequest<Pool> for AgentHeartbeat {
     type Answer = ();
     const WRITES: bool = true;
 
@@ -166,7 +166,7 @@ impl Postgres {
         self.change(sql, values).await.map(drop)
     }
 
-    pub(super) async fn delete_pause(&self, scope: &Scope) -> Result<bool, Error> {
+    pub(super) async fn delete_pause(&self, scope: &PauseScope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
         let sql = "DELETE FROM pauses WHERE scope = $1 AND name = $2 RETURNING 1";
         let removed = self.change(sql, values![scope, name]).await?;
@@ -178,7 +178,7 @@ impl Postgres {
             WHERE until IS NULL OR until > clock_ms() ORDER BY scope, name";
         let one = |row: &Row| {
             Ok(Pause {
-                scope: Scope::read(row.get(0), row.get(1))?,
+                scope: PauseScope::read(row.get(0), row.get(1))?,
                 until: row.get::<_, Option<i64>>(2).map(time),
                 why: row.get(3),
                 by: row.get(4),

@@ -10,13 +10,13 @@ use crate::record::{Page, Paged, Stored, TicketQuery, TicketRow};
 use crate::rows::{self, Encoded, clean, int, nat, nat32, time};
 
 use super::Postgres;
-use super::pipeline::{Pipeline, Place, Value, values};
+use super::pipeline::{Pipeline, StepIndex, Value, values};
 
 const COLUMNS: &str = "id, version, stage, title, priority, round, epic, repository, waits_for, \
     open_must_fix, usd_micros, created_at, updated_at, policy, body";
 
 /// Inserts, or compares and swaps; the row that comes back has the number.
-pub(super) fn put(steps: &mut Pipeline, change: &Encoded) -> Place {
+pub(super) fn put(steps: &mut Pipeline, change: &Encoded) -> StepIndex {
     let ticket = &change.ticket;
     let mut values = values![
         ticket.id.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Effect, Task, Ticket, What};
+use flow::{Effect, EventKind, Task, Ticket};
 use serde_json::Value;
 
 use crate::change::Change;
@@ -31,7 +31,7 @@ pub(crate) struct JobColumns {
 
 /// What becomes of a job that exists.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum JobUpdate {
     Retry {
         serial: i64,
         not_before: i64,
@@ -46,7 +46,7 @@ pub(crate) enum Turn {
     },
 }
 
-pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), Error> {
+pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<JobUpdate>), Error> {
     let mut new_jobs = Vec::new();
     let mut turns = Vec::new();
     for effect in &change.effects {
@@ -66,7 +66,7 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), E
                 needs: cleaned(&change.ticket.spec.context.needs),
                 depends_on: Vec::new(),
             }),
-            Effect::Retry { serial, not_before } => turns.push(Turn::Retry {
+            Effect::Retry { serial, not_before } => turns.push(JobUpdate::Retry {
                 serial: i64::from(*serial),
                 not_before: not_before.0,
                 attempts: attempts_of(&change.ticket, *serial),
@@ -80,8 +80,8 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<Turn>), E
     Ok((new_jobs, turns))
 }
 
-fn end(serial: u32, state: JobState, why: Option<&String>) -> Turn {
-    Turn::End {
+fn end(serial: u32, state: JobState, why: Option<&String>) -> JobUpdate {
+    JobUpdate::End {
         serial: i64::from(serial),
         state,
         why: why.map(|text| clean(text)),
@@ -94,11 +94,11 @@ fn attempts_of(ticket: &Ticket, serial: u32) -> i64 {
     open.map_or(0, |job| i64::from(job.attempts))
 }
 
-fn error_of(what: &What) -> Option<String> {
-    if let What::JobFailed { message, .. } = what {
+fn error_of(what: &EventKind) -> Option<String> {
+    if let EventKind::JobFailed { message, .. } = what {
         return Some(clean(message));
     }
-    matches!(what, What::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
+    matches!(what, EventKind::LeaseLost { .. }).then(|| "the lease ran out".to_owned())
 }
 
 fn cleaned<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::job::{ClaimRequest, JobState, Work};
-use crate::record::{EventBody, Scope, StatementKind};
+use crate::job::{ClaimRequest, JobState, JobWork};
+use crate::record::{EventBody, PauseScope, StatementKind};
 
 /// What the log says of a job.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -85,7 +85,7 @@ impl JobState {
     }
 }
 
-impl Work {
+impl JobWork {
     pub(crate) fn read(of_ticket: bool, kind: String, body: &str) -> Result<Self, Error> {
         if of_ticket {
             return Ok(Self::Task(decode(body)?));
@@ -116,7 +116,7 @@ impl StatementKind {
     }
 }
 
-impl Scope {
+impl PauseScope {
     pub(crate) fn parts(&self) -> (&'static str, String) {
         match self {
             Self::Agent(name) => ("agent", clean(name)),

@@ -25,7 +25,7 @@ const CLAIMED_MAX: u32 = 1000;
 const DEPENDENCY_POLL: Duration = Duration::from_secs(1);
 
 /// A job that could be taken, as it would be handed out but for its lease.
-struct Candidate {
+struct ClaimCandidate {
     priority: i64,
     tracked: bool,
     kind: String,
@@ -251,7 +251,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn lease(&self, chosen: Candidate, request: &ClaimRequest) -> Result<Leased, Error> {
+    fn lease(&self, chosen: ClaimCandidate, request: &ClaimRequest) -> Result<Leased, Error> {
         let mut job = chosen.job;
         job.until = Time(rows::lease_end(self.now, request.lease));
         job.fence += 1;
@@ -335,7 +335,7 @@ fn candidates(
     request: &ClaimRequest,
     lines: &[ClaimLine],
     limit: u32,
-) -> Result<Vec<Candidate>, Error> {
+) -> Result<Vec<ClaimCandidate>, Error> {
     let filters = Filters {
         except: match request.except.as_slice() {
             [] => None,
@@ -356,8 +356,8 @@ fn candidates(
     Ok(found)
 }
 
-fn candidate(row: &Row<'_>) -> Result<Candidate, Error> {
-    Ok(Candidate {
+fn candidate(row: &Row<'_>) -> Result<ClaimCandidate, Error> {
+    Ok(ClaimCandidate {
         job: leased(row)?,
         kind: row.get(4)?,
         priority: row.get(12)?,
@@ -371,7 +371,7 @@ fn of_queues(
     filters: &Filters,
     lines: &[ClaimLine],
     limit: u32,
-) -> Result<Vec<Candidate>, Error> {
+) -> Result<Vec<ClaimCandidate>, Error> {
     let mut select = db.prepare_cached(&format!(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND queue = ?3 AND agent = ?4
         ORDER BY priority DESC, id LIMIT ?5"
@@ -401,7 +401,7 @@ fn of_ticket(
     filters: &Filters,
     lines: &[ClaimLine],
     ticket: &str,
-) -> Result<Vec<Candidate>, Error> {
+) -> Result<Vec<ClaimCandidate>, Error> {
     let mut select = db.prepare_cached(&format!(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND ticket = ?3
         ORDER BY priority DESC, id LIMIT {CLAIMED_MAX}"
@@ -415,7 +415,7 @@ fn the_one(
     filters: &Filters,
     lines: &[ClaimLine],
     job: JobId,
-) -> Result<Vec<Candidate>, Error> {
+) -> Result<Vec<ClaimCandidate>, Error> {
     let mut select = db.prepare_cached(&format!(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND id = ?3"
     ))?;
@@ -423,7 +423,7 @@ fn the_one(
     of_lines(found, lines)
 }
 
-fn of_lines(mut found: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<Candidate>, Error> {
+fn of_lines(mut found: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<ClaimCandidate>, Error> {
     let mut all = Vec::new();
     while let Some(row) = found.next()? {
         let mut one = candidate(row)?;
@@ -441,7 +441,7 @@ fn of_lines(mut found: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<Candidate>, 
 
 /// What somebody who waits has to know.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum SqliteJobReadiness {
     Ready,
     /// Nothing yet, and when time alone will bring something.
     Nothing {
@@ -449,11 +449,11 @@ pub(super) enum Look {
     },
 }
 
-pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<Look, Error> {
+pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<SqliteJobReadiness, Error> {
     let now = now(db)?;
     let lines = request.open_lines(&paused(db, now)?);
     if !candidates(db, request, &lines, 1)?.is_empty() {
-        return Ok(Look::Ready);
+        return Ok(SqliteJobReadiness::Ready);
     }
     let mut select = db.prepare_cached(
         "SELECT min(due) FROM
@@ -472,9 +472,9 @@ pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<Look, Erro
     }
     // What is due already is brought back by the claim itself.
     if due.is_some_and(|at| at <= now) {
-        return Ok(Look::Ready);
+        return Ok(SqliteJobReadiness::Ready);
     }
-    Ok(Look::Nothing {
+    Ok(SqliteJobReadiness::Nothing {
         due_in: due.map(|at| Duration::from_millis(nat(at.saturating_sub(now)))),
     })
 }

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 use flow::Time;
 
 use crate::error::Error;
-use crate::job::{ClaimRequest, Ended, JobId, Leased, Outcome};
+use crate::job::{ClaimRequest, FinishedTask, JobId, Leased, TaskOutcome};
 use crate::rows::{self, JobStory};
 
 use super::jobs::{assert_fence, held};
@@ -16,7 +16,7 @@ use super::writer::Tx;
 impl Tx<'_> {
     pub(super) fn finish(
         &mut self,
-        ended: &[Ended],
+        ended: &[FinishedTask],
         then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
         for one in ended {
@@ -25,7 +25,7 @@ impl Tx<'_> {
         then.map_or(Ok(Vec::new()), |request| self.claim_if_room(request))
     }
 
-    fn end_free(&mut self, ended: &Ended) -> Result<(), Error> {
+    fn end_free(&mut self, ended: &FinishedTask) -> Result<(), Error> {
         let mut select = self.db.prepare_cached(
             "SELECT id, state, fence, lease_until, tracked, ticket, queue, kind, holder, attempts
             FROM jobs WHERE id = ?1",
@@ -42,11 +42,11 @@ impl Tx<'_> {
         let mut story = JobStory::new(held.id, queue, row.get_ref(7)?.as_str()?);
         let attempts = row.get::<_, i64>(9)? + 1;
         let name = match &ended.outcome {
-            Outcome::Done { result } => {
+            TaskOutcome::Done { result } => {
                 self.end_done(held.id, &serde_json::to_string(result)?)?;
                 "job_done"
             }
-            Outcome::Retry {
+            TaskOutcome::Retry {
                 error,
                 not_before,
                 counts,
@@ -57,7 +57,7 @@ impl Tx<'_> {
                 self.made_ready(queue);
                 "job_retried"
             }
-            Outcome::Dead { error } => {
+            TaskOutcome::Dead { error } => {
                 story = story.failed(attempts, error);
                 self.end_dead(held.id, attempts, error)?;
                 "job_dead"

@@ -24,13 +24,13 @@ const HEADER_BYTES: u64 = 100;
 
 /// The files that were opened.
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(super) struct DatabaseFiles {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<DatabaseFileIds>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct DatabaseFileIds {
     main: Inode,
     /// Where `SQLite` keeps what is not in the main file yet, and who reads what.
     beside: [(PathBuf, Option<Inode>); 2],
@@ -77,7 +77,7 @@ fn what_to_do(mark: &Path) -> String {
     )
 }
 
-impl Identity {
+impl DatabaseFiles {
     /// Compares the id in the file with the mark, and remembers which files were opened.
     pub(super) fn establish(path: &Path, db: &Connection) -> Result<Self, Error> {
         let id: String = db.query_row("SELECT id FROM database_identity", [], |row| row.get(0))?;
@@ -105,7 +105,7 @@ impl Identity {
         });
         Ok(Self {
             path: path.to_owned(),
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(DatabaseFileIds {
                 main: Inode::of(&main),
                 beside,
                 bytes: main.len(),

@@ -7,15 +7,15 @@ use flow::Queue;
 
 use crate::batched::HeldJobs;
 use crate::error::Error;
-use crate::job::{Job, JobId, JobQuery, JobState, Leased, Work};
+use crate::job::{Job, JobId, JobQuery, JobState, JobWork, Leased};
 use crate::listing::Listing;
 use crate::record::{Page, Paged};
-use crate::rows::{self, Encoded, JobColumns, JobStory, Turn, int, nat, nat32, time};
+use crate::rows::{self, Encoded, JobColumns, JobStory, JobUpdate, int, nat, nat32, time};
 
 use super::writer::{CLOCK, Tx, now};
 
 /// What a fence is compared with.
-pub(super) struct Held {
+pub(super) struct LeaseColumns {
     pub(super) id: i64,
     leased: bool,
     fence: i64,
@@ -43,10 +43,10 @@ impl Tx<'_> {
         Ok(())
     }
 
-    pub(super) fn turn_jobs(&mut self, ticket: &str, turns: &[Turn]) -> Result<(), Error> {
+    pub(super) fn turn_jobs(&mut self, ticket: &str, turns: &[JobUpdate]) -> Result<(), Error> {
         for turn in turns {
             let (serial, known) = match turn {
-                Turn::Retry {
+                JobUpdate::Retry {
                     serial,
                     not_before,
                     attempts,
@@ -61,7 +61,7 @@ impl Tx<'_> {
                         error.as_deref(),
                     )?,
                 ),
-                Turn::End { serial, state, why } => (
+                JobUpdate::End { serial, state, why } => (
                     serial,
                     self.end_of_ticket(ticket, *serial, *state, why.as_deref())?,
                 ),
@@ -220,8 +220,8 @@ impl Tx<'_> {
     }
 }
 
-pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
-    Ok(Held {
+pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
+    Ok(LeaseColumns {
         id: row.get(0)?,
         leased: row.get_ref(1)?.as_str()? == JobState::Leased.word(),
         fence: row.get(2)?,
@@ -230,10 +230,10 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
 }
 
 pub(super) fn assert_fence(
-    held: Option<Held>,
+    held: Option<LeaseColumns>,
     name: impl ToString,
     given: u64,
-) -> Result<Held, Error> {
+) -> Result<LeaseColumns, Error> {
     let current = held.as_ref().map_or(0, |found| nat(found.fence));
     held.filter(|found| found.leased && nat(found.fence) == given)
         .ok_or_else(|| Error::StaleFence {
@@ -254,7 +254,7 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     Ok(Leased {
         id: JobId(row.get(0)?),
         queue: row.get::<_, String>(1)?.into(),
-        work: Work::read(ticket.is_some(), row.get(4)?, &body)?,
+        work: JobWork::read(ticket.is_some(), row.get(4)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
         fence: nat(row.get(6)?),
@@ -359,7 +359,7 @@ fn job(row: &Row<'_>) -> Result<Job, Error> {
         id: JobId(row.get(0)?),
         queue: row.get::<_, String>(1)?.into(),
         state: JobState::read(&row.get::<_, String>(2)?)?,
-        work: Work::read(ticket.is_some(), row.get(5)?, &body)?,
+        work: JobWork::read(ticket.is_some(), row.get(5)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
         priority: row.get(7)?,
@@ -380,7 +380,7 @@ mod tests {
 
     use super::super::open;
     use super::super::space::Space;
-    use super::super::writer::Seen;
+    use super::super::writer::ClaimCache;
     use super::*;
     use crate::settings::Settings;
 
@@ -395,7 +395,7 @@ mod tests {
             space: &mut Space::new(&path, &settings),
             settings: &settings,
             now: clock - 60_000,
-            seen: &mut Seen::default(),
+            seen: &mut ClaimCache::default(),
             ready: &mut BTreeSet::new(),
             gated: false,
         };

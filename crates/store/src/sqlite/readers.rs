@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 use crate::settings::Settings;
 
-use super::identity::Identity;
+use super::identity::DatabaseFiles;
 use super::open;
 
 #[derive(Clone, Debug)]
@@ -24,27 +24,27 @@ pub(super) struct Readers {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
-    identity: Arc<Identity>,
+    identity: Arc<DatabaseFiles>,
     settings: Settings,
     most: usize,
-    line: Mutex<Line>,
+    line: Mutex<ReadQueue>,
 }
 
 /// What waits to be read, and who reads.
 #[derive(Default)]
-struct Line {
-    waiting: VecDeque<Work>,
+struct ReadQueue {
+    waiting: VecDeque<ReadTask>,
     at_work: usize,
     idle: Vec<Connection>,
 }
 
 /// Told why where there is no connection.
-type Work = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
+type ReadTask = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
 
 impl Readers {
     pub(super) fn new(
         path: PathBuf,
-        identity: Arc<Identity>,
+        identity: Arc<DatabaseFiles>,
         settings: Settings,
         most: usize,
     ) -> Self {
@@ -84,12 +84,12 @@ impl Readers {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, ReadQueue> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether one more has to come and read.
-    fn join(&self, work: Work) -> bool {
+    fn join(&self, work: ReadTask) -> bool {
         let mut line = self.lock();
         line.waiting.push_back(work);
         let needed = line.at_work < self.most;
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     /// The next in line; where there is none, the connection is left for who comes later.
-    fn next(&self, db: &mut Option<Connection>) -> Option<Work> {
+    fn next(&self, db: &mut Option<Connection>) -> Option<ReadTask> {
         let mut line = self.lock();
         let next = line.waiting.pop_front();
         if next.is_none() {
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for ReadQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line")
             .field("waiting", &self.waiting.len())

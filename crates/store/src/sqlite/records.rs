@@ -6,7 +6,7 @@ use flow::Time;
 
 use crate::batched::UnreadMessages;
 use crate::error::Error;
-use crate::record::{Agent, Epic, Message, NewMessage, Pause, Scope};
+use crate::record::{Agent, Epic, Message, NewMessage, Pause, PauseScope};
 use crate::rows::{self, clean, time};
 
 use super::writer::{Tx, now};
@@ -66,7 +66,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    pub(super) fn resume(&mut self, scope: &Scope) -> Result<bool, Error> {
+    pub(super) fn resume(&mut self, scope: &PauseScope) -> Result<bool, Error> {
         let (scope, name) = scope.parts();
         // A paused worker may be waiting; any queue name wakes all waiters.
         self.made_ready(&name);
@@ -155,7 +155,7 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     let mut pauses = Vec::new();
     while let Some(row) = found.next()? {
         pauses.push(Pause {
-            scope: Scope::read(&row.get::<_, String>(0)?, row.get(1)?)?,
+            scope: PauseScope::read(&row.get::<_, String>(0)?, row.get(1)?)?,
             until: row.get::<_, Option<i64>>(2)?.map(time),
             why: row.get(3)?,
             by: row.get(4)?,

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_
 
 use flow::{Stage, TicketId};
 
-use crate::change::{Artefact, Committed};
+use crate::change::{Artefact, CommitOutcome};
 use crate::error::Error;
 use crate::listing::{Bind, Listing};
 use crate::notifier::LOG;
@@ -16,11 +16,11 @@ use super::writer::Tx;
 impl Tx<'_> {
     /// The whole of `Store::commit`. Every guard is looked at before the first write; writers are
     /// one at a time (BEGIN IMMEDIATE), so what a guard saw stays true until the end.
-    pub(super) fn commit(&mut self, change: &Encoded) -> Result<Committed, Error> {
+    pub(super) fn commit(&mut self, change: &Encoded) -> Result<CommitOutcome, Error> {
         if let Some(remember) = &change.remember
             && let Some(first) = self.answered(remember)?
         {
-            return Ok(Committed::Again(first));
+            return Ok(CommitOutcome::Again(first));
         }
         self.assert_reads(&change.reads)?;
         self.assert_lease(change)?;
@@ -39,7 +39,7 @@ impl Tx<'_> {
             Some(request) => self.claim_if_room(request)?,
             None => Vec::new(),
         };
-        Ok(Committed::Written { number, claimed })
+        Ok(CommitOutcome::Written { number, claimed })
     }
 
     fn assert_reads(&self, reads: &[(String, i64)]) -> Result<(), Error> {

@@ -16,7 +16,7 @@ use crate::notifier::Notifier;
 use crate::settings::Settings;
 
 use super::file_notifier::FileNotifier;
-use super::identity::Identity;
+use super::identity::DatabaseFiles;
 use super::space::Space;
 
 /// How often the writer lets others run before it commits a group that is smaller than the last.
@@ -30,7 +30,7 @@ pub(super) struct Tx<'a> {
     pub(super) settings: &'a Settings,
     /// The database's clock, read once for each group.
     pub(super) now: i64,
-    pub(super) seen: &'a mut Seen,
+    pub(super) seen: &'a mut ClaimCache,
     /// Queues in which a job became ready, or might have: a refusal takes none out again.
     pub(super) ready: &'a mut BTreeSet<String>,
     /// The operation found too little room to begin work: not yet the time for the ballast.
@@ -40,7 +40,7 @@ pub(super) struct Tx<'a> {
 /// What claims of one group need not look at twice. Nobody is answered before the group ends, so
 /// whoever changed it meanwhile cannot tell that a later claim did not see it.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ClaimCache {
     pub(super) paused: Option<Vec<(String, String)>>,
     /// Queues into which what was due has been brought back.
     pub(super) brought_back: BTreeSet<String>,
@@ -64,12 +64,12 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         path: PathBuf,
-        (db, identity): (Connection, Arc<Identity>),
+        (db, identity): (Connection, Arc<DatabaseFiles>),
         settings: Settings,
         notifier: Arc<Notifier>,
     ) -> Result<Self, Error> {
         let (inbox, outbox) = mpsc::channel(settings.writer_queue_max);
-        let mut desk = Desk {
+        let mut desk = WriterThread {
             space: Space::new(&path, &settings),
             file_notifier: FileNotifier::new(&path),
             path,
@@ -112,7 +112,7 @@ impl Writer {
         F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let call = Call {
+        let call = WriteCall {
             savepoint,
             work: Some(work),
             outcome: None,
@@ -142,14 +142,14 @@ trait Operation: Send {
     fn answer(self: Box<Self>, spoiled: Option<Error>);
 }
 
-struct Call<T, F> {
+struct WriteCall<T, F> {
     savepoint: bool,
     work: Option<F>,
     outcome: Option<Result<T, Error>>,
     reply: oneshot::Sender<Result<T, Error>>,
 }
 
-impl<T, F> Operation for Call<T, F>
+impl<T, F> Operation for WriteCall<T, F>
 where
     T: Send,
     F: FnOnce(&mut Tx<'_>) -> Result<T, Error> + Send,
@@ -180,10 +180,10 @@ where
     }
 }
 
-struct Desk {
+struct WriterThread {
     path: PathBuf,
     db: Connection,
-    identity: Arc<Identity>,
+    identity: Arc<DatabaseFiles>,
     settings: Settings,
     space: Space,
     notifier: Arc<Notifier>,
@@ -191,13 +191,13 @@ struct Desk {
     last_group: usize,
 }
 
-type Group = Vec<Box<dyn Operation>>;
+type WriteGroup = Vec<Box<dyn Operation>>;
 
-impl Desk {
+impl WriterThread {
     fn serve(&mut self, mut outbox: mpsc::Receiver<Box<dyn Operation>>) {
         while let Some(first) = outbox.blocking_recv() {
             let mut ready = BTreeSet::new();
-            let mut group = Group::new();
+            let mut group = WriteGroup::new();
             let ended = match self.begin() {
                 Ok(()) => self
                     .fill(first, &mut outbox, &mut group, &mut ready)
@@ -234,11 +234,11 @@ impl Desk {
         &mut self,
         first: Box<dyn Operation>,
         outbox: &mut mpsc::Receiver<Box<dyn Operation>>,
-        group: &mut Group,
+        group: &mut WriteGroup,
         ready: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         let now = now(&self.db).map_err(Error::from);
-        let mut seen = Seen::default();
+        let mut seen = ClaimCache::default();
         let mut next = Some(first);
         while let Some(mut operation) = next {
             let ran = match now {
@@ -284,7 +284,7 @@ impl Desk {
         &mut self,
         operation: &mut dyn Operation,
         now: i64,
-        seen: &mut Seen,
+        seen: &mut ClaimCache,
         ready: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         let savepoint = operation.wants_savepoint();
@@ -323,7 +323,7 @@ impl Desk {
         Ok(())
     }
 
-    fn tell(&self, group: Group, ready: &BTreeSet<String>) {
+    fn tell(&self, group: WriteGroup, ready: &BTreeSet<String>) {
         for operation in group {
             operation.answer(None);
         }
@@ -333,7 +333,7 @@ impl Desk {
         }
     }
 
-    fn spoil(&mut self, group: Group, error: Error) {
+    fn spoil(&mut self, group: WriteGroup, error: Error) {
         if !self.db.is_autocommit() {
             // Where even this fails, the next BEGIN will say so.
             if let Err(error) = self.execute("ROLLBACK") {

@@ -143,10 +143,10 @@ async fn work_off(store: &dyn Store) {
     loop {
         let claimed = store.claim(&ask("work")).await.unwrap();
         let Some(job) = claimed.first() else { return };
-        let ended = store::Ended {
+        let ended = store::FinishedTask {
             job: job.id,
             fence: job.fence,
-            outcome: store::Outcome::Done { result: json!(1) },
+            outcome: store::TaskOutcome::Done { result: json!(1) },
         };
         store.finish(vec![ended], None).await.unwrap();
         println!("finished {}", job.id.0);

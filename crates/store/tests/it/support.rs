@@ -9,11 +9,11 @@ use std::time::Duration;
 use flow::event::Lease;
 use flow::job::{NewJob, OpenJob};
 use flow::ticket::Spec;
-use flow::{Actor, Effect, Event, Policy, Role, Task, Ticket, TicketId, Time, What};
+use flow::{Actor, Effect, Event, EventKind, Policy, Role, Task, Ticket, TicketId, Time};
 use serde_json::{Value, json};
 use store::StoredEvent;
 use store::{
-    Change, ClaimRequest, Committed, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store,
+    Change, ClaimRequest, CommitOutcome, Error, EventQuery, FreeJob, JobId, Leased, Settings, Store,
 };
 use tempfile::TempDir;
 
@@ -145,15 +145,15 @@ pub fn blank(name: &str) -> Ticket {
     ticket
 }
 
-fn created(spec: Spec) -> What {
-    What::Created {
+fn created(spec: Spec) -> EventKind {
+    EventKind::Created {
         spec: Box::new(spec),
         met: BTreeSet::new(),
         failed: Vec::new(),
     }
 }
 
-pub fn event(what: What) -> Event {
+pub fn event(what: EventKind) -> Event {
     Event {
         at: Time(2000),
         by: person(),
@@ -180,7 +180,7 @@ pub fn creation(ticket: Ticket) -> Change {
 }
 
 /// The change that `what` makes of `ticket`: one version more.
-pub fn step(ticket: &Ticket, what: What) -> Change {
+pub fn step(ticket: &Ticket, what: EventKind) -> Change {
     let mut next = ticket.clone();
     next.version += 1;
     Change {
@@ -191,8 +191,8 @@ pub fn step(ticket: &Ticket, what: What) -> Change {
 }
 
 /// An event without a lease, for steps that only count.
-pub fn waived() -> What {
-    What::Waived {
+pub fn waived() -> EventKind {
+    EventKind::Waived {
         finding: "F1".to_owned(),
         why: "because".to_owned(),
     }
@@ -277,10 +277,10 @@ pub async fn claim_one(store: &dyn Store, ask: &ClaimRequest) -> Leased {
     claimed.remove(0)
 }
 
-pub fn written(committed: Committed) -> i64 {
+pub fn written(committed: CommitOutcome) -> i64 {
     match committed {
-        Committed::Written { number, .. } => number,
-        Committed::Again(answer) => panic!("answered again: {answer}"),
+        CommitOutcome::Written { number, .. } => number,
+        CommitOutcome::Again(answer) => panic!("answered again: {answer}"),
     }
 }
 

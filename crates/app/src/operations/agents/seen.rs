@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::agent::installed::{self, Place};
-use engine::agent::{Cli, known};
+use engine::agent::installed::{self, CliLocation};
+use engine::agent::{AgentCli, known};
 use engine::process::find_program;
 
-use crate::settings::{Surroundings, passed_on};
+use crate::settings::{Environment, passed_on};
 
 /// A known CLI that is on `PATH`; it was not started.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Here {
+pub struct DetectedCli {
     pub name: &'static str,
     pub path: PathBuf,
     /// Where a login was seen.
@@ -22,23 +22,23 @@ pub fn known_names() -> Vec<&'static str> {
 }
 
 /// The known CLIs that are here, those with a login first.
-pub fn here(surroundings: &Surroundings, directory: &Path) -> Vec<Here> {
-    let find = |cli: &'static Cli| {
+pub fn here(surroundings: &Environment, directory: &Path) -> Vec<DetectedCli> {
+    let find = |cli: &'static AgentCli| {
         let path = find_program(cli.program.as_ref(), &surroundings.path, directory).ok()?;
-        Some(Here {
+        Some(DetectedCli {
             name: cli.name,
             path,
             login: login(cli, surroundings),
         })
     };
-    let mut found: Vec<Here> = known::ALL.into_iter().filter_map(find).collect();
+    let mut found: Vec<DetectedCli> = known::ALL.into_iter().filter_map(find).collect();
     found.sort_by_key(|agent| agent.login.is_none());
     found
 }
 
 /// A known CLI as it is found here.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Seen {
+pub struct CliReport {
     pub name: &'static str,
     pub title: &'static str,
     pub path: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Seen {
 }
 
 /// All known CLIs, found by their own names.
-pub async fn look(surroundings: &Surroundings, directory: &Path) -> Vec<Seen> {
+pub async fn look(surroundings: &Environment, directory: &Path) -> Vec<CliReport> {
     let mut seen = Vec::new();
     for cli in known::ALL {
         seen.push(look_at(cli, surroundings, directory).await);
@@ -60,8 +60,12 @@ pub async fn look(surroundings: &Surroundings, directory: &Path) -> Vec<Seen> {
     seen
 }
 
-async fn look_at(cli: &'static Cli, surroundings: &Surroundings, directory: &Path) -> Seen {
-    let mut seen = Seen {
+async fn look_at(
+    cli: &'static AgentCli,
+    surroundings: &Environment,
+    directory: &Path,
+) -> CliReport {
+    let mut seen = CliReport {
         name: cli.name,
         title: cli.title,
         path: None,
@@ -75,7 +79,7 @@ async fn look_at(cli: &'static Cli, surroundings: &Surroundings, directory: &Pat
         return seen;
     };
     seen.path = Some(program.clone());
-    let place = Place {
+    let place = CliLocation {
         program,
         before: Vec::new(),
     };
@@ -96,7 +100,7 @@ async fn look_at(cli: &'static Cli, surroundings: &Surroundings, directory: &Pat
 }
 
 /// The first of its files or keys that is there.
-fn login(cli: &Cli, surroundings: &Surroundings) -> Option<String> {
+fn login(cli: &AgentCli, surroundings: &Environment) -> Option<String> {
     let key = |name: &&&str| name.contains("KEY") || name.contains("TOKEN");
     let keys = cli.variables.iter().filter(key).copied();
     let key = passed_on(keys)

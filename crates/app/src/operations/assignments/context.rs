@@ -5,10 +5,10 @@ use flow::ticket::CheckOutcome;
 use flow::{Task, Ticket};
 use serde::Serialize;
 
-use super::super::Office;
-use super::super::identity::Speaker;
-use super::Claimed;
-use super::claims::{self, Named};
+use super::super::App;
+use super::super::identity::Identity;
+use super::CriterionReport;
+use super::claims::{self, ClaimRef};
 use crate::failure::Failure;
 
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -22,7 +22,7 @@ pub struct ReviewContext {
     pub files_modified: Vec<String>,
     /// passing, failing, or none where no check ran.
     pub test_suite_status: String,
-    pub acceptance_criteria: Vec<Claimed>,
+    pub acceptance_criteria: Vec<CriterionReport>,
     pub revision_count: u32,
     /// Always null.
     pub previous_review_feedback: Option<String>,
@@ -30,9 +30,9 @@ pub struct ReviewContext {
 
 /// The context of the review that the agent has in hand.
 pub async fn of(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
 ) -> Result<ReviewContext, Failure> {
     let errand = claims::looking(office, speaker, named).await?;
     let ticket = &errand.stored.ticket;
@@ -82,12 +82,12 @@ fn tests(ticket: &Ticket) -> &'static str {
 }
 
 /// Each criterion with the builder's claim, where it made one.
-fn criteria(ticket: &Ticket) -> Vec<Claimed> {
+fn criteria(ticket: &Ticket) -> Vec<CriterionReport> {
     let claims = ticket.submission.as_ref().map(|put| put.claims.as_slice());
     let claims = claims.unwrap_or_default();
     let one = |criterion: &str| {
         let claim = claims.iter().find(|claim| claim.criterion == criterion);
-        Claimed {
+        CriterionReport {
             criterion: criterion.to_owned(),
             met: claim.is_some_and(|claim| claim.met),
             evidence: claim

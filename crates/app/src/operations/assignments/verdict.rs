@@ -3,21 +3,21 @@
 
 use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
-use findings::{Claim, CommissionedReview, Review};
-use flow::event::{Answer, AnswerOutcome};
+use findings::{CommissionedReview, Review, ReviewClaim};
+use flow::event::{AnswerOutcome, VerifierAnswer};
 use flow::ticket::Seat;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::identity::Speaker;
-use super::super::{Office, project};
-use super::claims::{self, Named};
-use crate::failure::{Exit, Failure};
+use super::super::identity::Identity;
+use super::super::{App, project};
+use super::claims::{self, ClaimRef};
+use crate::failure::{ExitKind, Failure};
 
 /// 000's answer to a review.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
-pub struct Outcome {
+pub struct ReviewOutcome {
     /// approved, rework or escalated; reviewing while others have still to answer.
     pub status: String,
     pub review_attempt: u32,
@@ -28,28 +28,28 @@ pub struct Outcome {
 
 /// What a judge sends. 000's three arguments, 002's report, or a verifier's answers.
 #[derive(Clone, Debug, Default)]
-pub struct Word {
+pub struct VerdictInput {
     pub approved: Option<bool>,
     pub feedback: String,
     /// 002's fields and findings, as they came.
     pub report: Map<String, Value>,
-    pub answers: Vec<Answered>,
+    pub answers: Vec<FindingAnswer>,
 }
 
 /// A verifier's word on one finding.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answered {
+pub struct FindingAnswer {
     /// As the brief names it: F1, F2, …
     pub finding: String,
-    pub outcome: Verified,
+    pub outcome: VerifierOutcome,
     #[serde(default)]
     pub evidence: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verified {
+pub enum VerifierOutcome {
     Fixed,
     Confirmed,
     Refuted,
@@ -58,12 +58,12 @@ pub enum Verified {
 
 /// Reports the word and says what became of the ticket.
 pub async fn pass(
-    office: &Office,
-    speaker: &Speaker,
-    named: &Named,
-    word: Word,
+    office: &App,
+    speaker: &Identity,
+    named: &ClaimRef,
+    word: VerdictInput,
     once: Option<Once>,
-) -> Result<Outcome, Failure> {
+) -> Result<ReviewOutcome, Failure> {
     let errand = claims::reporting(office, speaker, named).await?;
     claims::say(office, speaker, named).await?;
     let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
@@ -76,7 +76,7 @@ pub async fn pass(
         let approved = word.approved;
         let review = heard(&errand, approved, &as_report(word)?)?;
         let review = flow::answer::weighed(review, &rules.policy);
-        let overruled = approved == Some(true) && review.claim != Claim::Approved;
+        let overruled = approved == Some(true) && review.claim != ReviewClaim::Approved;
         let why = review.remarks.last().cloned().filter(|_| overruled);
         let judged = session::judge(desk, &rules.policy, &session, &errand, review, once);
         (judged.await?, why)
@@ -106,21 +106,21 @@ fn heard(
     } = findings::read_call(report, commit);
     match (approved, unclear) {
         (Some(true), Some(why)) => Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("this is not taken as an approval: {why}"),
         )
         .hint("send approved: true for the assignment's commit, with findings that can be read; or approved: false with feedback")),
         (Some(false), _) => {
-            review.claim = Claim::ChangesRequested;
+            review.claim = ReviewClaim::ChangesRequested;
             Ok(review)
         }
         (Some(true) | None, _) => Ok(review),
     }
 }
 
-fn with_reason(outcome: Outcome, why: Option<String>) -> Outcome {
+fn with_reason(outcome: ReviewOutcome, why: Option<String>) -> ReviewOutcome {
     match why {
-        Some(why) => Outcome {
+        Some(why) => ReviewOutcome {
             message: format!("your approval does not count: {why}; {}", outcome.message),
             ..outcome
         },
@@ -129,13 +129,13 @@ fn with_reason(outcome: Outcome, why: Option<String>) -> Outcome {
 }
 
 /// 000 wants feedback where it is no approval.
-fn as_report(word: Word) -> Result<Map<String, Value>, Failure> {
+fn as_report(word: VerdictInput) -> Result<Map<String, Value>, Failure> {
     let mut report = word.report;
     match word.approved {
         Some(approved) => report.insert("approved".to_owned(), approved.into()),
         None if report.is_empty() => {
             return Err(
-                Failure::new(Exit::Refused, "neither approved nor a report was given")
+                Failure::new(ExitKind::Refused, "neither approved nor a report was given")
                     .hint("send approved (true or false) with feedback, or a whole report"),
             );
         }
@@ -148,7 +148,7 @@ fn as_report(word: Word) -> Result<Map<String, Value>, Failure> {
         && !report.contains_key("revision_notes");
     if word.approved == Some(false) && silent {
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             "a rejection needs feedback: what has to change?",
         )
         .hint("say it in feedback, or list findings"));
@@ -159,24 +159,24 @@ fn as_report(word: Word) -> Result<Map<String, Value>, Failure> {
     Ok(report)
 }
 
-fn answers(errand: &SessionClaim, word: Word) -> Result<Vec<Answer>, Failure> {
+fn answers(errand: &SessionClaim, word: VerdictInput) -> Result<Vec<VerifierAnswer>, Failure> {
     if word.answers.is_empty() {
         let Task::Verify { findings, .. } = &errand.task else {
             return Ok(Vec::new());
         };
         return Err(Failure::new(
-            Exit::Refused,
+            ExitKind::Refused,
             format!("answers are wanted on {}", findings.join(", ")),
         )
         .hint("answers: [{finding, outcome: fixed | confirmed | refuted | uncertain, evidence}]"));
     }
-    let heard = |answer: Answered| Answer {
+    let heard = |answer: FindingAnswer| VerifierAnswer {
         finding: answer.finding,
         outcome: match answer.outcome {
-            Verified::Fixed => AnswerOutcome::Fixed,
-            Verified::Confirmed => AnswerOutcome::Confirmed,
-            Verified::Refuted => AnswerOutcome::Refuted,
-            Verified::Uncertain => AnswerOutcome::Uncertain,
+            VerifierOutcome::Fixed => AnswerOutcome::Fixed,
+            VerifierOutcome::Confirmed => AnswerOutcome::Confirmed,
+            VerifierOutcome::Refuted => AnswerOutcome::Refuted,
+            VerifierOutcome::Uncertain => AnswerOutcome::Uncertain,
         },
         evidence: findings::clean(&answer.evidence),
     };
@@ -188,7 +188,7 @@ pub fn outcome_value(ticket: &Ticket) -> Value {
     json!(outcome(ticket))
 }
 
-pub fn outcome(ticket: &Ticket) -> Outcome {
+pub fn outcome(ticket: &Ticket) -> ReviewOutcome {
     let last = ticket.rounds.last();
     let (attempt, allowed) = last.map_or((ticket.round, 0), |round| (round.number, round.allowed));
     let status = flow::dialect::after_review(ticket.stage);
@@ -201,7 +201,7 @@ pub fn outcome(ticket: &Ticket) -> Outcome {
         "reviewing" => "taken; others have still to answer".to_owned(),
         _ => format!("a person has to decide after {attempt} of {allowed} attempts"),
     };
-    Outcome {
+    ReviewOutcome {
         status: status.to_owned(),
         review_attempt: attempt,
         max_cycles: allowed,

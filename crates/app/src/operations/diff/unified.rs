@@ -1,7 +1,7 @@
 //! Reads git's unified diff. The names of the files come from git's other list, which quotes
 //! nothing; the text of the diff is only lines.
 
-use engine::git::FileChange;
+use engine::git::ChangedFile;
 use serde::{Deserialize, Serialize};
 
 /// More than this is not looked at by anybody.
@@ -10,7 +10,7 @@ const ROWS_MAX: usize = 50_000;
 const LINE_CHARS_MAX: usize = 2_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
+pub struct DiffFile {
     pub path: String,
     pub old_path: Option<String>,
     /// Git's letter: added, deleted, modified, renamed, type changed.
@@ -18,19 +18,19 @@ pub struct File {
     /// None for a binary file.
     pub added: Option<u32>,
     pub removed: Option<u32>,
-    pub hunks: Vec<Hunk>,
+    pub hunks: Vec<DiffHunk>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hunk {
+pub struct DiffHunk {
     /// What git says the lines belong to.
     pub heading: String,
-    pub rows: Vec<Row>,
+    pub rows: Vec<DiffRow>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
-    pub kind: Kind,
+pub struct DiffRow {
+    pub kind: DiffRowKind,
     pub old: Option<u32>,
     pub new: Option<u32>,
     pub text: String,
@@ -38,15 +38,15 @@ pub struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DiffRowKind {
     Kept,
     Added,
     Removed,
 }
 
 /// The files in git's order, and whether something was left out.
-pub fn read(text: &str, changed: &[FileChange]) -> (Vec<File>, bool) {
-    let mut reader = Reader {
+pub fn read(text: &str, changed: &[ChangedFile]) -> (Vec<DiffFile>, bool) {
+    let mut reader = DiffReader {
         files: Vec::new(),
         changed: changed.iter(),
         rows: 0,
@@ -63,9 +63,9 @@ pub fn read(text: &str, changed: &[FileChange]) -> (Vec<File>, bool) {
     (reader.files, false)
 }
 
-struct Reader<'a> {
-    files: Vec<File>,
-    changed: std::slice::Iter<'a, FileChange>,
+struct DiffReader<'a> {
+    files: Vec<DiffFile>,
+    changed: std::slice::Iter<'a, ChangedFile>,
     rows: usize,
     old: u32,
     new: u32,
@@ -73,7 +73,7 @@ struct Reader<'a> {
     left: (u32, u32),
 }
 
-impl Reader<'_> {
+impl DiffReader<'_> {
     fn take(&mut self, line: &str) {
         if self.left == (0, 0) {
             self.heading(line);
@@ -81,9 +81,9 @@ impl Reader<'_> {
         }
         let (sign, text) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
         match sign {
-            "+" => self.row(Kind::Added, text),
-            "-" => self.row(Kind::Removed, text),
-            " " | "" => self.row(Kind::Kept, text),
+            "+" => self.row(DiffRowKind::Added, text),
+            "-" => self.row(DiffRowKind::Removed, text),
+            " " | "" => self.row(DiffRowKind::Kept, text),
             // `\ No newline at end of file`
             _ => {}
         }
@@ -95,7 +95,7 @@ impl Reader<'_> {
         } else if let Some((old, new, heading)) = ranges(line) {
             (self.old, self.new, self.left) = (old.0, new.0, (old.1, new.1));
             if let Some(file) = self.files.last_mut() {
-                file.hunks.push(Hunk {
+                file.hunks.push(DiffHunk {
                     heading: findings::one_line(heading),
                     rows: Vec::new(),
                 });
@@ -103,9 +103,9 @@ impl Reader<'_> {
         }
     }
 
-    fn row(&mut self, kind: Kind, text: &str) {
-        let (is_old, is_new) = (kind != Kind::Added, kind != Kind::Removed);
-        let row = Row {
+    fn row(&mut self, kind: DiffRowKind, text: &str) {
+        let (is_old, is_new) = (kind != DiffRowKind::Added, kind != DiffRowKind::Removed);
+        let row = DiffRow {
             kind,
             old: is_old.then_some(self.old),
             new: is_new.then_some(self.new),
@@ -127,8 +127,8 @@ impl Reader<'_> {
     }
 }
 
-fn file(change: &FileChange) -> File {
-    File {
+fn file(change: &ChangedFile) -> DiffFile {
+    DiffFile {
         path: findings::one_line(&change.path),
         old_path: change.old_path.as_deref().map(findings::one_line),
         status: change.status,
@@ -138,10 +138,10 @@ fn file(change: &FileChange) -> File {
     }
 }
 
-type Range = (u32, u32);
+type HunkRange = (u32, u32);
 
 /// `@@ -1,2 +3,4 @@ heading`: both ranges as start and length, and the rest.
-fn ranges(line: &str) -> Option<(Range, Range, &str)> {
+fn ranges(line: &str) -> Option<(HunkRange, HunkRange, &str)> {
     let (ranges, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
     let range = |text: &str| {
@@ -155,8 +155,8 @@ fn ranges(line: &str) -> Option<(Range, Range, &str)> {
 mod tests {
     use super::*;
 
-    fn change(path: &str) -> FileChange {
-        FileChange {
+    fn change(path: &str) -> ChangedFile {
+        ChangedFile {
             path: path.to_owned(),
             old_path: None,
             status: 'M',
@@ -193,10 +193,10 @@ diff --git \"a/\\303\\244.sh\" \"b/\\303\\244.sh\"
         assert_eq!(
             rows,
             [
-                (Kind::Kept, Some(1), Some(1), "one"),
-                (Kind::Removed, Some(2), None, "-- two"),
-                (Kind::Added, None, Some(2), "++ two"),
-                (Kind::Kept, Some(3), Some(3), "three"),
+                (DiffRowKind::Kept, Some(1), Some(1), "one"),
+                (DiffRowKind::Removed, Some(2), None, "-- two"),
+                (DiffRowKind::Added, None, Some(2), "++ two"),
+                (DiffRowKind::Kept, Some(3), Some(3), "three"),
             ]
         );
         assert_eq!(files[0].hunks[0].heading, "main()");

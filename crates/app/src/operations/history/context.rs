@@ -38,8 +38,8 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
     context
 }
 
-fn findings(open: &[&flow::ledger::Entry]) -> Vec<Value> {
-    let one = |entry: &&flow::ledger::Entry| {
+fn findings(open: &[&flow::ledger::LedgerEntry]) -> Vec<Value> {
+    let one = |entry: &&flow::ledger::LedgerEntry| {
         json!({"id": entry.id, "severity": entry.severity(), "title": entry.finding.title,
             "place": entry.place(), "status": entry.status})
     };

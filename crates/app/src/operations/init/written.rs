@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::Proposal;
+use super::ConfigProposal;
 use crate::settings::file::quoted;
 
 const HEAD: &str = "\
@@ -38,7 +38,7 @@ const POLICY: &str = "
 # command = \"my-linter --format sarif\"
 ";
 
-pub fn text(proposal: &Proposal) -> String {
+pub fn text(proposal: &ConfigProposal) -> String {
     let mut out = HEAD.to_owned();
     out.push_str(&agents(proposal));
     out.push_str(&rules());
@@ -48,7 +48,7 @@ pub fn text(proposal: &Proposal) -> String {
     out
 }
 
-fn agents(proposal: &Proposal) -> String {
+fn agents(proposal: &ConfigProposal) -> String {
     let mut out = format!(
         "\n# The branch that work starts from and lands on. Found by itself; name it if that is wrong.\n# base = {}\n",
         quoted(&proposal.base)
@@ -79,7 +79,7 @@ fn rules() -> String {
         .to_owned()
 }
 
-fn checks(proposal: &Proposal) -> String {
+fn checks(proposal: &ConfigProposal) -> String {
     let mut out =
         "\n# Commands that must succeed on the exact commit before anybody reviews it.\n[checks]\n"
             .to_owned();
@@ -95,7 +95,7 @@ fn checks(proposal: &Proposal) -> String {
     out
 }
 
-fn setup(proposal: &Proposal) -> String {
+fn setup(proposal: &ConfigProposal) -> String {
     let found = &proposal.detected;
     let mut out = "\n# What makes a fresh checkout usable: a command, and directories worth keeping between runs.\n".to_owned();
     if found.setup.is_none() && found.caches.is_empty() {
@@ -114,11 +114,11 @@ fn setup(proposal: &Proposal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::detect::Detected;
+    use crate::settings::detect::DetectedProject;
     use crate::settings::trouble;
 
-    fn proposal(detected: Detected) -> Proposal {
-        Proposal {
+    fn proposal(detected: DetectedProject) -> ConfigProposal {
+        ConfigProposal {
             file: "countersign.toml".into(),
             base: "main".to_owned(),
             detected,
@@ -145,13 +145,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_as_a_comment_could_be_written_too() {
-        let node = Detected {
+        let node = DetectedProject {
             checks: vec![("test".to_owned(), "say \"hi\" 'x'".to_owned())],
             setup: Some("npm ci".to_owned()),
             caches: vec!["node_modules".to_owned()],
-            ..Detected::default()
+            ..DetectedProject::default()
         };
-        for detected in [Detected::default(), node] {
+        for detected in [DetectedProject::default(), node] {
             let text = text(&proposal(detected));
             assert_eq!(trouble::find(&text), [], "{text}");
             let long = text.lines().find(|line| line.chars().count() > 100);

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::quality::{Quality, Spread, WAITS_MS};
-use flow::{Ticket, TicketId, Time, What};
+use flow::quality::{DurationHistogram, QualityMetrics, WAITS_MS};
+use flow::{EventKind, Ticket, TicketId, Time};
 use store::{Cursor, EventBody, EventQuery, Job, JobId, JobQuery, Page, StoredEvent, TicketQuery};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::failure::Failure;
-use crate::operations::{Office, overview};
+use crate::operations::{App, overview};
 
 /// How many tickets, and how many events, are taken in at once. Who stops asking in the middle loses
 /// no more than that.
@@ -25,93 +25,93 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 const QUEUES_MAX: usize = 100;
 
 #[derive(Debug, Default)]
-pub struct Running {
-    sums: Mutex<Sums>,
+pub struct MetricSums {
+    sums: Mutex<SumsState>,
 }
 
 /// What was asked for, all of it.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
-    pub quality: Quality,
+pub struct MetricValues {
+    pub quality: QualityMetrics,
     /// By queue: from ready to somebody's being at work, since this server has been asked first.
-    pub waits: BTreeMap<String, Spread>,
+    pub waits: BTreeMap<String, DurationHistogram>,
 }
 
 #[derive(Debug, Default)]
-struct Sums {
-    begun: Option<Begun>,
+struct SumsState {
+    begun: Option<LogPosition>,
     /// Of tickets that have ended, and will not change.
-    ended: Quality,
+    ended: QualityMetrics,
     /// Of the others, where there is anything to count.
-    live: HashMap<TicketId, Quality>,
+    live: HashMap<TicketId, QualityMetrics>,
     /// The versions of those that have ended; see [`REMEMBERED`].
     counted: HashMap<TicketId, (u64, Instant)>,
-    waits: BTreeMap<String, Spread>,
+    waits: BTreeMap<String, DurationHistogram>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct LogPosition {
     /// Where the log is to be read on.
     after: Cursor,
-    look: Look,
+    look: InitialScan,
 }
 
 /// How far the first look at all tickets is.
 #[derive(Clone, Copy, Debug)]
-enum Look {
+enum InitialScan {
     GoesOn { after: Option<i64> },
     IsDone,
 }
 
 /// What a page of the log says.
 #[derive(Debug, Default)]
-struct News {
+struct LogBatch {
     tickets: BTreeSet<TicketId>,
-    claims: Vec<Claim>,
+    claims: Vec<ClaimEvent>,
     end: Option<Cursor>,
 }
 
 #[derive(Debug)]
-struct Claim {
+struct ClaimEvent {
     at: Time,
-    of: Of,
+    of: ClaimedWork,
 }
 
 #[derive(Debug)]
-enum Of {
+enum ClaimedWork {
     Ticket(TicketId, Lease),
     Free(JobId),
 }
 
-impl Running {
-    pub async fn told(&self, office: &Office) -> Result<Told, Failure> {
+impl MetricSums {
+    pub async fn told(&self, office: &App) -> Result<MetricValues, Failure> {
         let mut sums = self.sums.lock().await;
         while sums.take_more(office).await? {}
         Ok(sums.told())
     }
 }
 
-impl Sums {
+impl SumsState {
     /// Takes in a part of what there is; false when that was all. What was read is counted in one go,
     /// so that a question that is broken off in between counts nothing by half.
-    async fn take_more(&mut self, office: &Office) -> Result<bool, Failure> {
+    async fn take_more(&mut self, office: &App) -> Result<bool, Failure> {
         let begun = match self.begun {
             Some(begun) => begun,
-            None => Begun {
+            None => LogPosition {
                 after: overview::newest(office).await?,
-                look: Look::GoesOn { after: None },
+                look: InitialScan::GoesOn { after: None },
             },
         };
         match begun.look {
-            Look::GoesOn { after } => self.look_on(office, begun, after).await,
-            Look::IsDone => self.read_on(office, begun.after).await,
+            InitialScan::GoesOn { after } => self.look_on(office, begun, after).await,
+            InitialScan::IsDone => self.read_on(office, begun.after).await,
         }
     }
 
     async fn look_on(
         &mut self,
-        office: &Office,
-        begun: Begun,
+        office: &App,
+        begun: LogPosition,
         after: Option<i64>,
     ) -> Result<bool, Failure> {
         let store = &office.desk.store;
@@ -126,14 +126,14 @@ impl Sums {
             self.count(ticket);
         }
         let look = match rows.next {
-            Some(next) => Look::GoesOn { after: Some(next) },
-            None => Look::IsDone,
+            Some(next) => InitialScan::GoesOn { after: Some(next) },
+            None => InitialScan::IsDone,
         };
-        self.begun = Some(Begun { look, ..begun });
+        self.begun = Some(LogPosition { look, ..begun });
         Ok(true)
     }
 
-    async fn read_on(&mut self, office: &Office, after: Cursor) -> Result<bool, Failure> {
+    async fn read_on(&mut self, office: &App, after: Cursor) -> Result<bool, Failure> {
         let query = EventQuery {
             ticket: None,
             after,
@@ -153,20 +153,20 @@ impl Sums {
                 self.waits.entry(queue).or_default().count(ms, WAITS_MS);
             }
         }
-        self.begun = Some(Begun {
+        self.begun = Some(LogPosition {
             after: news.end.unwrap_or(after),
-            look: Look::IsDone,
+            look: InitialScan::IsDone,
         });
         self.counted.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
         Ok(!is_all)
     }
 
-    fn news(&self, events: Vec<StoredEvent>) -> News {
-        let mut news = News::default();
+    fn news(&self, events: Vec<StoredEvent>) -> LogBatch {
+        let mut news = LogBatch::default();
         for event in events {
             news.end = Some(event.cursor);
             if let Some(of) = claimed(&event) {
-                news.claims.push(Claim { at: event.at, of });
+                news.claims.push(ClaimEvent { at: event.at, of });
             }
             let (Some(id), Some(version)) = (event.ticket, event.version) else {
                 continue;
@@ -180,48 +180,48 @@ impl Sums {
     }
 
     fn count(&mut self, ticket: &Ticket) {
-        let quality = Quality::of(ticket);
+        let quality = QualityMetrics::of(ticket);
         if ticket.stage.is_terminal() {
             self.live.remove(&ticket.id);
             let version = (ticket.version, Instant::now());
             if self.counted.insert(ticket.id.clone(), version).is_none() {
                 self.ended.add(&quality);
             }
-        } else if quality == Quality::default() {
+        } else if quality == QualityMetrics::default() {
             self.live.remove(&ticket.id);
         } else {
             self.live.insert(ticket.id.clone(), quality);
         }
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> MetricValues {
         let mut quality = self.ended.clone();
         self.live.values().for_each(|one| quality.add(one));
-        Told {
+        MetricValues {
             quality,
             waits: self.waits.clone(),
         }
     }
 }
 
-fn claimed(event: &StoredEvent) -> Option<Of> {
+fn claimed(event: &StoredEvent) -> Option<ClaimedWork> {
     match &event.body {
         EventBody::Decided(decided) => {
-            let What::Started { lease } = decided.what else {
+            let EventKind::Started { lease } = decided.what else {
                 return None;
             };
-            Some(Of::Ticket(event.ticket.clone()?, lease))
+            Some(ClaimedWork::Ticket(event.ticket.clone()?, lease))
         }
         EventBody::Noted(body) => {
             let job = body.get("job").filter(|_| event.name == "job_claimed")?;
-            Some(Of::Free(JobId(job.as_i64()?)))
+            Some(ClaimedWork::Free(JobId(job.as_i64()?)))
         }
     }
 }
 
 /// As they are now; those that retention has removed meanwhile are gone.
 async fn read(
-    office: &Office,
+    office: &App,
     ids: impl IntoIterator<Item = TicketId>,
 ) -> Result<Vec<Ticket>, Failure> {
     let mut tickets = Vec::new();
@@ -234,7 +234,7 @@ async fn read(
 
 /// How long each of them had been ready, by its queue. What has gone back to its queue since then no
 /// longer says so.
-async fn waits(office: &Office, claims: Vec<Claim>) -> Result<Vec<(String, u64)>, Failure> {
+async fn waits(office: &App, claims: Vec<ClaimEvent>) -> Result<Vec<(String, u64)>, Failure> {
     let mut found = Vec::new();
     for claim in claims {
         let Some(job) = job_of(office, &claim.of).await? else {
@@ -254,11 +254,11 @@ async fn waits(office: &Office, claims: Vec<Claim>) -> Result<Vec<(String, u64)>
 /// Between two machines that look after their clocks.
 const CLOCKS_DIFFER_MS: i64 = 1000;
 
-async fn job_of(office: &Office, of: &Of) -> Result<Option<Job>, Failure> {
+async fn job_of(office: &App, of: &ClaimedWork) -> Result<Option<Job>, Failure> {
     let store = &office.desk.store;
     let (id, lease) = match of {
-        Of::Free(job) => return Ok(store.job(*job).await?),
-        Of::Ticket(id, lease) => (id, *lease),
+        ClaimedWork::Free(job) => return Ok(store.job(*job).await?),
+        ClaimedWork::Ticket(id, lease) => (id, *lease),
     };
     let query = JobQuery {
         ticket: Some(id.clone()),

@@ -1,28 +1,28 @@
 //! What a person decides of a ticket, and the tickets that wait for it.
 
-use flow::event::Besides;
+use flow::event::ChoiceOptions;
 use flow::usage::Caps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::Paged;
 
 use super::tickets::may_see;
-use super::{Method, Question, Standing, page};
+use super::{Method, Question, TicketSummary, page};
 use crate::failure::Failure;
-use crate::operations::Office;
-use crate::operations::escalations::{self, Waiting};
+use crate::operations::App;
+use crate::operations::escalations::{self, PendingEscalation};
 use crate::operations::tickets::{self, BudgetScope};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Cancel {
+pub struct CancelTicket {
     pub ticket: String,
     /// It is recorded with your name.
     pub why: String,
 }
 
-impl Question for Cancel {
-    type Answer = Standing;
+impl Question for CancelTicket {
+    type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/cancel";
 
@@ -30,27 +30,27 @@ impl Question for Cancel {
         vec![&self.ticket]
     }
 
-    fn version(answer: &Standing) -> Option<u64> {
+    fn version(answer: &TicketSummary) -> Option<u64> {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
         let ticket = tickets::cancel(office, &self.ticket, &self.why).await?;
-        Ok(Standing::of(&ticket))
+        Ok(TicketSummary::of(&ticket))
     }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Waive {
+pub struct WaiveFinding {
     pub ticket: String,
     pub finding: String,
     /// It is recorded with your name.
     pub why: String,
 }
 
-impl Question for Waive {
-    type Answer = Standing;
+impl Question for WaiveFinding {
+    type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/findings/{finding}/waive";
 
@@ -58,19 +58,19 @@ impl Question for Waive {
         vec![&self.ticket]
     }
 
-    fn version(answer: &Standing) -> Option<u64> {
+    fn version(answer: &TicketSummary) -> Option<u64> {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
         let ticket = tickets::waive(office, &self.ticket, &self.finding, &self.why).await?;
-        Ok(Standing::of(&ticket))
+        Ok(TicketSummary::of(&ticket))
     }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct RaiseBudget {
     pub ticket: String,
     pub scope: BudgetScope,
     #[serde(default)]
@@ -83,8 +83,8 @@ pub struct Budget {
     pub why: String,
 }
 
-impl Question for Budget {
-    type Answer = Standing;
+impl Question for RaiseBudget {
+    type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/budget";
 
@@ -92,34 +92,34 @@ impl Question for Budget {
         vec![&self.ticket]
     }
 
-    fn version(answer: &Standing) -> Option<u64> {
+    fn version(answer: &TicketSummary) -> Option<u64> {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
         let caps = Caps {
             usd_micros: self.usd_micros,
             tokens: self.tokens,
             wall_secs: self.wall_secs,
         };
         let ticket = tickets::raise(office, &self.ticket, self.scope, caps, &self.why).await?;
-        Ok(Standing::of(&ticket))
+        Ok(TicketSummary::of(&ticket))
     }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Escalations {
+pub struct ListEscalations {
     pub after: Option<i64>,
     pub limit: Option<u32>,
 }
 
-impl Question for Escalations {
-    type Answer = Paged<Waiting>;
+impl Question for ListEscalations {
+    type Answer = Paged<PendingEscalation>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/escalations";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let mut found = escalations::list(office, &page(self.after, self.limit)).await?;
         found.items.retain(|one| may_see(office, &one.id));
         Ok(found)
@@ -128,12 +128,12 @@ impl Question for Escalations {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Escalation {
+pub struct ShowEscalation {
     pub ticket: String,
 }
 
-impl Question for Escalation {
-    type Answer = Waiting;
+impl Question for ShowEscalation {
+    type Answer = PendingEscalation;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/escalations/{ticket}";
 
@@ -141,14 +141,14 @@ impl Question for Escalation {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &Office) -> Result<Waiting, Failure> {
+    async fn answer(self, office: &App) -> Result<PendingEscalation, Failure> {
         escalations::waiting(office, &office.ticket(&self.ticket).await?).await
     }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Settle {
+pub struct ResolveEscalation {
     pub ticket: String,
     /// accept, continue, take-over, reset, reassign or reject.
     pub choice: String,
@@ -167,15 +167,15 @@ pub struct Settle {
 
 /// How it stands, and in whose name it was settled.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Settled {
+pub struct ResolvedEscalation {
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: TicketSummary,
     #[serde(default)]
     pub by: String,
 }
 
-impl Question for Settle {
-    type Answer = Settled;
+impl Question for ResolveEscalation {
+    type Answer = ResolvedEscalation;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/escalations/{ticket}";
 
@@ -183,20 +183,20 @@ impl Question for Settle {
         vec![&self.ticket]
     }
 
-    fn version(answer: &Settled) -> Option<u64> {
+    fn version(answer: &ResolvedEscalation) -> Option<u64> {
         Some(answer.standing.version)
     }
 
-    async fn answer(self, office: &Office) -> Result<Settled, Failure> {
-        let besides = Besides {
+    async fn answer(self, office: &App) -> Result<ResolvedEscalation, Failure> {
+        let besides = ChoiceOptions {
             over_red_checks: self.over_red_checks,
             builder: self.builder,
             reviewer: self.reviewer,
         };
         let choice = escalations::choice(&self.choice.replace('_', "-"), besides)?;
         let ticket = escalations::resolve(office, &self.ticket, choice, &self.why).await?;
-        Ok(Settled {
-            standing: Standing::of(&ticket),
+        Ok(ResolvedEscalation {
+            standing: TicketSummary::of(&ticket),
             by: office.person().agent,
         })
     }

@@ -2,23 +2,23 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::{Agent, Pause, Scope, Token};
+use store::{Agent, Pause, PauseScope, Token};
 
 use super::{Items, Method, Question};
 use crate::failure::Failure;
-use crate::operations::identity::{self, Minted, Wanted};
-use crate::operations::{Office, pauses, ticket_id, tickets};
+use crate::operations::identity::{self, NewToken, TokenRequest};
+use crate::operations::{App, pauses, ticket_id, tickets};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tokens {}
+pub struct ListTokens {}
 
-impl Question for Tokens {
+impl Question for ListTokens {
     type Answer = Items<Token>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tokens";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let items = identity::list(office).await?;
         Ok(Items { items })
     }
@@ -41,13 +41,13 @@ pub struct CreateToken {
 }
 
 impl Question for CreateToken {
-    type Answer = Minted;
+    type Answer = NewToken;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tokens";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<Minted, Failure> {
-        let wanted = Wanted {
+    async fn answer(self, office: &App) -> Result<NewToken, Failure> {
+        let wanted = TokenRequest {
             agent: self.agent,
             principal: self.principal,
             role: identity::role(&self.role)?,
@@ -70,7 +70,7 @@ impl Question for RevokeToken {
     const METHOD: Method = Method::Delete;
     const PATH: &'static str = "/api/v1/tokens/{token}";
 
-    async fn answer(self, office: &Office) -> Result<Token, Failure> {
+    async fn answer(self, office: &App) -> Result<Token, Failure> {
         identity::revoke(office, &self.token).await
     }
 }
@@ -82,26 +82,26 @@ pub struct RotateToken {
 }
 
 impl Question for RotateToken {
-    type Answer = Minted;
+    type Answer = NewToken;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tokens/{token}/rotate";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<Minted, Failure> {
+    async fn answer(self, office: &App) -> Result<NewToken, Failure> {
         identity::rotate(office, &self.token).await
     }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Agents {}
+pub struct ListAgents {}
 
-impl Question for Agents {
+impl Question for ListAgents {
     type Answer = Items<Agent>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/agents";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let items = pauses::seen(office).await?;
         Ok(Items { items })
     }
@@ -109,14 +109,14 @@ impl Question for Agents {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Pauses {}
+pub struct ListPauses {}
 
-impl Question for Pauses {
+impl Question for ListPauses {
     type Answer = Items<Pause>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/pauses";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let items = tickets::pauses(office).await?;
         Ok(Items { items })
     }
@@ -125,26 +125,26 @@ impl Question for Pauses {
 /// What can be paused.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ScopeWord {
+pub enum PauseScopeKind {
     Agent,
     Queue,
     Provider,
 }
 
-impl ScopeWord {
-    fn of(self, name: String) -> Scope {
+impl PauseScopeKind {
+    fn of(self, name: String) -> PauseScope {
         match self {
-            Self::Agent => Scope::Agent(name),
-            Self::Queue => Scope::Queue(name),
-            Self::Provider => Scope::Provider(name),
+            Self::Agent => PauseScope::Agent(name),
+            Self::Queue => PauseScope::Queue(name),
+            Self::Provider => PauseScope::Provider(name),
         }
     }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MakePause {
-    scope: ScopeWord,
+pub struct CreatePause {
+    scope: PauseScopeKind,
     name: String,
     #[serde(default)]
     why: String,
@@ -153,13 +153,13 @@ pub struct MakePause {
     for_secs: Option<u64>,
 }
 
-impl Question for MakePause {
+impl Question for CreatePause {
     type Answer = Pause;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/pauses";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<Pause, Failure> {
+    async fn answer(self, office: &App) -> Result<Pause, Failure> {
         let scope = self.scope.of(findings::one_line(&self.name));
         pauses::pause(office, scope, &self.why, self.for_secs).await
     }
@@ -168,32 +168,32 @@ impl Question for MakePause {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndPause {
-    scope: ScopeWord,
+    scope: PauseScopeKind,
     name: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Resumed {
-    resumed: Scope,
+pub struct ResumedPause {
+    resumed: PauseScope,
 }
 
 impl Question for EndPause {
-    type Answer = Resumed;
+    type Answer = ResumedPause;
     const METHOD: Method = Method::Delete;
     const PATH: &'static str = "/api/v1/pauses/{scope}/{name}";
 
-    async fn answer(self, office: &Office) -> Result<Resumed, Failure> {
+    async fn answer(self, office: &App) -> Result<ResumedPause, Failure> {
         let scope = self.scope.of(self.name);
         if !pauses::resume(office, &scope).await? {
             return Err(Failure::missing("there is no such pause"));
         }
-        Ok(Resumed { resumed: scope })
+        Ok(ResumedPause { resumed: scope })
     }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ProviderLimits {}
+pub struct ListProviderLimits {}
 
 /// How many jobs of one provider run at once, on all machines together.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -204,12 +204,12 @@ pub struct ProviderLimit {
     pub most: Option<u32>,
 }
 
-impl Question for ProviderLimits {
+impl Question for ListProviderLimits {
     type Answer = Items<ProviderLimit>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/limits";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let limits = pauses::limits(office).await?.into_iter();
         let limit = |(provider, most)| ProviderLimit {
             provider,
@@ -226,7 +226,7 @@ impl Question for ProviderLimit {
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/limits";
 
-    async fn answer(self, office: &Office) -> Result<Self, Failure> {
+    async fn answer(self, office: &App) -> Result<Self, Failure> {
         pauses::limit(office, &self.provider, self.most).await?;
         Ok(self)
     }

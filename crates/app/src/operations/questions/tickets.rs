@@ -3,32 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use flow::forecast::Forecast;
-use flow::ticket::{Context, PRIORITY_DEFAULT, Spec, label};
+use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext, label};
 use flow::{Policy, Stage, TicketId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Artefact, Paged, Stored, TicketRow};
 
-use super::{Method, Question, Standing, page};
+use super::{Method, Question, TicketSummary, page};
 use crate::failure::Failure;
-use crate::operations::diff::{self, Changes};
-use crate::operations::export::{self, Form};
-use crate::operations::tickets::{self, Added};
-use crate::operations::{Office, epics, forecasts, project, ticket_id};
+use crate::operations::diff::{self, RoundDiff};
+use crate::operations::export::{self, ExportFormat};
+use crate::operations::tickets::{self, AddedTicket};
+use crate::operations::{App, epics, forecasts, project, ticket_id};
 use crate::settings::epic_file;
-use crate::settings::ticket_file::{Wanted, id_for};
+use crate::settings::ticket_file::{TicketRequest, id_for};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct List {
+pub struct ListTickets {
     /// Stages, with commas between them.
     pub stage: Option<String>,
     pub after: Option<i64>,
     pub limit: Option<u32>,
 }
 
-impl List {
+impl ListTickets {
     /// None for all.
     pub fn of(stages: &[Stage]) -> Option<String> {
         let words: Vec<&str> = stages.iter().map(|stage| stage.word()).collect();
@@ -36,12 +36,12 @@ impl List {
     }
 }
 
-impl Question for List {
+impl Question for ListTickets {
     type Answer = Paged<TicketRow>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let words = self.stage.iter().flat_map(|words| words.split(','));
         let stages = words.map(stage).collect::<Result<_, _>>()?;
         let mut found = tickets::list(office, stages, &page(self.after, self.limit)).await?;
@@ -50,7 +50,7 @@ impl Question for List {
     }
 }
 
-pub(super) fn may_see(office: &Office, id: &TicketId) -> bool {
+pub(super) fn may_see(office: &App, id: &TicketId) -> bool {
     office.call.only.as_ref().is_none_or(|only| only == id)
 }
 
@@ -64,11 +64,11 @@ pub fn stage(word: &str) -> Result<Stage, Failure> {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Show {
+pub struct ShowTicket {
     pub ticket: String,
 }
 
-impl Question for Show {
+impl Question for ShowTicket {
     type Answer = Stored;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets/{ticket}";
@@ -81,18 +81,18 @@ impl Question for Show {
         Some(answer.ticket.version)
     }
 
-    async fn answer(self, office: &Office) -> Result<Stored, Failure> {
+    async fn answer(self, office: &App) -> Result<Stored, Failure> {
         office.ticket(&self.ticket).await
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Forecasted {
+pub struct ForecastTicket {
     pub ticket: String,
 }
 
-impl Question for Forecasted {
+impl Question for ForecastTicket {
     type Answer = Forecast;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/forecast";
@@ -101,26 +101,26 @@ impl Question for Forecasted {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &Office) -> Result<Forecast, Failure> {
+    async fn answer(self, office: &App) -> Result<Forecast, Failure> {
         forecasts::of_ticket(office, &office.ticket(&self.ticket).await?).await
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Artefacts {
+pub struct ListArtefacts {
     pub ticket: String,
 }
 
 /// Files of a ticket's rounds, on the machine that has its data.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct ArtefactList {
     pub data_dir: PathBuf,
     pub items: Vec<Artefact>,
 }
 
-impl Question for Artefacts {
-    type Answer = Kept;
+impl Question for ListArtefacts {
+    type Answer = ArtefactList;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/artefacts";
 
@@ -128,9 +128,9 @@ impl Question for Artefacts {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &Office) -> Result<Kept, Failure> {
+    async fn answer(self, office: &App) -> Result<ArtefactList, Failure> {
         let id = ticket_id(&self.ticket)?;
-        Ok(Kept {
+        Ok(ArtefactList {
             data_dir: office.surroundings.data_dir.clone(),
             items: office.desk.store.artefacts(&id).await?,
         })
@@ -139,14 +139,14 @@ impl Question for Artefacts {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Diff {
+pub struct ShowDiff {
     pub ticket: String,
     #[serde(default)]
     pub round: Option<u32>,
 }
 
-impl Question for Diff {
-    type Answer = Changes;
+impl Question for ShowDiff {
+    type Answer = RoundDiff;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets/{ticket}/diff";
 
@@ -154,7 +154,7 @@ impl Question for Diff {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &Office) -> Result<Changes, Failure> {
+    async fn answer(self, office: &App) -> Result<RoundDiff, Failure> {
         diff::of(office, &self.ticket, self.round).await
     }
 }
@@ -162,7 +162,7 @@ impl Question for Diff {
 /// One ticket of a repository that the server has.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Add {
+pub struct AddTicket {
     /// Made of the title, where it is not given.
     #[serde(default)]
     id: Option<String>,
@@ -192,13 +192,13 @@ pub struct Add {
     needs: Vec<String>,
 }
 
-impl Question for Add {
-    type Answer = Standing;
+impl Question for AddTicket {
+    type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tickets";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<Standing, Failure> {
+    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
         let repository = self.repository.clone();
         let mut wanted = self.wanted()?;
         let policy = match &repository {
@@ -210,12 +210,12 @@ impl Question for Add {
             .clone()
             .unwrap_or_else(|| id_for(&wanted.spec.title));
         tickets::add(office, vec![wanted], &policy).await?;
-        Ok(Standing::of(&office.ticket(id.as_str()).await?.ticket))
+        Ok(TicketSummary::of(&office.ticket(id.as_str()).await?.ticket))
     }
 }
 
-impl Add {
-    fn wanted(self) -> Result<Wanted, Failure> {
+impl AddTicket {
+    fn wanted(self) -> Result<TicketRequest, Failure> {
         let id = self.id.as_deref().map(ticket_id).transpose()?;
         let id = id.unwrap_or_else(|| id_for(&self.title));
         let after: Result<_, _> = self.depends_on.iter().map(|id| TicketId::new(id)).collect();
@@ -229,76 +229,76 @@ impl Add {
             kind: self.kind,
             critical: self.critical,
             protected: Vec::new(),
-            context: Context {
+            context: TicketContext {
                 epic: self.epic,
                 base_branch: self.base_branch,
                 needs: needs.map_err(Failure::usage)?,
-                ..Context::default()
+                ..TicketContext::default()
             },
         };
-        Ok(Wanted { id: Some(id), spec })
+        Ok(TicketRequest { id: Some(id), spec })
     }
 }
 
 /// Several at once, as files and sentences ask for them; they may depend on each other.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AddMany {
+pub struct AddTickets {
     /// Each with its id, if it has one, and what is wanted.
     #[schemars(with = "Vec<Value>")]
-    pub tickets: Vec<Wanted>,
+    pub tickets: Vec<TicketRequest>,
     /// A path on the server; of no repository where there is none.
     #[serde(default)]
     pub repository: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct AllAdded {
-    pub tickets: Vec<Added>,
+pub struct AddedTickets {
+    pub tickets: Vec<AddedTicket>,
 }
 
-impl Question for AddMany {
-    type Answer = AllAdded;
+impl Question for AddTickets {
+    type Answer = AddedTickets;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/batches";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<AllAdded, Failure> {
+    async fn answer(self, office: &App) -> Result<AddedTickets, Failure> {
         let mut wanted = self.tickets;
         let policy = match &self.repository {
             Some(place) => project::settle_here(office, Path::new(place), &mut wanted).await?,
             None => Policy::default(),
         };
         let tickets = tickets::add(office, wanted, &policy).await?;
-        Ok(AllAdded { tickets })
+        Ok(AddedTickets { tickets })
     }
 }
 
 /// A file of another system's, or an epic: whatever `countersign import` reads.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Import {
+pub struct ImportFile {
     /// The file's name: what it ends in says what it is.
     pub name: String,
     pub text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Imported {
+pub struct ImportedTickets {
     pub remarks: Vec<String>,
-    pub tickets: Vec<Added>,
+    pub tickets: Vec<AddedTicket>,
 }
 
-impl Question for Import {
-    type Answer = Imported;
+impl Question for ImportFile {
+    type Answer = ImportedTickets;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/imports";
     const MAKES: bool = true;
 
-    async fn answer(self, office: &Office) -> Result<Imported, Failure> {
+    async fn answer(self, office: &App) -> Result<ImportedTickets, Failure> {
         let file = epic_file::read_any(&self.name, self.text.as_bytes())?;
         let tickets = epics::enter(office, &file, None, &Policy::default()).await?;
-        Ok(Imported {
+        Ok(ImportedTickets {
             remarks: file.remarks,
             tickets,
         })
@@ -307,21 +307,21 @@ impl Question for Import {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Export {
+pub struct ExportTickets {
     /// With commas between them.
     pub tickets: String,
-    pub form: Form,
+    pub form: ExportFormat,
     #[serde(default)]
     pub round: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Documents {
+pub struct ExportedDocuments {
     pub documents: Vec<Value>,
 }
 
-impl Question for Export {
-    type Answer = Documents;
+impl Question for ExportTickets {
+    type Answer = ExportedDocuments;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/export";
 
@@ -329,9 +329,9 @@ impl Question for Export {
         self.tickets.split(',').collect()
     }
 
-    async fn answer(self, office: &Office) -> Result<Documents, Failure> {
+    async fn answer(self, office: &App) -> Result<ExportedDocuments, Failure> {
         let ids: Vec<String> = self.tickets.split(',').map(str::to_owned).collect();
         let documents = export::export(office, self.form, &ids, self.round).await?;
-        Ok(Documents { documents })
+        Ok(ExportedDocuments { documents })
     }
 }

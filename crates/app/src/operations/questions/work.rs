@@ -11,11 +11,11 @@ use store::{Cursor, Job, Paged, Pause};
 
 use super::{Items, Method, Question, cursor, page};
 use crate::failure::Failure;
-use crate::operations::epics::Looked;
-use crate::operations::history::{self, Line};
+use crate::operations::epics::EpicReport;
+use crate::operations::history::{self, LogLine};
 use crate::operations::silence::{self, Silent};
 use crate::operations::tasks::board;
-use crate::operations::{Office, epics, insights, overview, queue, ticket_id, tickets};
+use crate::operations::{App, epics, insights, overview, queue, ticket_id, tickets};
 
 /// More lines of the log are not told at once.
 const LINES_MAX: u32 = 10_000;
@@ -25,10 +25,10 @@ const WAIT_SECS_MAX: u64 = 50;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Status {}
+pub struct ShowStatus {}
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Standings {
+pub struct StatusSummary {
     pub tally: BTreeMap<Stage, u64>,
     pub pauses: Vec<Pause>,
     /// Agents that do not call although work waits for them.
@@ -36,18 +36,18 @@ pub struct Standings {
     pub silent: Vec<Silent>,
 }
 
-impl Question for Status {
-    type Answer = Standings;
+impl Question for ShowStatus {
+    type Answer = StatusSummary;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/status";
 
-    async fn answer(self, office: &Office) -> Result<Standings, Failure> {
+    async fn answer(self, office: &App) -> Result<StatusSummary, Failure> {
         let (tally, pauses, silent) = tokio::try_join!(
             tickets::tally(office),
             tickets::pauses(office),
             silence::silent(office)
         )?;
-        Ok(Standings {
+        Ok(StatusSummary {
             tally: tally.into_iter().collect(),
             pauses,
             silent,
@@ -57,14 +57,14 @@ impl Question for Status {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Spending {}
+pub struct ShowCosts {}
 
-impl Question for Spending {
+impl Question for ShowCosts {
     type Answer = Costs;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/costs";
 
-    async fn answer(self, office: &Office) -> Result<Costs, Failure> {
+    async fn answer(self, office: &App) -> Result<Costs, Failure> {
         insights::costs(office).await
     }
 }
@@ -83,7 +83,7 @@ impl Question for ListJobs {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/jobs";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let (queue, state) = (self.queue.as_deref(), self.state.as_deref());
         let only = office.call.only.clone();
         queue::jobs(office, queue, state, only, &page(self.after, self.limit)).await
@@ -101,22 +101,22 @@ pub struct CancelTask {
 
 /// How a task stands.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct TaskStanding {
+pub struct TaskSummary {
     pub task_id: String,
     pub queue: String,
-    pub status: flow::free::Standing,
+    pub status: flow::free::TaskStatus,
     /// Who has it in hand, or had it last.
     pub agent: Option<String>,
 }
 
 impl Question for CancelTask {
-    type Answer = TaskStanding;
+    type Answer = TaskSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tasks/{task}/cancel";
 
-    async fn answer(self, office: &Office) -> Result<TaskStanding, Failure> {
+    async fn answer(self, office: &App) -> Result<TaskSummary, Failure> {
         let card = board::cancel(office, &self.task, &self.why).await?;
-        Ok(TaskStanding {
+        Ok(TaskSummary {
             task_id: card.id,
             queue: card.queue,
             status: card.standing,
@@ -128,7 +128,7 @@ impl Question for CancelTask {
 /// The newest of the log, or with `after` the first after that place.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Log {
+pub struct ReadLog {
     pub ticket: Option<String>,
     /// `12.345`
     pub after: Option<String>,
@@ -139,14 +139,14 @@ pub struct Log {
 
 /// Lines of the log.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Lines {
-    pub items: Vec<Line>,
+pub struct LogLines {
+    pub items: Vec<LogLine>,
     /// Where to go on: the `after` of the next question.
     pub end: Cursor,
 }
 
-impl Question for Log {
-    type Answer = Lines;
+impl Question for ReadLog {
+    type Answer = LogLines;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/log";
 
@@ -154,7 +154,7 @@ impl Question for Log {
         self.ticket.as_deref().into_iter().collect()
     }
 
-    async fn answer(self, office: &Office) -> Result<Lines, Failure> {
+    async fn answer(self, office: &App) -> Result<LogLines, Failure> {
         let ticket = self.ticket.as_deref().map(ticket_id).transpose()?;
         let ticket = ticket.or_else(|| office.call.only.clone());
         if let Some(id) = &ticket {
@@ -165,12 +165,12 @@ impl Question for Log {
             let newest = overview::newest(office).await?;
             let items = history::latest(office, ticket.as_ref(), most).await?;
             let end = items.last().map_or(newest, |line| line.cursor);
-            return Ok(Lines { items, end });
+            return Ok(LogLines { items, end });
         };
         let after = cursor(after).map_err(Failure::usage)?;
         let wait = Duration::from_secs(self.wait_secs.unwrap_or(0).min(WAIT_SECS_MAX));
         let told = history::read_on(office, ticket.as_ref(), after, most, wait).await?;
-        Ok(Lines {
+        Ok(LogLines {
             items: told.lines,
             end: told.end.unwrap_or(after),
         })
@@ -179,14 +179,14 @@ impl Question for Log {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Epics {}
+pub struct ListEpics {}
 
-impl Question for Epics {
-    type Answer = Items<Looked>;
+impl Question for ListEpics {
+    type Answer = Items<EpicReport>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/epics";
 
-    async fn answer(self, office: &Office) -> Result<Self::Answer, Failure> {
+    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
         let items = epics::list(office).await?;
         Ok(Items { items })
     }
@@ -194,16 +194,16 @@ impl Question for Epics {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Epic {
+pub struct ShowEpic {
     pub epic: String,
 }
 
-impl Question for Epic {
-    type Answer = Looked;
+impl Question for ShowEpic {
+    type Answer = EpicReport;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/epics/{epic}";
 
-    async fn answer(self, office: &Office) -> Result<Looked, Failure> {
+    async fn answer(self, office: &App) -> Result<EpicReport, Failure> {
         epics::look(office, &self.epic).await
     }
 }
@@ -217,25 +217,25 @@ pub struct SignEpic {
 }
 
 impl Question for SignEpic {
-    type Answer = Looked;
+    type Answer = EpicReport;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/epics/{epic}/accept";
 
-    async fn answer(self, office: &Office) -> Result<Looked, Failure> {
+    async fn answer(self, office: &App) -> Result<EpicReport, Failure> {
         epics::sign(office, &self.epic, &self.why).await
     }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Learned {}
+pub struct ShowInsights {}
 
-impl Question for Learned {
+impl Question for ShowInsights {
     type Answer = Insights;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/insights";
 
-    async fn answer(self, office: &Office) -> Result<Insights, Failure> {
+    async fn answer(self, office: &App) -> Result<Insights, Failure> {
         insights::gather(office).await
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use engine::git::{Oid, Repository};
 use engine::log::removed;
 
-use super::{Office, Wish};
+use super::{App, ReviewOptions};
 use crate::failure::Failure;
 use crate::settings::{read_bounded, read_stdin};
 
@@ -14,7 +14,7 @@ use crate::settings::{read_bounded, read_stdin};
 const PATCH_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Clone, Debug, Default)]
-pub enum Target {
+pub enum ReviewTarget {
     /// What HEAD has over the base branch.
     #[default]
     Head,
@@ -29,7 +29,7 @@ pub enum Target {
     Patch(String),
 }
 
-impl Target {
+impl ReviewTarget {
     /// `BASE..HEAD`, `BASE...HEAD` or a revision.
     pub fn of_word(word: &str) -> Self {
         let or_head = |rev: &str| if rev.is_empty() { "HEAD" } else { rev }.to_owned();
@@ -42,7 +42,7 @@ impl Target {
 
 /// Exactly what is looked at.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct ReviewedChange {
     /// As a person would call it.
     pub name: String,
     pub base: Oid,
@@ -50,43 +50,48 @@ pub struct Change {
 }
 
 pub async fn find(
-    office: &Office,
+    office: &App,
     git: &Repository,
     directory: &Path,
-    wish: &Wish,
+    wish: &ReviewOptions,
     base_branch: &str,
-) -> Result<Change, Failure> {
+) -> Result<ReviewedChange, Failure> {
     match &wish.target {
-        Target::Head => {
+        ReviewTarget::Head => {
             let head = git.own_branch().await.map_err(Failure::error)?;
             since(git, base_branch, head.as_deref().unwrap_or("HEAD")).await
         }
-        Target::Revision(rev) => since(git, base_branch, rev).await,
-        Target::Range(from, to) => {
+        ReviewTarget::Revision(rev) => since(git, base_branch, rev).await,
+        ReviewTarget::Range(from, to) => {
             let from_commit = git.resolve(from).await.map_err(Failure::usage)?;
             range(git, &from_commit, from, to).await
         }
-        Target::Commit(rev) => {
+        ReviewTarget::Commit(rev) => {
             let head = git.resolve(rev).await.map_err(Failure::usage)?;
             let base = git.before(&head).await.map_err(Failure::error)?;
             let name = format!("commit {}", head.short());
-            Ok(Change { name, base, head })
+            Ok(ReviewedChange { name, base, head })
         }
-        Target::Staged | Target::Worktree | Target::Patch(_) => {
+        ReviewTarget::Staged | ReviewTarget::Worktree | ReviewTarget::Patch(_) => {
             aside(office, git, directory, wish).await
         }
     }
 }
 
-async fn since(git: &Repository, base_branch: &str, rev: &str) -> Result<Change, Failure> {
+async fn since(git: &Repository, base_branch: &str, rev: &str) -> Result<ReviewedChange, Failure> {
     let tip = git.base(base_branch).await.map_err(Failure::usage)?;
     range(git, &tip, base_branch, rev).await
 }
 
-async fn range(git: &Repository, from: &Oid, name: &str, to: &str) -> Result<Change, Failure> {
+async fn range(
+    git: &Repository,
+    from: &Oid,
+    name: &str,
+    to: &str,
+) -> Result<ReviewedChange, Failure> {
     let head = git.resolve(to).await.map_err(Failure::usage)?;
     let base = git.merge_base(from, &head).await.map_err(Failure::usage)?;
-    Ok(Change {
+    Ok(ReviewedChange {
         name: format!("{name}..{to}"),
         base,
         head,
@@ -95,15 +100,15 @@ async fn range(git: &Repository, from: &Oid, name: &str, to: &str) -> Result<Cha
 
 /// What is in no commit yet, put together in an index of our own.
 async fn aside(
-    office: &Office,
+    office: &App,
     git: &Repository,
     directory: &Path,
-    wish: &Wish,
-) -> Result<Change, Failure> {
+    wish: &ReviewOptions,
+) -> Result<ReviewedChange, Failure> {
     let head = git.resolve("HEAD").await.map_err(Failure::usage)?;
-    let scratch = Scratch::new(office)?;
+    let scratch = ScratchIndex::new(office)?;
     let (name, base, made) = match &wish.target {
-        Target::Patch(file) => {
+        ReviewTarget::Patch(file) => {
             let bytes = match file.as_str() {
                 "-" => read_stdin(PATCH_BYTES_MAX)?,
                 name => read_bounded(&directory.join(name), "the patch", PATCH_BYTES_MAX)?,
@@ -122,7 +127,7 @@ async fn aside(
         }
         target => {
             whole(git)?;
-            let staged = matches!(target, Target::Staged);
+            let staged = matches!(target, ReviewTarget::Staged);
             let (name, made) = if staged {
                 ("what is staged", git.staged(&scratch.index()).await)
             } else {
@@ -131,7 +136,7 @@ async fn aside(
             (name.to_owned(), head, made.map_err(Failure::error)?)
         }
     };
-    Ok(Change {
+    Ok(ReviewedChange {
         name,
         base,
         head: made,
@@ -152,10 +157,10 @@ fn whole(git: &Repository) -> Result<(), Failure> {
 }
 
 /// A directory for one index, gone when it is dropped.
-struct Scratch(std::path::PathBuf);
+struct ScratchIndex(std::path::PathBuf);
 
-impl Scratch {
-    fn new(office: &Office) -> Result<Self, Failure> {
+impl ScratchIndex {
+    fn new(office: &App) -> Result<Self, Failure> {
         let name = format!("aside-{}", std::process::id());
         let dir = office.surroundings.data_dir.join(name);
         engine::private::make_dir(&dir)
@@ -168,7 +173,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchIndex {
     fn drop(&mut self) {
         removed(&self.0, std::fs::remove_dir_all(&self.0));
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use engine::coordinator::wire::{Attachment, FILE_BYTES_MAX};
-use engine::workshop::Files;
+use engine::workshop::TicketFiles;
 use engine::{own_home, runs};
 use flow::TicketId;
 use flow::event::Lease;
@@ -93,7 +93,7 @@ impl Caller<'_> {
         };
         let bytes = fit_to_keep(place.below, bytes.0)?;
         self.held(&ticket, lease).await?;
-        let files = Files::of(&self.office.surroundings.data_dir, &ticket);
+        let files = TicketFiles::of(&self.office.surroundings.data_dir, &ticket);
         let run = files.run(lease.serial, place.run);
         let file = run.join(place.below);
         // What an earlier holder has left is its own word.

@@ -5,9 +5,9 @@
 use engine::coordinator::wire::EventReport;
 use engine::coordinator::{Coordinator, Report};
 use engine::perform::write_round_document;
-use engine::workshop::Files;
+use engine::workshop::TicketFiles;
 use flow::remote_access::{lease_of, price, voice};
-use flow::{Policy, Ticket, TicketId, What};
+use flow::{EventKind, Policy, Ticket, TicketId};
 use store::Stored;
 
 use super::{Caller, No, cleaned, files};
@@ -37,7 +37,7 @@ impl Caller<'_> {
         let policy = self.policy_of(&stored).await?;
         let lease = lease_of(&what).map_err(No::barred)?;
         let held = self.held(&id, lease).await;
-        let is_end = !matches!(what, What::Started { .. });
+        let is_end = !matches!(what, EventKind::Started { .. });
         let report = Report::new(by, weighed(what, &policy));
         if let Err(not_held) = held {
             // The answer to the report that ended the lease may have been lost.
@@ -54,21 +54,24 @@ impl Caller<'_> {
             ..report
         };
         let ticket = self.office.desk.report(&id, &policy, report).await?;
-        write_round_document(&Files::of(&self.office.surroundings.data_dir, &id), &ticket);
+        write_round_document(
+            &TicketFiles::of(&self.office.surroundings.data_dir, &id),
+            &ticket,
+        );
         Ok(ticket)
     }
 }
 
 /// A worker's approval that names what must be fixed is none, whatever its own version made of it.
-fn weighed(what: What, policy: &Policy) -> What {
+fn weighed(what: EventKind, policy: &Policy) -> EventKind {
     match what {
-        What::Reviewed {
+        EventKind::Reviewed {
             lease,
             commit,
             review,
             isolation,
             usage,
-        } => What::Reviewed {
+        } => EventKind::Reviewed {
             review: Box::new(flow::answer::weighed(*review, policy)),
             lease,
             commit,

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use engine::worker::name::replica_of;
-pub use flow::free::Standing;
-use flow::free::{Cancel, cancel as may_cancel};
+pub use flow::free::TaskStatus;
+use flow::free::{CancelDecision, cancel as may_cancel};
 use flow::{Role, Time};
 use serde_json::Value;
-use store::{Job, JobQuery, JobState, Page, Work};
+use store::{Job, JobQuery, JobState, JobWork, Page};
 
 use super::{key_of, put, queue_name, queues_of};
-use crate::failure::{Exit, Failure};
-use crate::operations::Office;
+use crate::failure::{ExitKind, Failure};
+use crate::operations::App;
 use crate::operations::identity;
 
 /// Of each state no more are looked at; a queue holds fewer.
@@ -20,22 +20,22 @@ const LOOK_MOST: u32 = 1000;
 /// A task that is given back and taken again meanwhile is tried for so often.
 const CANCEL_TRIES_MAX: u32 = 16;
 
-fn standing_of(state: JobState) -> Standing {
+fn standing_of(state: JobState) -> TaskStatus {
     match state {
-        JobState::Waiting | JobState::Ready => Standing::Pending,
-        JobState::Leased => Standing::InProgress,
-        JobState::Done => Standing::Completed,
-        JobState::Dead => Standing::Failed,
-        JobState::Dropped => Standing::Cancelled,
+        JobState::Waiting | JobState::Ready => TaskStatus::Pending,
+        JobState::Leased => TaskStatus::InProgress,
+        JobState::Done => TaskStatus::Completed,
+        JobState::Dead => TaskStatus::Failed,
+        JobState::Dropped => TaskStatus::Cancelled,
     }
 }
 
 /// One task.
 #[derive(Clone, Debug)]
-pub struct Card {
+pub struct TaskCard {
     pub id: String,
     pub queue: String,
-    pub standing: Standing,
+    pub standing: TaskStatus,
     /// The agent that has it in hand.
     pub agent: Option<String>,
     pub until: Option<Time>,
@@ -48,7 +48,7 @@ pub struct Card {
 
 /// Why a task is not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum EnqueueError {
     #[error("{0}")]
     Full(String),
     /// Nothing is wrong with the task; it may be tried again.
@@ -58,21 +58,21 @@ pub enum Refusal {
 
 /// Puts a task of 001's form into a queue as it is.
 pub async fn enter(
-    office: &Office,
+    office: &App,
     queue: &str,
     priority: i32,
     body: Value,
     id: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), EnqueueError> {
     match put(office, queue, priority, body, id).await {
         Ok(()) => Ok(()),
-        Err(full @ store::Error::QueueFull { .. }) => Err(Refusal::Full(full.to_string())),
-        Err(error) => Err(Refusal::NotNow(error)),
+        Err(full @ store::Error::QueueFull { .. }) => Err(EnqueueError::Full(full.to_string())),
+        Err(error) => Err(EnqueueError::NotNow(error)),
     }
 }
 
 /// The queue's tasks that have not ended.
-pub async fn open(office: &Office, queue: &str) -> Result<Vec<Card>, Failure> {
+pub async fn open(office: &App, queue: &str) -> Result<Vec<TaskCard>, Failure> {
     let mut cards = Vec::new();
     for state in [JobState::Waiting, JobState::Ready, JobState::Leased] {
         let query = JobQuery {
@@ -91,13 +91,13 @@ pub async fn open(office: &Office, queue: &str) -> Result<Vec<Card>, Failure> {
 }
 
 /// Whether there is anything in the queue that has not ended.
-pub async fn is_used(office: &Office, queue: &str) -> Result<bool, Failure> {
+pub async fn is_used(office: &App, queue: &str) -> Result<bool, Failure> {
     Ok(queue_name(queue).is_ok() && !open(office, queue).await?.is_empty())
 }
 
 /// Ends a task that is not wanted any more; whoever has it in hand is stopped. What is cancelled
 /// already stays so.
-pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failure> {
+pub async fn cancel(office: &App, id: &str, why: &str) -> Result<TaskCard, Failure> {
     let missing = || {
         Failure::missing(format!("there is no task {id}"))
             .hint("`countersign queue list` shows those there are")
@@ -106,8 +106,8 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failur
         let job = office.desk.store.job_by_key(&key_of(id)).await?;
         let job = job.ok_or_else(missing)?;
         let standing = standing_of(job.state);
-        let refused = |late| Failure::new(Exit::Refused, format!("task {id}: {late}"));
-        if may_cancel(standing).map_err(refused)? == Cancel::IsAlready {
+        let refused = |late| Failure::new(ExitKind::Refused, format!("task {id}: {late}"));
+        if may_cancel(standing).map_err(refused)? == CancelDecision::IsAlready {
             return card(job).ok_or_else(missing);
         }
         let (by, why) = (office.person().agent, findings::one_line(why));
@@ -115,36 +115,36 @@ pub async fn cancel(office: &Office, id: &str, why: &str) -> Result<Card, Failur
         office.desk.store.cancel(job.id, &by, &why).await?;
     }
     Err(Failure::new(
-        Exit::Store,
+        ExitKind::Store,
         format!("task {id} changes too fast to be cancelled"),
     )
     .hint("try again"))
 }
 
-pub async fn find(office: &Office, id: &str) -> Result<Option<Card>, Failure> {
+pub async fn find(office: &App, id: &str) -> Result<Option<TaskCard>, Failure> {
     let job = office.desk.store.job_by_key(&key_of(id)).await?;
     Ok(job.and_then(card))
 }
 
 /// Whether all these tasks have been completed.
-pub async fn are_done(office: &Office, ids: &[String]) -> Result<bool, store::Error> {
+pub async fn are_done(office: &App, ids: &[String]) -> Result<bool, store::Error> {
     for id in ids {
         let job = office.desk.store.job_by_key(&key_of(id)).await?;
-        if job.is_none_or(|job| standing_of(job.state) != Standing::Completed) {
+        if job.is_none_or(|job| standing_of(job.state) != TaskStatus::Completed) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn card(job: Job) -> Option<Card> {
-    let Work::Free { body, .. } = job.work else {
+fn card(job: Job) -> Option<TaskCard> {
+    let JobWork::Free { body, .. } = job.work else {
         return None;
     };
     let holder = job.holder.as_deref().unwrap_or_default();
     let agent = holder.strip_prefix("guest:").or_else(|| replica_of(holder));
     let agent = agent.unwrap_or(holder);
-    Some(Card {
+    Some(TaskCard {
         id: body.get("id")?.as_str()?.to_owned(),
         queue: job.queue.into(),
         standing: standing_of(job.state),
@@ -158,7 +158,7 @@ fn card(job: Job) -> Option<Card> {
 }
 
 /// The queues of all agents and workers that have a token or have been seen.
-pub async fn queues(office: &Office) -> Result<BTreeSet<String>, Failure> {
+pub async fn queues(office: &App) -> Result<BTreeSet<String>, Failure> {
     let now = (office.desk.clock)();
     let works = |role: &str| {
         let roles = [Role::Builder, Role::Reviewer, Role::Verifier];

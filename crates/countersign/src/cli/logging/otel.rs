@@ -18,8 +18,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::EnvFilter;
 
 use super::{AnyLayer, Level};
-use app::remote::{Pool, pool};
-use app::settings::server::Trust;
+use app::remote::{HttpPool, pool};
+use app::settings::server::ServerTrust;
 
 const WITHIN: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
@@ -44,7 +44,7 @@ pub fn layer(
     redactor: Redactor,
     runtime: &Handle,
 ) -> Result<(AnyLayer, SpanExport), String> {
-    let trust = Trust::Authorities(None);
+    let trust = ServerTrust::Authorities(None);
     let client = SpanSender {
         pool: pool(&trust, WITHIN, IDLE).map_err(|failure| failure.to_string())?,
         redactor: Arc::new(redactor),
@@ -71,7 +71,7 @@ pub fn layer(
 /// The program's own HTTP client. The exporter runs on a thread of its own without a runtime, so
 /// requests are made on ours.
 struct SpanSender {
-    pool: Pool,
+    pool: HttpPool,
     redactor: Arc<Redactor>,
     runtime: Handle,
 }

@@ -5,10 +5,10 @@
     reason = "snapshots are written by expect-test"
 )]
 
-use engine::agent::Usage;
+use engine::agent::AgentUsage;
 use expect_test::{Expect, expect};
 use flow::ticket::Spec;
-use flow::{Actor, Event, Policy, Role, What};
+use flow::{Actor, Event, EventKind, Policy, Role};
 
 use super::*;
 use crate::cli::paint::{ASCII, UNICODE};
@@ -28,7 +28,7 @@ fn ticket(name: &str, title: &str) -> Ticket {
         at: START,
         by: Actor::new("ada", Role::Human),
         expects: None,
-        what: What::Created {
+        what: EventKind::Created {
             spec: Box::new(spec),
             met: BTreeSet::new(),
             failed: Vec::new(),
@@ -47,7 +47,13 @@ fn told(ticket: &Ticket) -> ProgressUpdate {
     }
 }
 
-fn sign(ticket: &str, role: &'static str, name: &str, sign: Sign, detail: &str) -> Activity {
+fn sign(
+    ticket: &str,
+    role: &'static str,
+    name: &str,
+    sign: ActivityKind,
+    detail: &str,
+) -> Activity {
     Activity {
         ticket: id(ticket),
         job: 1,
@@ -56,52 +62,70 @@ fn sign(ticket: &str, role: &'static str, name: &str, sign: Sign, detail: &str) 
         name: name.to_owned(),
         sign,
         detail: detail.to_owned(),
-        usage: Usage {
+        usage: AgentUsage {
             usd_micros: Some(340_000),
-            ..Usage::default()
+            ..AgentUsage::default()
         },
         at: Time(START.0 + 10_000),
     }
 }
 
 /// A ticket whose builder is at work.
-fn building() -> Progress {
-    let mut progress = Progress::new(START);
+fn building() -> RunProgress {
+    let mut progress = RunProgress::new(START);
     progress.checks = vec!["lint".to_owned(), "test".to_owned()];
     let mut greet = ticket("greet", "Greet by name");
     greet.stage = Stage::Building;
     progress.hear(&told(&greet));
-    progress.see(sign("greet", "build", "claude", Sign::Began, ""));
+    progress.see(sign("greet", "build", "claude", ActivityKind::Began, ""));
     progress.see(sign(
         "greet",
         "build",
         "claude",
-        Sign::Used,
+        ActivityKind::Used,
         "Bash cargo test",
     ));
     progress
 }
 
-fn checking() -> Progress {
+fn checking() -> RunProgress {
     let mut progress = building();
-    progress.see(sign("greet", "build", "claude", Sign::Ended, "exit code 0"));
+    progress.see(sign(
+        "greet",
+        "build",
+        "claude",
+        ActivityKind::Ended,
+        "exit code 0",
+    ));
     let mut greet = ticket("greet", "Greet by name");
     greet.stage = Stage::Checking;
     progress.hear(&told(&greet));
-    progress.see(sign("greet", "check", "lint", Sign::Began, ""));
-    progress.see(sign("greet", "check", "lint", Sign::Ended, "exit code 1"));
-    progress.see(sign("greet", "check", "test", Sign::Began, ""));
+    progress.see(sign("greet", "check", "lint", ActivityKind::Began, ""));
+    progress.see(sign(
+        "greet",
+        "check",
+        "lint",
+        ActivityKind::Ended,
+        "exit code 1",
+    ));
+    progress.see(sign("greet", "check", "test", ActivityKind::Began, ""));
     progress
 }
 
-fn seen(progress: &Progress, width: usize, height: usize, seconds: i64, glyphs: &Glyphs) -> String {
+fn seen(
+    progress: &RunProgress,
+    width: usize,
+    height: usize,
+    seconds: i64,
+    glyphs: &Glyphs,
+) -> String {
     let lines = progress.lines(width, height, Time(START.0 + seconds * 1000), glyphs);
     let texts: Vec<String> = lines.iter().map(ToString::to_string).collect();
     format!("{}\n", texts.join("\n"))
 }
 
 #[track_caller]
-fn shows(progress: &Progress, width: usize, wanted: &Expect) {
+fn shows(progress: &RunProgress, width: usize, wanted: &Expect) {
     wanted.assert_eq(&seen(progress, width, 12, 15, &UNICODE));
 }
 
@@ -152,7 +176,13 @@ fn an_epic_has_a_bar_and_never_takes_more_lines_than_it_is_given() {
         let mut other = ticket(name, "Another one");
         other.stage = Stage::Reviewing;
         progress.hear(&told(&other));
-        progress.see(sign(name, "review", "codex", Sign::Said, "Looks fine"));
+        progress.see(sign(
+            name,
+            "review",
+            "codex",
+            ActivityKind::Said,
+            "Looks fine",
+        ));
     }
     shows(
         &progress,
@@ -200,7 +230,7 @@ fn control_characters_never_reach_the_terminal() {
         "greet",
         "build",
         "claude",
-        Sign::Said,
+        ActivityKind::Said,
         "a\u{1b}[2Jb\nc\r",
     ));
     let text = seen(&progress, 79, 12, 15, &UNICODE);

@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
-use findings::write::{self, Entry, location};
+use findings::write::{self, FindingEntry, location};
 use findings::{Finding, Severity};
 use flow::ledger;
 use flow::narrate::{Mood, approved_by};
-use flow::opinion::Outcome;
+use flow::opinion::AdhocOutcome;
 use flow::ticket::{ApprovedBy, CheckResult};
 use flow::usage::dollars;
 use serde_json::{Value, json};
 
 use super::{Format, open};
 use crate::cli::out::{JSON_VERSION, Out, columns};
-use app::failure::Exit;
-use app::operations::review::{Change, Judged, Reviewed};
+use app::failure::ExitKind;
+use app::operations::review::{JudgedChange, ReviewResult, ReviewedChange};
 
-pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> String {
+pub fn written(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out) -> String {
     let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();
     let shown: Vec<(&str, Finding)> = entries.iter().map(|entry| as_shown(entry)).collect();
-    let mut found: Vec<Entry<'_>> = shown
+    let mut found: Vec<FindingEntry<'_>> = shown
         .iter()
-        .map(|(id, finding)| Entry {
+        .map(|(id, finding)| FindingEntry {
             id: Some(id),
             finding,
         })
@@ -31,7 +31,7 @@ pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> St
         .as_ref()
         .and_then(|judged| not_approved(judged, exit, &found));
     if !matches!(format, Format::Text | Format::Markdown | Format::Json) {
-        found.extend(refused.as_ref().map(Entry::from));
+        found.extend(refused.as_ref().map(FindingEntry::from));
     }
     let pretty = |value: Value| format!("{value:#}\n");
     match format {
@@ -53,7 +53,7 @@ pub fn written(reviewed: &Reviewed, format: Format, exit: Exit, out: &Out) -> St
 
 /// A finding as the forms of other tools have it. Such a tool would fail a build over a severity that
 /// blocks, so a note has the mildest, and its title says what it is.
-fn as_shown(entry: &ledger::Entry) -> (&str, Finding) {
+fn as_shown(entry: &ledger::LedgerEntry) -> (&str, Finding) {
     let mut finding = entry.finding.clone();
     if entry.low_confidence {
         finding.title = format!("{}: {}", entry.status_text(), finding.title);
@@ -64,9 +64,13 @@ fn as_shown(entry: &ledger::Entry) -> (&str, Finding) {
 
 /// Holds what a form without a verdict says where the change is not approved and no finding says why: a
 /// check is red, or a reviewer gave no usable answer. An empty report would read as a clean one.
-fn not_approved(judged: &Judged, exit: Exit, found: &[Entry<'_>]) -> Option<Finding> {
-    let says_why = |entry: &Entry<'_>| entry.finding.rating.severity.is_must_fix();
-    if exit == Exit::Done || found.iter().any(says_why) {
+fn not_approved(
+    judged: &JudgedChange,
+    exit: ExitKind,
+    found: &[FindingEntry<'_>],
+) -> Option<Finding> {
+    let says_why = |entry: &FindingEntry<'_>| entry.finding.rating.severity.is_must_fix();
+    if exit == ExitKind::Done || found.iter().any(says_why) {
         return None;
     }
     let title = findings::one_line(&sentence(judged, exit));
@@ -74,7 +78,7 @@ fn not_approved(judged: &Judged, exit: Exit, found: &[Entry<'_>]) -> Option<Find
 }
 
 /// The versioned shape of `docs/json.md`.
-fn as_json(reviewed: &Reviewed, exit: Exit) -> Value {
+fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     let change = &reviewed.change;
     let mut answer = json!({
         "version": JSON_VERSION,
@@ -102,17 +106,17 @@ fn as_json(reviewed: &Reviewed, exit: Exit) -> Value {
     answer
 }
 
-fn word(outcome: &Outcome) -> &'static str {
+fn word(outcome: &AdhocOutcome) -> &'static str {
     match outcome {
-        Outcome::Approved => "clean",
-        Outcome::ChangesRequested => "changes_requested",
-        Outcome::RedChecks(_) => "red_checks",
-        Outcome::ForbiddenPaths(_) => "forbidden_paths",
-        Outcome::Undecided(_) => "undecided",
+        AdhocOutcome::Approved => "clean",
+        AdhocOutcome::ChangesRequested => "changes_requested",
+        AdhocOutcome::RedChecks(_) => "red_checks",
+        AdhocOutcome::ForbiddenPaths(_) => "forbidden_paths",
+        AdhocOutcome::Undecided(_) => "undecided",
     }
 }
 
-fn text(reviewed: &Reviewed, exit: Exit, out: &Out) -> String {
+fn text(reviewed: &ReviewResult, exit: ExitKind, out: &Out) -> String {
     let Some(judged) = &reviewed.judged else {
         return nothing(&reviewed.change);
     };
@@ -127,8 +131,8 @@ fn text(reviewed: &Reviewed, exit: Exit, out: &Out) -> String {
         let _ = writeln!(text, "\n{} is red\n{}", result.name, indented(&result.tail));
     }
     let mood = match exit {
-        Exit::Done => Mood::Good,
-        Exit::Escalated => Mood::Urgent,
+        ExitKind::Done => Mood::Good,
+        ExitKind::Escalated => Mood::Urgent,
         _ => Mood::Bad,
     };
     let _ = writeln!(text, "\n{}", out.paint(mood, &sentence(judged, exit)));
@@ -136,7 +140,7 @@ fn text(reviewed: &Reviewed, exit: Exit, out: &Out) -> String {
     text
 }
 
-fn nothing(change: &Change) -> String {
+fn nothing(change: &ReviewedChange) -> String {
     format!(
         "nothing to review: {} changes nothing\n\
          what is not committed: countersign review --worktree (or --staged)\n\
@@ -145,7 +149,7 @@ fn nothing(change: &Change) -> String {
     )
 }
 
-fn headline(change: &Change, judged: &Judged) -> String {
+fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
     let (files, lines) = judged
         .ticket
         .submission
@@ -160,7 +164,7 @@ fn headline(change: &Change, judged: &Judged) -> String {
 }
 
 /// Who looked, for how long, for how much, and what they named.
-fn looked(judged: &Judged) -> Vec<String> {
+fn looked(judged: &JudgedChange) -> Vec<String> {
     let mut rows = Vec::new();
     for look in &judged.looks {
         let seat = judged
@@ -186,7 +190,7 @@ fn looked(judged: &Judged) -> Vec<String> {
     columns(&rows)
 }
 
-fn finding(entry: &ledger::Entry, judged: &Judged, out: &Out) -> String {
+fn finding(entry: &ledger::LedgerEntry, judged: &JudgedChange, out: &Out) -> String {
     let finding = &entry.finding;
     let mood = if entry.is_must_fix(&judged.policy) {
         Mood::Bad
@@ -226,7 +230,7 @@ fn indented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn red(judged: &Judged) -> Vec<&CheckResult> {
+fn red(judged: &JudgedChange) -> Vec<&CheckResult> {
     let results = judged
         .ticket
         .checks
@@ -238,7 +242,7 @@ fn red(judged: &Judged) -> Vec<&CheckResult> {
 }
 
 /// The end in one sentence.
-fn sentence(judged: &Judged, exit: Exit) -> String {
+fn sentence(judged: &JudgedChange, exit: ExitKind) -> String {
     let notes = judged.ticket.ledger.notes().len();
     let open = open(judged).len() - notes;
     let and_notes = match notes {
@@ -246,20 +250,20 @@ fn sentence(judged: &Judged, exit: Exit) -> String {
         n => format!(", {n} note(s) of low confidence"),
     };
     match &judged.outcome {
-        Outcome::Approved if overruled(judged).is_some() => format!(
+        AdhocOutcome::Approved if overruled(judged).is_some() => format!(
             "{}: {open} finding(s), none that must be fixed{and_notes}",
             overruled(judged).unwrap_or_default()
         ),
-        Outcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
-        Outcome::Approved => {
+        AdhocOutcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
+        AdhocOutcome::Approved => {
             format!("clean: {open} finding(s), none that must be fixed{and_notes}")
         }
-        Outcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
-        Outcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
-        Outcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
-        Outcome::ChangesRequested => {
+        AdhocOutcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
+        AdhocOutcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
+        AdhocOutcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
+        AdhocOutcome::ChangesRequested => {
             let must = judged.ticket.ledger.open_must_fix(&judged.policy).len();
-            let reported = if exit == Exit::Done {
+            let reported = if exit == ExitKind::Done {
                 " (reported only)"
             } else {
                 ""
@@ -275,7 +279,7 @@ fn sentence(judged: &Judged, exit: Exit) -> String {
 }
 
 /// How the policy approved over a refusal, where it did.
-fn overruled(judged: &Judged) -> Option<String> {
+fn overruled(judged: &JudgedChange) -> Option<String> {
     let ticket = &judged.ticket;
     let approval = ticket.approval.as_ref()?;
     match ticket.approver(approval) {
@@ -285,7 +289,7 @@ fn overruled(judged: &Judged) -> Option<String> {
 }
 
 /// The gates that do not hold, where no finding says it.
-fn gates(judged: &Judged) -> String {
+fn gates(judged: &JudgedChange) -> String {
     let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
     let gates = verdict.map(|verdict| verdict.gates.as_slice());
     let held: Vec<String> = gates
@@ -297,7 +301,7 @@ fn gates(judged: &Judged) -> String {
     held.join("; ")
 }
 
-fn document(reviewed: &Reviewed, exit: Exit, found: &[Entry<'_>]) -> String {
+fn document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntry<'_>]) -> String {
     let Some(judged) = &reviewed.judged else {
         return nothing(&reviewed.change);
     };
@@ -305,7 +309,7 @@ fn document(reviewed: &Reviewed, exit: Exit, found: &[Entry<'_>]) -> String {
     let reviewer = names.collect::<Vec<_>>().join(", ");
     let date = judged.ticket.updated_at.iso();
     write::document(
-        &write::Document {
+        &write::DocumentHeader {
             story: judged.id.as_str(),
             round: 1,
             reviewer: &reviewer,

@@ -15,13 +15,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::model::{Screen, View};
+use super::model::{View, ViewScreen};
 use crate::cli::paint::{Glyphs, bold, clipped, dim, of_mood, rough};
-use app::operations::overview::Group;
+use app::operations::overview::TicketGroup;
 
 /// What may be drawn with.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Theme {
     pub glyphs: Glyphs,
     pub colours: bool,
 }
@@ -31,7 +31,7 @@ const TALL: u16 = 30;
 /// How much of it.
 const WORK_MAX: usize = 10;
 
-pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Theme) {
     let area = frame.area();
     view.size = (area.width, area.height);
     let [head, tabs, rule, body, foot] = Layout::vertical([
@@ -48,7 +48,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Look) {
         Line::styled(look.glyphs.rule.repeat(rule.width.into()), dim()),
         look,
     );
-    if view.screen == Screen::Help {
+    if view.screen == ViewScreen::Help {
         line(
             frame,
             head,
@@ -74,11 +74,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Look) {
     }
 }
 
-fn line(frame: &mut Frame<'_>, area: Rect, line: Line<'static>, look: &Look) {
+fn line(frame: &mut Frame<'_>, area: Rect, line: Line<'static>, look: &Theme) {
     lines(frame, area, vec![line], look);
 }
 
-fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, look: &Look) {
+fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, look: &Theme) {
     let fits = lines.into_iter().take(area.height.into());
     let cut = fits.map(|line| clipped(line, area.width.into(), &look.glyphs));
     frame.render_widget(Paragraph::new(cut.collect::<Vec<_>>()), area);
@@ -89,14 +89,14 @@ fn clock(now: Time) -> String {
     now.iso().chars().skip(11).take(8).collect()
 }
 
-fn summary(view: &View, look: &Look) -> Line<'static> {
+fn summary(view: &View, look: &Theme) -> Line<'static> {
     let overview = &view.overview;
     let dot = format!(" {} ", look.glyphs.dot);
     let spent = overview.spent_today;
     let ready: u64 = overview.ready.values().sum();
     let more = if overview.more { "+" } else { "" };
     let mut spans = vec![Span::styled("countersign", bold())];
-    let for_you = overview.count(Group::ForYou);
+    let for_you = overview.count(TicketGroup::ForYou);
     let parts = [
         (for_you > 0).then(|| (of_mood(Mood::Urgent), format!("{for_you} for you"))),
         Some((Style::new(), format!("{} working", overview.leases.len()))),
@@ -119,17 +119,17 @@ fn summary(view: &View, look: &Look) -> Line<'static> {
     Line::from(spans)
 }
 
-fn groups(view: &View, look: &Look) -> Line<'static> {
+fn groups(view: &View, look: &Theme) -> Line<'static> {
     let mut spans = Vec::new();
-    for (at, group) in Group::ALL.into_iter().enumerate() {
+    for (at, group) in TicketGroup::ALL.into_iter().enumerate() {
         let count = view.overview.count(group);
         let text = format!(" {} {} {count} ", at + 1, group.word());
-        let here = group == view.group && view.screen == Screen::Tickets;
+        let here = group == view.group && view.screen == ViewScreen::Tickets;
         spans.push(Span::styled(text, tab_style(here)));
     }
     spans.push(Span::styled(
         " w work ",
-        tab_style(view.screen == Screen::Work),
+        tab_style(view.screen == ViewScreen::Work),
     ));
     if let Some(typed) = &view.typed {
         let text = format!("open ticket: {typed}{}", look.glyphs.full);
@@ -146,8 +146,8 @@ fn tab_style(here: bool) -> Style {
     }
 }
 
-fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
-    if view.screen == Screen::Work {
+fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Theme) {
+    if view.screen == ViewScreen::Work {
         return lines(frame, area, work::work(view, area.width.into(), look), look);
     }
     let mut below = vec![Line::styled(
@@ -177,13 +177,13 @@ pub fn in_front(mut line: Line<'static>, width: usize) -> Line<'static> {
     line.style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-fn footer(view: &View, look: &Look) -> Line<'static> {
+fn footer(view: &View, look: &Theme) -> Line<'static> {
     if let Some((mood, text)) = &view.notice {
         return Line::styled(text.clone(), of_mood(*mood));
     }
     let dot = look.glyphs.dot;
     let text = match (&view.opened, view.screen) {
-        (_, Screen::Help) => "any key goes back".to_owned(),
+        (_, ViewScreen::Help) => "any key goes back".to_owned(),
         (Some(opened), _) if opened.settling.is_some() => String::new(),
         (Some(opened), _) => {
             let settle = if opened.waiting.is_some() {

@@ -1,23 +1,23 @@
 //! Gets what the view wants from `operations`, and says what came of it.
 
-use flow::event::Besides;
+use flow::event::ChoiceOptions;
 use flow::{Actor, Role};
 use tokio::sync::mpsc::Sender;
 
 use super::model::list::PAGE;
 use super::model::settle::Decision;
-use super::model::{Asked, Happened, Want};
+use super::model::{PageRequest, ViewEvent, ViewRequest};
 use app::failure::Failure;
-use app::operations::{Office, diff, escalations, history, overview};
+use app::operations::{App, diff, escalations, history, overview};
 
 /// How much of a ticket's story is shown.
 const STORY_MAX: u32 = 1000;
 
 /// Gets it in its own time. A view that has gone needs nothing.
-pub async fn bring(office: Office, want: Want, to: Sender<Happened>) {
+pub async fn bring(office: App, want: ViewRequest, to: Sender<ViewEvent>) {
     let happened = match fetch(&office, want).await {
         Ok(happened) => happened,
-        Err(failure) => Happened::Failed(said(&failure)),
+        Err(failure) => ViewEvent::Failed(said(&failure)),
     };
     // The view that wanted it may have been closed.
     let _ = to.send(happened).await;
@@ -30,40 +30,40 @@ fn said(failure: &Failure) -> String {
     }
 }
 
-pub async fn fetch(office: &Office, want: Want) -> Result<Happened, Failure> {
+pub async fn fetch(office: &App, want: ViewRequest) -> Result<ViewEvent, Failure> {
     Ok(match want {
-        Want::Overview => Happened::Overview(Box::new(overview::look(office).await?)),
-        Want::Page(asked) => {
-            let Asked { group, after } = asked;
-            Happened::Page(asked, overview::page(office, group, after, PAGE).await?)
+        ViewRequest::Overview => ViewEvent::Overview(Box::new(overview::look(office).await?)),
+        ViewRequest::Page(asked) => {
+            let PageRequest { group, after } = asked;
+            ViewEvent::Page(asked, overview::page(office, group, after, PAGE).await?)
         }
-        Want::Ticket(id) => {
+        ViewRequest::Ticket(id) => {
             let stored = office.ticket(id.as_str()).await?;
             let waiting = match &stored.ticket.escalation {
                 Some(_) => Some(escalations::waiting(office, &stored).await?),
                 None => None,
             };
-            Happened::Ticket(Box::new(stored), waiting)
+            ViewEvent::Ticket(Box::new(stored), waiting)
         }
-        Want::Diff(id, round) => {
+        ViewRequest::Diff(id, round) => {
             let changes = diff::of(office, id.as_str(), round).await?;
-            Happened::Diff(id, Box::new(changes))
+            ViewEvent::Diff(id, Box::new(changes))
         }
-        Want::Log(id) => {
+        ViewRequest::Log(id) => {
             let lines = history::latest(office, Some(&id), STORY_MAX).await?;
-            Happened::Log(id, lines)
+            ViewEvent::Log(id, lines)
         }
-        Want::Settle(id, decision) => {
+        ViewRequest::Settle(id, decision) => {
             let word = decision.choice;
             let settled = settle(office, id.as_str(), *decision).await?;
-            Happened::Settled(Box::new(settled), word)
+            ViewEvent::Settled(Box::new(settled), word)
         }
-        Want::Quit => Happened::Tick(office.now()),
+        ViewRequest::Quit => ViewEvent::Tick(office.now()),
     })
 }
 
 /// The same operation as the verb's, in the name that was typed.
-async fn settle(office: &Office, id: &str, decision: Decision) -> Result<flow::Ticket, Failure> {
+async fn settle(office: &App, id: &str, decision: Decision) -> Result<flow::Ticket, Failure> {
     let Decision {
         choice,
         who,
@@ -72,7 +72,7 @@ async fn settle(office: &Office, id: &str, decision: Decision) -> Result<flow::T
         builder,
         reviewer,
     } = decision;
-    let besides = Besides {
+    let besides = ChoiceOptions {
         over_red_checks,
         builder,
         reviewer,

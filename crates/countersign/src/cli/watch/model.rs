@@ -9,13 +9,13 @@ use flow::narrate::Mood;
 use flow::{Ticket, TicketId, Time};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use app::operations::diff::Changes;
-use app::operations::escalations::Waiting;
-use app::operations::history::Line;
-use app::operations::overview::{Group, Overview};
+use app::operations::diff::RoundDiff;
+use app::operations::escalations::PendingEscalation;
+use app::operations::history::LogLine;
+use app::operations::overview::{Overview, TicketGroup};
 use app::operations::{Paged, Stored, TicketRow};
-use list::List;
-use opened::Opened;
+use list::TicketListPage;
+use opened::OpenTicket;
 use settle::Decision;
 
 #[derive(Debug, Default)]
@@ -26,10 +26,10 @@ pub struct View {
     /// Columns and rows.
     pub size: (u16, u16),
     pub overview: Overview,
-    pub group: Group,
-    pub list: List,
-    pub screen: Screen,
-    pub opened: Option<Box<Opened>>,
+    pub group: TicketGroup,
+    pub list: TicketListPage,
+    pub screen: ViewScreen,
+    pub opened: Option<Box<OpenTicket>>,
     /// What is typed to open a ticket by its id.
     pub typed: Option<String>,
     pub notice: Option<(Mood, String)>,
@@ -38,7 +38,7 @@ pub struct View {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Screen {
+pub enum ViewScreen {
     #[default]
     Tickets,
     Work,
@@ -47,15 +47,15 @@ pub enum Screen {
 
 /// Something happened.
 #[derive(Debug)]
-pub enum Happened {
+pub enum ViewEvent {
     Key(KeyEvent),
     Resized(u16, u16),
     Tick(Time),
     Overview(Box<Overview>),
-    Page(Asked, Paged<TicketRow>),
-    Ticket(Box<Stored>, Option<Waiting>),
-    Diff(TicketId, Box<Changes>),
-    Log(TicketId, Vec<Line>),
+    Page(PageRequest, Paged<TicketRow>),
+    Ticket(Box<Stored>, Option<PendingEscalation>),
+    Diff(TicketId, Box<RoundDiff>),
+    Log(TicketId, Vec<LogLine>),
     Settled(Box<Ticket>, &'static str),
     /// Something that was wanted could not be had.
     Failed(String),
@@ -63,16 +63,16 @@ pub enum Happened {
 
 /// Which page of which tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    pub group: Group,
+pub struct PageRequest {
+    pub group: TicketGroup,
     pub after: Option<i64>,
 }
 
 /// Something is wanted of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum ViewRequest {
     Overview,
-    Page(Asked),
+    Page(PageRequest),
     Ticket(TicketId),
     Diff(TicketId, Option<u32>),
     Log(TicketId),
@@ -82,61 +82,61 @@ pub enum Want {
 
 impl View {
     /// What is shown now, asked for anew.
-    pub fn refresh(&self) -> Vec<Want> {
-        let mut wants = vec![Want::Overview, Want::Page(self.asked())];
+    pub fn refresh(&self) -> Vec<ViewRequest> {
+        let mut wants = vec![ViewRequest::Overview, ViewRequest::Page(self.asked())];
         if let Some(opened) = &self.opened {
-            wants.push(Want::Ticket(opened.id.clone()));
+            wants.push(ViewRequest::Ticket(opened.id.clone()));
             wants.extend(opened.wants_log());
         }
         wants
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> PageRequest {
+        PageRequest {
             group: self.group,
             after: self.list.after.last().copied(),
         }
     }
 
-    pub fn open(&mut self, id: TicketId) -> Vec<Want> {
-        self.opened = Some(Box::new(Opened::new(id.clone())));
-        vec![Want::Ticket(id)]
+    pub fn open(&mut self, id: TicketId) -> Vec<ViewRequest> {
+        self.opened = Some(Box::new(OpenTicket::new(id.clone())));
+        vec![ViewRequest::Ticket(id)]
     }
 
-    pub fn turn(&mut self, happened: Happened) -> Vec<Want> {
+    pub fn turn(&mut self, happened: ViewEvent) -> Vec<ViewRequest> {
         match happened {
-            Happened::Key(key) => return self.key(key),
-            Happened::Resized(columns, rows) => self.size = (columns, rows),
-            Happened::Tick(now) => self.now = now,
-            Happened::Overview(overview) => {
+            ViewEvent::Key(key) => return self.key(key),
+            ViewEvent::Resized(columns, rows) => self.size = (columns, rows),
+            ViewEvent::Tick(now) => self.now = now,
+            ViewEvent::Overview(overview) => {
                 self.overview = *overview;
                 self.loaded = true;
             }
-            Happened::Page(asked, page) => return self.take_page(asked, page),
-            Happened::Ticket(stored, waiting) => return self.take_ticket(*stored, waiting),
-            Happened::Diff(id, changes) => {
+            ViewEvent::Page(asked, page) => return self.take_page(asked, page),
+            ViewEvent::Ticket(stored, waiting) => return self.take_ticket(*stored, waiting),
+            ViewEvent::Diff(id, changes) => {
                 if let Some(opened) = self.on(&id) {
                     opened.take_diff(*changes);
                 }
             }
-            Happened::Log(id, lines) => {
+            ViewEvent::Log(id, lines) => {
                 if let Some(opened) = self.on(&id) {
                     opened.log = lines;
                 }
             }
-            Happened::Settled(ticket, word) => return self.settled(&ticket, word),
-            Happened::Failed(why) => self.failed(why),
+            ViewEvent::Settled(ticket, word) => return self.settled(&ticket, word),
+            ViewEvent::Failed(why) => self.failed(why),
         }
         Vec::new()
     }
 
     /// The ticket that is open, if it is this one.
-    fn on(&mut self, id: &TicketId) -> Option<&mut Opened> {
+    fn on(&mut self, id: &TicketId) -> Option<&mut OpenTicket> {
         self.opened.as_deref_mut().filter(|opened| opened.id == *id)
     }
 
     /// A page that nobody waits for any more is left.
-    fn take_page(&mut self, asked: Asked, page: Paged<TicketRow>) -> Vec<Want> {
+    fn take_page(&mut self, asked: PageRequest, page: Paged<TicketRow>) -> Vec<ViewRequest> {
         if asked != self.asked() {
             return Vec::new();
         }
@@ -147,14 +147,18 @@ impl View {
         }
     }
 
-    fn take_ticket(&mut self, stored: Stored, waiting: Option<Waiting>) -> Vec<Want> {
+    fn take_ticket(
+        &mut self,
+        stored: Stored,
+        waiting: Option<PendingEscalation>,
+    ) -> Vec<ViewRequest> {
         let id = stored.ticket.id.clone();
         self.on(&id)
             .map(|opened| opened.take_ticket(stored, waiting))
             .unwrap_or_default()
     }
 
-    fn settled(&mut self, ticket: &Ticket, word: &str) -> Vec<Want> {
+    fn settled(&mut self, ticket: &Ticket, word: &str) -> Vec<ViewRequest> {
         if let Some(opened) = self.on(&ticket.id) {
             opened.settling = None;
         }
@@ -179,9 +183,9 @@ impl View {
         self.notice = Some((Mood::Bad, findings::one_line(&why)));
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<Want> {
+    fn key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return vec![Want::Quit];
+            return vec![ViewRequest::Quit];
         }
         let typing = self
             .opened
@@ -200,8 +204,8 @@ impl View {
         if self.typed.is_some() {
             return self.key_typed(key);
         }
-        if self.screen == Screen::Help {
-            self.screen = Screen::Tickets;
+        if self.screen == ViewScreen::Help {
+            self.screen = ViewScreen::Tickets;
             return Vec::new();
         }
         match self.opened.as_mut() {
@@ -214,25 +218,25 @@ impl View {
         }
     }
 
-    fn after_opened(&mut self, turned: opened::Turned) -> Vec<Want> {
+    fn after_opened(&mut self, turned: opened::TicketKeyOutcome) -> Vec<ViewRequest> {
         match turned {
-            opened::Turned::Stays(wants) => wants,
-            opened::Turned::Closes => {
+            opened::TicketKeyOutcome::Stays(wants) => wants,
+            opened::TicketKeyOutcome::Closes => {
                 self.opened = None;
-                vec![Want::Page(self.asked()), Want::Overview]
+                vec![ViewRequest::Page(self.asked()), ViewRequest::Overview]
             }
-            opened::Turned::Refuses(why) => {
+            opened::TicketKeyOutcome::Refuses(why) => {
                 self.notice = Some((Mood::Urgent, why));
                 Vec::new()
             }
-            opened::Turned::Helps => {
-                self.screen = Screen::Help;
+            opened::TicketKeyOutcome::Helps => {
+                self.screen = ViewScreen::Help;
                 Vec::new()
             }
         }
     }
 
-    fn key_typed(&mut self, key: KeyEvent) -> Vec<Want> {
+    fn key_typed(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         let typed = self.typed.take().unwrap_or_default();
         match key.code {
             KeyCode::Esc => Vec::new(),
@@ -250,59 +254,63 @@ impl View {
         }
     }
 
-    fn key_listed(&mut self, key: KeyEvent) -> Vec<Want> {
+    fn key_listed(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         let page = usize::from(self.size.1.saturating_sub(6)).max(1);
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc if self.screen == Screen::Tickets => vec![Want::Quit],
-            KeyCode::Char('q') | KeyCode::Esc => self.to(Screen::Tickets),
-            KeyCode::Char('?') => self.to(Screen::Help),
-            KeyCode::Char('w') if self.screen == Screen::Work => self.to(Screen::Tickets),
-            KeyCode::Char('w') => self.to(Screen::Work),
+            KeyCode::Char('q') | KeyCode::Esc if self.screen == ViewScreen::Tickets => {
+                vec![ViewRequest::Quit]
+            }
+            KeyCode::Char('q') | KeyCode::Esc => self.to(ViewScreen::Tickets),
+            KeyCode::Char('?') => self.to(ViewScreen::Help),
+            KeyCode::Char('w') if self.screen == ViewScreen::Work => self.to(ViewScreen::Tickets),
+            KeyCode::Char('w') => self.to(ViewScreen::Work),
             KeyCode::Char('/') => {
                 self.typed = Some(String::new());
                 Vec::new()
             }
             KeyCode::Char(digit @ '1'..='5') => self.show(u32::from(digit) as usize - 0x31),
             KeyCode::Tab | KeyCode::Right => self.step(1),
-            KeyCode::BackTab | KeyCode::Left => self.step(Group::ALL.len() - 1),
+            KeyCode::BackTab | KeyCode::Left => self.step(TicketGroup::ALL.len() - 1),
             KeyCode::Down | KeyCode::Char('j') => self.go(|list| list.down(1)),
             KeyCode::Up | KeyCode::Char('k') => self.go(|list| list.up(1)),
             KeyCode::PageDown | KeyCode::Char(' ') => self.go(|list| list.down(page)),
             KeyCode::PageUp => self.go(|list| list.up(page)),
-            KeyCode::Home | KeyCode::Char('g') => self.go(List::first),
+            KeyCode::Home | KeyCode::Char('g') => self.go(TicketListPage::first),
             KeyCode::End | KeyCode::Char('G') => self.go(|list| list.down(usize::MAX)),
             KeyCode::Enter => self.enter(),
             _ => Vec::new(),
         }
     }
 
-    fn enter(&mut self) -> Vec<Want> {
+    fn enter(&mut self) -> Vec<ViewRequest> {
         let chosen = self.list.chosen().map(|row| row.id.clone());
         self.list.open_when_read = chosen.is_none();
         chosen.map(|id| self.open(id)).unwrap_or_default()
     }
 
-    fn to(&mut self, screen: Screen) -> Vec<Want> {
+    fn to(&mut self, screen: ViewScreen) -> Vec<ViewRequest> {
         self.screen = screen;
         Vec::new()
     }
 
-    fn step(&mut self, by: usize) -> Vec<Want> {
-        let here = Group::ALL.iter().position(|group| *group == self.group);
-        self.show((here.unwrap_or(0) + by) % Group::ALL.len())
+    fn step(&mut self, by: usize) -> Vec<ViewRequest> {
+        let here = TicketGroup::ALL
+            .iter()
+            .position(|group| *group == self.group);
+        self.show((here.unwrap_or(0) + by) % TicketGroup::ALL.len())
     }
 
-    fn show(&mut self, at: usize) -> Vec<Want> {
-        self.screen = Screen::Tickets;
-        self.group = Group::ALL.get(at).copied().unwrap_or_default();
-        self.list = List::default();
-        vec![Want::Page(self.asked())]
+    fn show(&mut self, at: usize) -> Vec<ViewRequest> {
+        self.screen = ViewScreen::Tickets;
+        self.group = TicketGroup::ALL.get(at).copied().unwrap_or_default();
+        self.list = TicketListPage::default();
+        vec![ViewRequest::Page(self.asked())]
     }
 
     /// Moves the choice, and asks for the page it has gone to, where it has left this one.
-    fn go(&mut self, way: impl FnOnce(&mut List) -> bool) -> Vec<Want> {
+    fn go(&mut self, way: impl FnOnce(&mut TicketListPage) -> bool) -> Vec<ViewRequest> {
         if way(&mut self.list) {
-            vec![Want::Page(self.asked())]
+            vec![ViewRequest::Page(self.asked())]
         } else {
             Vec::new()
         }

@@ -15,16 +15,16 @@ use ratatui::crossterm::{cursor, execute};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Sender;
 
-use super::draw::{Look, draw};
-use super::model::{Happened, View};
+use super::draw::{Theme, draw};
+use super::model::{View, ViewEvent};
 use app::failure::Failure;
 
 #[derive(Debug)]
-pub struct Screen {
+pub struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub fn enter() -> Result<Self, Failure> {
         restore_on_panic();
         enable_raw_mode().map_err(lost)?;
@@ -39,13 +39,13 @@ impl Screen {
         Ok(screen)
     }
 
-    pub fn draw(&mut self, view: &mut View, look: &Look) -> Result<(), Failure> {
+    pub fn draw(&mut self, view: &mut View, look: &Theme) -> Result<(), Failure> {
         let drawn = self.terminal.draw(|frame| draw(frame, view, look));
         drawn.map(drop).map_err(lost)
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         restore();
     }
@@ -75,12 +75,12 @@ fn restore_on_panic() {
 }
 
 /// Passes keys and sizes on. The thread ends with the program: reading cannot be broken off.
-pub fn listen(to: Sender<Happened>) {
+pub fn listen(to: Sender<ViewEvent>) {
     let pass_on = move || {
         while let Ok(event) = read() {
             let happened = match event {
-                Event::Key(key) if key.kind == KeyEventKind::Press => Happened::Key(key),
-                Event::Resize(columns, rows) => Happened::Resized(columns, rows),
+                Event::Key(key) if key.kind == KeyEventKind::Press => ViewEvent::Key(key),
+                Event::Resize(columns, rows) => ViewEvent::Resized(columns, rows),
                 _ => continue,
             };
             if to.blocking_send(happened).is_err() {
@@ -97,11 +97,11 @@ pub fn listen(to: Sender<Happened>) {
 
 /// Those that ask us to end.
 #[derive(Debug)]
-pub struct Signals {
+pub struct QuitSignals {
     asked: [Signal; 3],
 }
 
-impl Signals {
+impl QuitSignals {
     pub fn new() -> Result<Self, Failure> {
         let hear = |kind| {
             signal(kind)

@@ -14,8 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use engine::process::{Ended, Host, Launcher, Limits, RunId, Spec, Stop};
-use engine::sandbox::{Bounds, Confinement, Network, Room, Rung, Ward};
+use engine::process::{
+    Launcher, ProcessEnd, ProcessHost, ProcessLimits, ProcessSpec, RunId, StopSignal,
+};
+use engine::sandbox::{
+    RunMounts, SandboxLevel, SandboxLimits, SandboxNetwork, SandboxProfile, SandboxSpec,
+};
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
@@ -83,7 +87,7 @@ pub struct Attacks {
 pub struct Ground {
     dir: TempDir,
     who: Who,
-    confinement: Confinement,
+    confinement: SandboxSpec,
     pub processes: u64,
     victim: Child,
     helped: Arc<AtomicBool>,
@@ -94,18 +98,23 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub fn new(rung: Rung, who: Who, network: &Network) -> Self {
+    pub fn new(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
         Self::with_floor(rung, who, network, 0)
     }
 
     /// On a disk that has 32 MiB to spare.
-    pub fn with_little_disk(rung: Rung, who: Who, network: &Network) -> Self {
+    pub fn with_little_disk(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
         let space = rustix::fs::statvfs(std::env::temp_dir()).unwrap();
         let free = space.f_bavail * space.f_frsize;
         Self::with_floor(rung, who, network, free - (32 << 20))
     }
 
-    fn with_floor(rung: Rung, who: Who, network: &Network, disk_floor_bytes: u64) -> Self {
+    fn with_floor(
+        rung: SandboxLevel,
+        who: Who,
+        network: &SandboxNetwork,
+        disk_floor_bytes: u64,
+    ) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let canary = format!(
             "countersign-canary-{}-{}",
@@ -128,18 +137,18 @@ impl Ground {
         put(&at("person/.cargo/bin/some-tool"), "#!/bin/sh\n");
         checkout(&at("data/job/checkout"));
 
-        let bounds = Bounds {
+        let bounds = SandboxLimits {
             processes: 512,
             file_bytes: 24 << 20,
             tmp_bytes: 8 << 20,
             disk_floor_bytes,
-            ..Bounds::default()
+            ..SandboxLimits::default()
         };
         let private = [at("data"), at("data/countersign.db")];
-        let mut ward = Ward::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
+        let mut ward = SandboxProfile::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
         ward.bounds = bounds;
         ward.read.push(at("tools"));
-        let confinement = ward.confine(Room {
+        let confinement = ward.confine(RunMounts {
             read: vec![at("data/job/checkout"), at("data/mirror")],
             write: ["home", "scratch", "answer"]
                 .map(|name| at("data/job").join(name))
@@ -363,13 +372,13 @@ impl Ground {
     }
 
     /// Runs a script as Countersign runs an agent, and stops it at its first word.
-    pub async fn stopped(&self, script: &str) -> Ended {
-        let host = Host {
+    pub async fn stopped(&self, script: &str) -> ProcessEnd {
+        let host = ProcessHost {
             data_dir: self.at("host"),
             launcher: Some(Launcher::hold(&self.at("tools/countersign"))),
             adopts: false,
         };
-        let spec = Spec {
+        let spec = ProcessSpec {
             run_id: RunId::new("stopped").unwrap(),
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
@@ -381,15 +390,15 @@ impl Ground {
             stdin: Vec::new(),
             converses: false,
             transcript: self.at("transcript"),
-            limits: Limits {
+            limits: ProcessLimits {
                 term_grace: Duration::from_millis(200),
                 drain_grace: Duration::from_millis(200),
-                ..Limits::default()
+                ..ProcessLimits::default()
             },
             allotment: None,
             confinement: Some(self.confinement.clone()),
         };
-        let (stopper, stop) = Stop::pair();
+        let (stopper, stop) = StopSignal::pair();
         let heard = move |_| stopper.stop();
         host.run(spec, heard, stop).await.unwrap()
     }
@@ -402,8 +411,8 @@ impl Ground {
             .map(|name| ((*name).to_owned(), json!(path(name))))
             .chain(["/etc/shadow", "/etc/sudoers"].map(|name| (name.to_owned(), json!(name))))
             .collect();
-        let native = self.confinement.rung == Rung::Native;
-        let bubblewrap = self.confinement.rung == Rung::Bubblewrap;
+        let native = self.confinement.rung == SandboxLevel::Native;
+        let bubblewrap = self.confinement.rung == SandboxLevel::Bubblewrap;
         json!({
             "checkout": path("data/job/checkout"),
             "mirror": path("data/mirror"),
@@ -417,7 +426,7 @@ impl Ground {
             "socket": path("helper.sock"),
             "abstract": self.abstract_name,
             "port": self.tcp.local_addr().unwrap().port(),
-            "network": if self.confinement.network == Network::Off { "off" } else { "on" },
+            "network": if self.confinement.network == SandboxNetwork::Off { "off" } else { "on" },
             "rung": self.confinement.rung.as_str(),
             "victim": self.victim.id(),
             "content": CONTENT,

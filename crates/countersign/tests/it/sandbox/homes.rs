@@ -6,7 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use engine::sandbox::{Bounds, Network, Room, Rung, Ward, program};
+use engine::sandbox::{
+    RunMounts, SandboxLevel, SandboxLimits, SandboxNetwork, SandboxProfile, program,
+};
 use tempfile::TempDir;
 
 use super::ground::{BINARY, Who, as_who, bubblewrap_is_here, give_away, people};
@@ -15,11 +17,11 @@ const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin";
 
 const BUSY_MAX: usize = 20;
 
-pub fn levels() -> Vec<(Rung, Who)> {
+pub fn levels() -> Vec<(SandboxLevel, Who)> {
     let mut all = Vec::new();
     for who in people() {
-        let rungs = Rung::ALL.into_iter();
-        let here = |rung: &Rung| *rung != Rung::Bubblewrap || bubblewrap_is_here();
+        let rungs = SandboxLevel::ALL.into_iter();
+        let here = |rung: &SandboxLevel| *rung != SandboxLevel::Bubblewrap || bubblewrap_is_here();
         all.extend(rungs.filter(here).map(|rung| (rung, who)));
     }
     all
@@ -95,7 +97,7 @@ impl Home {
     }
 
     /// The program in a sandbox of this level, with pipes to it.
-    pub fn start(&self, (rung, who): (Rung, Who), program: &Path, args: &[&str]) -> Child {
+    pub fn start(&self, (rung, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Child {
         self.command((rung, who), program, args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -106,7 +108,12 @@ impl Home {
 
     /// How it ended and what it said. A file that was just written may be busy for as long as
     /// another test's child, forked meanwhile, has not become its program yet.
-    pub fn run(&self, level: (Rung, Who), program: &Path, args: &[&str]) -> (Option<i32>, String) {
+    pub fn run(
+        &self,
+        level: (SandboxLevel, Who),
+        program: &Path,
+        args: &[&str],
+    ) -> (Option<i32>, String) {
         let mut ended = (None, String::new());
         for _ in 0..BUSY_MAX {
             ended = match self.command(level, program, args).output() {
@@ -124,28 +131,28 @@ impl Home {
         ended
     }
 
-    fn command(&self, (rung, who): (Rung, Who), program: &Path, args: &[&str]) -> Command {
+    fn command(&self, (rung, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Command {
         let (path, run) = (self.search_path(), self.root().join("data/run"));
         let private = [self.root().join("data")];
         let home = self.at("");
         let home = home.parent().unwrap().join("home");
-        let mut ward = Ward::new(rung, Some(&home), &path, &private, &self.show);
+        let mut ward = SandboxProfile::new(rung, Some(&home), &path, &private, &self.show);
         ward.read.push(self.root().join("tools"));
-        ward.bounds = Bounds {
+        ward.bounds = SandboxLimits {
             disk_floor_bytes: 0,
-            ..Bounds::default()
+            ..SandboxLimits::default()
         };
         for dir in ["home", "tmp", "proof"] {
             fs::create_dir_all(run.join(dir)).unwrap();
         }
         ward.prepare_home(&run.join("home")).unwrap();
-        let confinement = ward.confine(Room {
+        let confinement = ward.confine(RunMounts {
             read: program::needed(program, &path).read,
             write: vec![run.join("home"), run.join("tmp")],
             shut: Vec::new(),
             layered: Vec::new(),
             lent: Vec::new(),
-            network: Network::Off,
+            network: SandboxNetwork::Off,
             metadata: true,
             proof: run.join("proof/proof.json"),
         });

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use engine::process::{Exit, Host, Launcher, Limits, RunId, Spec, Stop};
-use engine::sandbox::{Network, Proxied, Room, Rung, Ward};
+use engine::process::{
+    Launcher, ProcessExit, ProcessHost, ProcessLimits, ProcessSpec, RunId, StopSignal,
+};
+use engine::sandbox::{ProxyRules, RunMounts, SandboxLevel, SandboxNetwork, SandboxProfile};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -30,10 +32,10 @@ const REACHED: [&str; 4] = [
     "the refusal says why",
 ];
 
-fn levels() -> Vec<Rung> {
-    let mut levels = vec![Rung::Native, Rung::Landlock];
+fn levels() -> Vec<SandboxLevel> {
+    let mut levels = vec![SandboxLevel::Native, SandboxLevel::Landlock];
     if bubblewrap_is_here() {
-        levels.push(Rung::Bubblewrap);
+        levels.push(SandboxLevel::Bubblewrap);
     } else {
         skip::has_no("bubblewrap is not installed");
     }
@@ -77,7 +79,9 @@ async fn as_an_ordinary_user() {
         // The test above starts it, as an ordinary user.
         return;
     };
-    let level = Rung::ALL.into_iter().find(|level| level.as_str() == named);
+    let level = SandboxLevel::ALL
+        .into_iter()
+        .find(|level| level.as_str() == named);
     held_to_hosts(level.unwrap()).await;
 }
 
@@ -89,7 +93,7 @@ struct Tried {
     detail: String,
 }
 
-async fn held_to_hosts(level: Rung) {
+async fn held_to_hosts(level: SandboxLevel) {
     let (listed, other) = (Server::start(), Server::start());
     let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     udp.set_nonblocking(true).unwrap();
@@ -97,11 +101,13 @@ async fn held_to_hosts(level: Rung) {
         format!("127.0.0.1:{}", listed.port),
         "named.invalid".to_owned(),
     ];
-    let network = Network::Proxy(Proxied::to(hosts.iter().map(|host| host.parse().unwrap())));
+    let network = SandboxNetwork::Proxy(ProxyRules::to(
+        hosts.iter().map(|host| host.parse().unwrap()),
+    ));
     let words = [listed.port, other.port, udp.local_addr().unwrap().port()];
     let ended = run(level, network, &words.map(|port| port.to_string())).await;
     let (ended, said) = ended;
-    assert_eq!(ended.exit, Exit::Code(0), "{level}: {said}");
+    assert_eq!(ended.exit, ProcessExit::Code(0), "{level}: {said}");
     assert!(said.contains("the end"), "{level}: {said}");
     let tried: Vec<Tried> = said
         .lines()
@@ -139,7 +145,11 @@ async fn held_to_hosts(level: Rung) {
     assert!(proof.contains(&told), "{level}: {proof}");
 }
 
-async fn run(level: Rung, network: Network, words: &[String]) -> (engine::process::Ended, String) {
+async fn run(
+    level: SandboxLevel,
+    network: SandboxNetwork,
+    words: &[String],
+) -> (engine::process::ProcessEnd, String) {
     let dir = TempDir::new().unwrap();
     let at = |name: &str| dir.path().join(name);
     for name in [
@@ -153,9 +163,9 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
     std::fs::copy(SCRIPT, at("tools/network.py")).unwrap();
     std::fs::copy(BINARY, at("tools/countersign")).unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin";
-    let mut ward = Ward::new(level, None, &path.into(), &[at("data")], &[]);
+    let mut ward = SandboxProfile::new(level, None, &path.into(), &[at("data")], &[]);
     ward.read.push(at("tools"));
-    let confinement = ward.confine(Room {
+    let confinement = ward.confine(RunMounts {
         read: vec![at("data/job/work")],
         write: vec![at("data/job/home"), at("data/job/scratch")],
         shut: Vec::new(),
@@ -165,13 +175,13 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
         metadata: false,
         proof: at("data/job/sandbox/proof.json"),
     });
-    let host = Host {
+    let host = ProcessHost {
         data_dir: at("host"),
         launcher: Some(Launcher::hold(&at("tools/countersign"))),
         adopts: false,
     };
     let script = at("tools/network.py");
-    let spec = Spec {
+    let spec = ProcessSpec {
         run_id: RunId::new("network").unwrap(),
         program: "/usr/bin/python3".into(),
         args: ["-I".into(), script.into()]
@@ -186,9 +196,9 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
         stdin: Vec::new(),
         converses: false,
         transcript: at("transcript"),
-        limits: Limits {
+        limits: ProcessLimits {
             wall: Duration::from_secs(120),
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
         allotment: None,
         confinement: Some(confinement),
@@ -198,7 +208,7 @@ async fn run(level: Rung, network: Network, words: &[String]) -> (engine::proces
         .run(
             spec,
             |line| said.extend([line.text.as_str(), "\n"]),
-            Stop::never(),
+            StopSignal::never(),
         )
         .await
         .unwrap();

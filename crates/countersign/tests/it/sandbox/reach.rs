@@ -107,7 +107,7 @@ fn memory_is_bounded_whatever_holds_it() {
 #[test]
 fn files_in_memory_count_together() {
     for (rung, who, network) in combinations() {
-        if rung == engine::sandbox::Rung::Landlock {
+        if rung == engine::sandbox::SandboxLevel::Landlock {
             // It has none of its own.
             continue;
         }

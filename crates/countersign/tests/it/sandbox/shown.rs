@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 
-use engine::sandbox::Rung;
+use engine::sandbox::SandboxLevel;
 use rustix::fs::{FlockOperation, flock};
 
 use super::homes::{Home, levels};
@@ -202,7 +202,7 @@ fn a_lock_inside_holds_up_nobody_outside() {
             home.put("go/pkg/mod/cache/lock", ""),
             home.put(".local/share/uv/tools/.lock", ""),
         ];
-        if level.0 == Rung::Native {
+        if level.0 == SandboxLevel::Native {
             // Through an overlay every file is the run's own.
             locks.push(home.put(".cargo/bin/cargo", ""));
         }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Rights, update};
+use super::{AcpPermissions, update};
 use crate::agent::stream_json::{list, number, text};
-use crate::agent::{AgentEvent, Dialogue, Heeded, Usage, trouble};
-use crate::process::Reaction;
+use crate::agent::{AgentEvent, AgentUsage, Dialogue, DialogueReply, trouble};
+use crate::process::LineReaction;
 
 /// The protocol's own word for "log in first".
 const AUTHENTICATION_REQUIRED: i64 = -32_000;
@@ -16,29 +16,29 @@ const METHOD_NOT_FOUND: i64 = -32_601;
 
 /// What we have asked and wait for; its number is the request's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum AcpRequest {
     Introduction = 1,
     Session = 2,
     Work = 3,
 }
 
-pub struct Conversation {
+pub struct AcpConversation {
     dir: PathBuf,
     brief: String,
-    rights: Rights,
+    rights: AcpPermissions,
     /// Our own tools, for those who take a server over HTTP.
     server: Option<Value>,
-    asked: Asked,
+    asked: AcpRequest,
     session: String,
     /// It tells the sum so far each time; the last one counts.
-    spent: Usage,
+    spent: AgentUsage,
 }
 
-impl Dialogue for Conversation {
+impl Dialogue for AcpConversation {
     fn open(&mut self) -> Vec<u8> {
         let nothing = json!({"readTextFile": false, "writeTextFile": false});
         self.ask(
-            Asked::Introduction,
+            AcpRequest::Introduction,
             "initialize",
             json!({
                 "protocolVersion": 1,
@@ -48,10 +48,10 @@ impl Dialogue for Conversation {
         )
     }
 
-    fn hear(&mut self, line: &str) -> Heeded {
+    fn hear(&mut self, line: &str) -> DialogueReply {
         let message = serde_json::from_str::<Value>(line).ok();
         let Some(message) = message.filter(|message| message.get("jsonrpc").is_some()) else {
-            return Heeded::default();
+            return DialogueReply::default();
         };
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.answer(method, id, &message["params"]),
@@ -62,26 +62,26 @@ impl Dialogue for Conversation {
     }
 }
 
-impl Conversation {
-    pub fn new(dir: PathBuf, brief: String, rights: Rights, server: Option<Value>) -> Self {
+impl AcpConversation {
+    pub fn new(dir: PathBuf, brief: String, rights: AcpPermissions, server: Option<Value>) -> Self {
         Self {
             dir,
             brief,
             rights,
             server,
-            asked: Asked::Introduction,
+            asked: AcpRequest::Introduction,
             session: String::new(),
-            spent: Usage::default(),
+            spent: AgentUsage::default(),
         }
     }
 
-    fn ask(&mut self, asked: Asked, method: &str, params: Value) -> Vec<u8> {
+    fn ask(&mut self, asked: AcpRequest, method: &str, params: Value) -> Vec<u8> {
         self.asked = asked;
         line(&json!({"jsonrpc": "2.0", "id": asked as u64, "method": method, "params": params}))
     }
 
     /// The agent wants something of us. Files and terminals are its own matter.
-    fn answer(&mut self, method: &str, id: &Value, params: &Value) -> Heeded {
+    fn answer(&mut self, method: &str, id: &Value, params: &Value) -> DialogueReply {
         if method != "session/request_permission" {
             let error = json!({"code": METHOD_NOT_FOUND, "message": "not offered"});
             let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
@@ -117,7 +117,7 @@ impl Conversation {
         }
     }
 
-    fn told(&mut self, told: &Value) -> Heeded {
+    fn told(&mut self, told: &Value) -> DialogueReply {
         let mut events = update::events(told);
         events.retain(|event| match event {
             AgentEvent::Spent { usage, .. } => {
@@ -130,7 +130,7 @@ impl Conversation {
     }
 
     /// What we asked for has come.
-    fn answered(&mut self, message: &Value) -> Heeded {
+    fn answered(&mut self, message: &Value) -> DialogueReply {
         if message["id"].as_u64() != Some(self.asked as u64) {
             return heeded(Vec::new(), Vec::new());
         }
@@ -139,13 +139,13 @@ impl Conversation {
         }
         let result = &message["result"];
         match self.asked {
-            Asked::Introduction => self.settle(result),
-            Asked::Session => self.begin(result),
-            Asked::Work => self.end(result),
+            AcpRequest::Introduction => self.settle(result),
+            AcpRequest::Session => self.begin(result),
+            AcpRequest::Work => self.end(result),
         }
     }
 
-    fn settle(&mut self, introduced: &Value) -> Heeded {
+    fn settle(&mut self, introduced: &Value) -> DialogueReply {
         let http = &introduced["agentCapabilities"]["mcpCapabilities"]["http"];
         let (servers, refused) = match self.server.take() {
             Some(server) if *http == true => (json!([server]), None),
@@ -153,11 +153,11 @@ impl Conversation {
             None => (json!([]), None),
         };
         let params = json!({"cwd": self.dir, "mcpServers": servers});
-        let asked = self.ask(Asked::Session, "session/new", params);
+        let asked = self.ask(AcpRequest::Session, "session/new", params);
         heeded(asked, refused.into_iter().collect())
     }
 
-    fn begin(&mut self, result: &Value) -> Heeded {
+    fn begin(&mut self, result: &Value) -> DialogueReply {
         self.session = text(result, "/sessionId").unwrap_or_default();
         let prompt = json!([{"type": "text", "text": self.brief}]);
         let params = json!({"sessionId": self.session, "prompt": prompt});
@@ -169,16 +169,16 @@ impl Conversation {
             model: model(result),
         };
         let mut begun = heeded(
-            self.ask(Asked::Work, "session/prompt", params),
+            self.ask(AcpRequest::Work, "session/prompt", params),
             vec![started],
         );
         begun.reaction.farewell = Some(line(&cancel));
         begun
     }
 
-    fn end(&self, result: &Value) -> Heeded {
+    fn end(&self, result: &Value) -> DialogueReply {
         let count = |name: &str| number(result, &format!("/usage/{name}"));
-        let told = Usage {
+        let told = AgentUsage {
             usd_micros: None,
             tokens_in: count("inputTokens"),
             tokens_out: count("outputTokens"),
@@ -234,17 +234,17 @@ fn line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
-fn heeded(say: Vec<u8>, events: Vec<AgentEvent>) -> Heeded {
-    Heeded {
-        reaction: Reaction {
+fn heeded(say: Vec<u8>, events: Vec<AgentEvent>) -> DialogueReply {
+    DialogueReply {
+        reaction: LineReaction {
             say,
-            ..Reaction::default()
+            ..LineReaction::default()
         },
         events: Some(events),
     }
 }
 
-fn over(events: Vec<AgentEvent>) -> Heeded {
+fn over(events: Vec<AgentEvent>) -> DialogueReply {
     let mut last = heeded(Vec::new(), events);
     last.reaction.over = true;
     last

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::agent::event::micros;
 use crate::agent::stream_json::{text, used};
-use crate::agent::{AgentEvent, Usage};
+use crate::agent::{AgentEvent, AgentUsage};
 
 pub(super) fn events(update: &Value) -> Vec<AgentEvent> {
     let event = match update["sessionUpdate"].as_str() {
@@ -33,9 +33,9 @@ fn detail(update: &Value) -> Option<&Value> {
 fn cost(update: &Value) -> Option<AgentEvent> {
     let dollars = update.pointer("/cost/amount")?.as_f64();
     let in_dollars = update.pointer("/cost/currency").and_then(Value::as_str) == Some("USD");
-    let usage = Usage {
+    let usage = AgentUsage {
         usd_micros: dollars.filter(|_| in_dollars).and_then(micros),
-        ..Usage::default()
+        ..AgentUsage::default()
     };
     // It tells the sum so far each time; the last one is added when the turn is over.
     Some(AgentEvent::Spent { usage, model: None })

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::script::{Error, Script, Step};
-use crate::process::{Call, Output, find_program, output};
+use super::script::{Error, Script, ScriptStep};
+use crate::process::{CommandOutput, ShortCommand, find_program, output};
 
 const COMMAND_WALL: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT_MAX: usize = 1 << 20;
@@ -27,7 +27,7 @@ pub async fn play(
     // A judge starts beside the change; its script is about the change.
     let change = env.get("COUNTERSIGN_CHANGE").map(Path::new);
     let dir = change.filter(|change| change.is_dir()).unwrap_or(dir);
-    let played = Played { env, dir };
+    let played = ScriptPlayer { env, dir };
     let (role, round) = (
         played.fact("COUNTERSIGN_ROLE")?,
         played.number("COUNTERSIGN_ROUND")?,
@@ -43,7 +43,7 @@ pub async fn play(
         slot,
     })?;
     for (index, step) in steps.iter().enumerate() {
-        if let Step::Exit(code) = step {
+        if let ScriptStep::Exit(code) = step {
             return Ok(*code);
         }
         played
@@ -58,27 +58,27 @@ pub async fn play(
     Ok(0)
 }
 
-fn name(step: &Step) -> &'static str {
+fn name(step: &ScriptStep) -> &'static str {
     match step {
-        Step::Write { .. } => "write",
-        Step::Replace { .. } => "replace",
-        Step::Delete { .. } => "delete",
-        Step::Run { .. } => "run",
-        Step::Say(_) => "say",
-        Step::Commit { .. } => "commit",
-        Step::WaitMs(_) => "wait_ms",
-        Step::Result(_) => "result",
-        Step::Usage(_) => "usage",
-        Step::Exit(_) => "exit",
+        ScriptStep::Write { .. } => "write",
+        ScriptStep::Replace { .. } => "replace",
+        ScriptStep::Delete { .. } => "delete",
+        ScriptStep::Run { .. } => "run",
+        ScriptStep::Say(_) => "say",
+        ScriptStep::Commit { .. } => "commit",
+        ScriptStep::WaitMs(_) => "wait_ms",
+        ScriptStep::Result(_) => "result",
+        ScriptStep::Usage(_) => "usage",
+        ScriptStep::Exit(_) => "exit",
     }
 }
 
-struct Played<'a> {
+struct ScriptPlayer<'a> {
     env: &'a BTreeMap<String, String>,
     dir: &'a Path,
 }
 
-impl Played<'_> {
+impl ScriptPlayer<'_> {
     fn fact(&self, name: &'static str) -> Result<&str, Error> {
         self.env
             .get(name)
@@ -92,15 +92,15 @@ impl Played<'_> {
             .map_err(|_| Error::NoContract(name))
     }
 
-    async fn perform(&self, step: &Step, out: &mut (dyn Write + Send)) -> Result<(), String> {
+    async fn perform(&self, step: &ScriptStep, out: &mut (dyn Write + Send)) -> Result<(), String> {
         match step {
-            Step::Write { path, text } => self.write(path, text),
-            Step::Replace { path, find, with } => self.replace(path, find, with),
-            Step::Delete { path } => {
+            ScriptStep::Write { path, text } => self.write(path, text),
+            ScriptStep::Replace { path, find, with } => self.replace(path, find, with),
+            ScriptStep::Delete { path } => {
                 let path = self.inside(path)?;
                 fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))
             }
-            Step::Run { command, may_fail } => {
+            ScriptStep::Run { command, may_fail } => {
                 let said = self.call("sh", &["-c", command]).await?;
                 print(out, String::from_utf8_lossy(&said.stdout).trim_end())?;
                 if said.exit.success() || *may_fail {
@@ -109,15 +109,15 @@ impl Played<'_> {
                     Err(complaint(&said))
                 }
             }
-            Step::Say(text) => print(out, text),
-            Step::Commit { message } => self.commit(message).await,
-            Step::WaitMs(ms) => {
+            ScriptStep::Say(text) => print(out, text),
+            ScriptStep::Commit { message } => self.commit(message).await,
+            ScriptStep::WaitMs(ms) => {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
                 Ok(())
             }
-            Step::Result(value) => self.result(value),
-            Step::Usage(value) => print(out, &usage_line(value)?),
-            Step::Exit(_) => Ok(()),
+            ScriptStep::Result(value) => self.result(value),
+            ScriptStep::Usage(value) => print(out, &usage_line(value)?),
+            ScriptStep::Exit(_) => Ok(()),
         }
     }
 
@@ -198,10 +198,10 @@ impl Played<'_> {
         ))
     }
 
-    async fn call(&self, program: &str, args: &[&str]) -> Result<Output, String> {
+    async fn call(&self, program: &str, args: &[&str]) -> Result<CommandOutput, String> {
         let path = self.env.get("PATH").map(String::as_str).unwrap_or_default();
         let program = find_program(program.as_ref(), path.as_ref(), self.dir);
-        let call = Call {
+        let call = ShortCommand {
             program: program.map_err(|error| error.to_string())?,
             args: args.iter().map(OsString::from).collect(),
             env: self
@@ -233,7 +233,7 @@ fn with_commit(value: &Value, commit: Option<&str>) -> Value {
     }
 }
 
-fn complaint(said: &Output) -> String {
+fn complaint(said: &CommandOutput) -> String {
     format!(
         "{}: {}",
         said.exit,

@@ -31,25 +31,25 @@ pub enum Error {
 #[serde(deny_unknown_fields)]
 pub struct Script {
     version: u32,
-    build: Option<Part>,
-    review: Option<Part>,
+    build: Option<RoleScript>,
+    review: Option<RoleScript>,
     /// What a reviewer plays that is asked for its answer in form; the same review where not given.
-    review_form: Option<Part>,
+    review_form: Option<RoleScript>,
     /// What a reviewer plays that is asked whether it countersigns; the same review where not given.
-    review_countersign: Option<Part>,
-    verify: Option<Part>,
+    review_countersign: Option<RoleScript>,
+    verify: Option<RoleScript>,
 }
 
 /// What one role does: the same always, or round by round, or slot by slot.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
-    always: Option<Vec<Step>>,
-    rounds: Option<Vec<Vec<Step>>>,
+struct RoleScript {
+    always: Option<Vec<ScriptStep>>,
+    rounds: Option<Vec<Vec<ScriptStep>>>,
     /// Whether the last round's steps are played in the rounds after it too.
     #[serde(default = "yes")]
     repeat_last: bool,
-    slots: Option<Vec<Part>>,
+    slots: Option<Vec<RoleScript>>,
 }
 
 fn yes() -> bool {
@@ -59,7 +59,7 @@ fn yes() -> bool {
 /// One thing that the agent does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     Write {
         path: PathBuf,
         text: String,
@@ -122,7 +122,7 @@ impl Script {
         ];
         for (role, part) in parts {
             part.as_ref()
-                .map_or(Ok(()), Part::check)
+                .map_or(Ok(()), RoleScript::check)
                 .map_err(|reason| format!("{role}: {reason}"))?;
         }
         Ok(script)
@@ -134,7 +134,7 @@ impl Script {
         (role, question): (&str, &str),
         round: u32,
         slot: u32,
-    ) -> Option<&[Step]> {
+    ) -> Option<&[ScriptStep]> {
         let part = match role {
             "build" => self.build.as_ref(),
             "review" => match question {
@@ -150,7 +150,7 @@ impl Script {
     }
 }
 
-impl Part {
+impl RoleScript {
     fn check(&self) -> Result<(), String> {
         let given = [
             self.always.is_some(),
@@ -172,7 +172,7 @@ impl Part {
         })
     }
 
-    fn steps(&self, round: u32, slot: u32) -> Option<&[Step]> {
+    fn steps(&self, round: u32, slot: u32) -> Option<&[ScriptStep]> {
         if let Some(slots) = &self.slots {
             return slots.get(index(slot))?.steps(round, 1);
         }
@@ -203,7 +203,7 @@ mod tests {
             Script::parse(&text)
                 .unwrap()
                 .steps(("build", "work"), round, 1)
-                .map(<[Step]>::len)
+                .map(<[ScriptStep]>::len)
         };
         assert_eq!(
             [count("", 1), count("", 2), count("", 9)],
@@ -217,7 +217,11 @@ mod tests {
         let text = r#"{"version": 1, "review": {"slots": [
             {"always": [{"say": "a"}, {"say": "b"}]}, {"always": []}]}}"#;
         let script = Script::parse(text).unwrap();
-        let count = |slot| script.steps(("review", "work"), 1, slot).map(<[Step]>::len);
+        let count = |slot| {
+            script
+                .steps(("review", "work"), 1, slot)
+                .map(<[ScriptStep]>::len)
+        };
         assert_eq!([count(1), count(2), count(3)], [Some(2), Some(0), None]);
         assert!(script.steps(("build", "work"), 1, 1).is_none());
     }

@@ -7,11 +7,11 @@ use expect_test::expect_file;
 
 use super::*;
 use crate::agent::known;
-use crate::sandbox::{Bounds, Network, Rung};
+use crate::sandbox::{SandboxLevel, SandboxLimits, SandboxNetwork};
 
-fn confinement() -> Confinement {
-    Confinement {
-        rung: Rung::Native,
+fn confinement() -> SandboxSpec {
+    SandboxSpec {
+        rung: SandboxLevel::Native,
         read: Vec::new(),
         write: Vec::new(),
         shut: Vec::new(),
@@ -21,21 +21,21 @@ fn confinement() -> Confinement {
         links: Vec::new(),
         refused: Vec::new(),
         hidden: Vec::new(),
-        network: Network::On,
+        network: SandboxNetwork::On,
         unix_sockets: false,
         metadata: false,
-        bounds: Bounds::default(),
+        bounds: SandboxLimits::default(),
         proof: "/data/proof.json".into(),
     }
 }
 
-fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
-    let session = Session {
+fn assignment(role: AgentRole, confined: bool, format: &str) -> AgentAssignment {
+    let session = ResumableSession {
         agent: format.to_owned(),
         id: "the-session".to_owned(),
-        spent: Usage::default(),
+        spent: AgentUsage::default(),
     };
-    Assignment {
+    AgentAssignment {
         allotment: None,
         usd_micros_max: None,
         run_id: RunId::new("run").unwrap(),
@@ -47,23 +47,23 @@ fn assignment(role: Role, confined: bool, format: &str) -> Assignment {
         dir: "/srv/repos".into(),
         home: "/data/home".into(),
         scratch: "/data/scratch".into(),
-        change: (role != Role::Build).then(|| "/srv/repos/change".into()),
+        change: (role != AgentRole::Build).then(|| "/srv/repos/change".into()),
         copy: None,
         result_file: "/data/answer/result.json".into(),
         transcript: "/data/transcript.log".into(),
         env: Vec::new(),
-        facts: Facts::default(),
-        limits: Limits::default(),
+        facts: RepositoryFacts::default(),
+        limits: ProcessLimits::default(),
         model: Some("some-model".to_owned()),
-        session: (role == Role::Build).then_some(session),
+        session: (role == AgentRole::Build).then_some(session),
         tools: None,
         confinement: confined.then(confinement),
     }
 }
 
-fn show(cli: &'static Cli) -> String {
+fn show(cli: &'static AgentCli) -> String {
     let mut out = String::new();
-    for role in [Role::Build, Role::Review] {
+    for role in [AgentRole::Build, AgentRole::Review] {
         for confined in [true, false] {
             let held = if confined { "confined" } else { "unconfined" };
             let start = native(cli).invocation(&assignment(role, confined, cli.name));
@@ -95,10 +95,10 @@ fn every_cli_is_started_as_before() {
 }
 
 /// What our tools add to a start: arguments, variables, and files that are new or other than before.
-fn added(cli: &'static Cli, role: Role, confined: bool) -> String {
+fn added(cli: &'static AgentCli, role: AgentRole, confined: bool) -> String {
     let mut given = assignment(role, confined, cli.name);
     let before = native(cli).invocation(&given);
-    given.tools = Some(Tools::of("http://127.0.0.1:7420"));
+    given.tools = Some(McpEndpoint::of("http://127.0.0.1:7420"));
     given.env = vec![(tools::TOKEN.into(), SECRET.into())];
     let after = native(cli).invocation(&given);
     let mut old = before.args.iter().peekable();
@@ -136,7 +136,7 @@ const SECRET: &str = "the-token-itself";
 fn tools_are_one_server_more_and_nothing_else_changes() {
     let mut out = String::new();
     for cli in known::ALL {
-        for role in [Role::Build, Role::Review] {
+        for role in [AgentRole::Build, AgentRole::Review] {
             for confined in [true, false] {
                 out.push_str(&added(cli, role, confined));
             }
@@ -150,7 +150,7 @@ fn tools_are_one_server_more_and_nothing_else_changes() {
 #[test]
 fn a_brief_is_never_an_argument() {
     for cli in known::ALL {
-        for role in [Role::Build, Role::Review, Role::Verify] {
+        for role in [AgentRole::Build, AgentRole::Review, AgentRole::Verify] {
             let start = native(cli).invocation(&assignment(role, true, cli.name));
             let leaks = |arg: &OsString| arg.to_string_lossy().contains("BRIEF");
             let named = |arg: &&OsString| !arg.to_string_lossy().contains("COUNTERSIGN_BRIEF_FILE");
@@ -163,11 +163,11 @@ fn a_brief_is_never_an_argument() {
 fn only_inside_our_sandbox_is_a_cli_s_own_off() {
     let codex = native(known::find("codex").unwrap());
     for (role, confined, mode) in [
-        (Role::Build, true, "danger-full-access"),
-        (Role::Build, false, "workspace-write"),
-        (Role::Review, true, "danger-full-access"),
-        (Role::Review, false, "read-only"),
-        (Role::Verify, false, "read-only"),
+        (AgentRole::Build, true, "danger-full-access"),
+        (AgentRole::Build, false, "workspace-write"),
+        (AgentRole::Review, true, "danger-full-access"),
+        (AgentRole::Review, false, "read-only"),
+        (AgentRole::Verify, false, "read-only"),
     ] {
         let start = codex.invocation(&assignment(role, confined, "codex"));
         assert!(start.args.contains(&mode.into()), "{role:?} {confined}");

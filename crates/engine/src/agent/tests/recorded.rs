@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use expect_test::expect_file;
 
-use super::super::heard::Heard;
+use super::super::heard::AgentOutput;
 use super::*;
 use crate::agent::known;
 
@@ -15,10 +15,12 @@ fn fixtures() -> PathBuf {
 }
 
 /// `<name>.end` has the exit code, if it ended by itself, and what was on stderr.
-fn end_of(recording: &Path) -> (Exit, String) {
+fn end_of(recording: &Path) -> (ProcessExit, String) {
     let text = fs::read_to_string(recording.with_extension("end")).unwrap();
     let (exit, complaint) = text.split_once('\n').unwrap();
-    let exit = exit.parse().map_or(Exit::IdleLimit, Exit::Code);
+    let exit = exit
+        .parse()
+        .map_or(ProcessExit::IdleLimit, ProcessExit::Code);
     (exit, complaint.trim().to_owned())
 }
 
@@ -26,14 +28,14 @@ fn short(text: &str) -> String {
     findings::shorten(&findings::one_line(text), 160)
 }
 
-fn told(cli: &'static Cli, recording: &Path) -> String {
+fn told(cli: &'static AgentCli, recording: &Path) -> String {
     let native = native(cli);
-    let mut heard = Heard::default();
+    let mut heard = AgentOutput::default();
     let mut out = String::new();
     for line in fs::read_to_string(recording).unwrap().lines() {
         let Some(events) = native.events(line) else {
-            let line = Line {
-                stream: Stream::Out,
+            let line = OutputLine {
+                stream: OutputStream::Out,
                 text: line.to_owned(),
                 whole: true,
             };
@@ -94,13 +96,13 @@ fn every_recording_is_understood_as_before() {
 #[test]
 fn a_conversation_with_a_real_agent_is_answered_as_before() {
     for (name, role) in [
-        ("opencode-builder", Role::Build),
-        ("copilot-builder", Role::Build),
-        ("gemini-reviewer", Role::Review),
+        ("opencode-builder", AgentRole::Build),
+        ("copilot-builder", AgentRole::Build),
+        ("gemini-reviewer", AgentRole::Review),
     ] {
         let mut assignment = Desk::new().assignment();
         assignment.role = role;
-        let agent = Acp(Command::parse("some-agent").unwrap());
+        let agent = AcpAgent(CommandAgent::parse("some-agent").unwrap());
         let mut talk = agent.dialogue(&assignment).unwrap();
         talk.open();
         let path = fixtures().join("acp").join(format!("{name}.jsonl"));

@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::super::{Error, Oid, Place, Repository};
-use super::files::{FileStep, Stamp};
+use super::super::{Error, Oid, Repository, WorkTreeDirs};
+use super::files::{FileStamp, FileStep};
 
 /// Up to this many paths are named to git; beyond, it lists everything.
 const NAMED_PATHS_MAX: usize = 200;
@@ -55,7 +55,7 @@ impl TreeChange {
 
 /// What has to be done in one work tree.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct WorkTreeSteps {
     pub steps: Vec<FileStep>,
     /// New paths outside of a sparse checkout: they are in the index only.
     pub outside: Vec<PathBuf>,
@@ -69,10 +69,10 @@ struct TreeSettings {
 }
 
 /// What lies at a path, with its stamp.
-enum Lying {
+enum PathState {
     Nothing,
-    File { stamp: Stamp, executable: bool },
-    Link(Stamp),
+    File { stamp: FileStamp, executable: bool },
+    Link(FileStamp),
     Directory,
     Other,
 }
@@ -114,21 +114,21 @@ impl Repository {
     /// `next`; the inner error says what of the person's is in the way.
     pub(super) async fn survey(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         changes: &[TreeChange],
         next: &Path,
-    ) -> Result<Result<Survey, String>, Error> {
+    ) -> Result<Result<WorkTreeSteps, String>, Error> {
         let settings = self.tree_settings(place).await?;
         let hidden = self.hidden_paths(place, changes, next).await?;
         let (unseen, seen): (Vec<&TreeChange>, Vec<&TreeChange>) = changes
             .iter()
             .partition(|change| hidden.contains(&change.path));
-        let lying: Vec<Lying> = seen
+        let lying: Vec<PathState> = seen
             .iter()
             .map(|change| lying_at(&place.path, &change.path))
             .collect();
         let contents = self.contents(place, &seen, &lying).await?;
-        let yard = Yard {
+        let yard = WorkTreeView {
             root: &place.path,
             settings: &settings,
             contents: &contents,
@@ -147,7 +147,7 @@ impl Repository {
         }
         // What goes makes room for what comes: a file may become a directory, or the reverse.
         steps.sort_by_key(FileStep::arrives);
-        Ok(Ok(Survey {
+        Ok(Ok(WorkTreeSteps {
             steps,
             outside: unseen
                 .into_iter()
@@ -157,7 +157,7 @@ impl Repository {
         }))
     }
 
-    async fn tree_settings(&self, place: &Place) -> Result<TreeSettings, Error> {
+    async fn tree_settings(&self, place: &WorkTreeDirs) -> Result<TreeSettings, Error> {
         let listed = self.git_at(place).args(["config", "--list", "-z"]);
         let fields = listed.fields().await?;
         let is_on = |wanted: &str, default: bool| {
@@ -178,7 +178,7 @@ impl Repository {
     /// Changed paths that the index marks as not to be in the work tree.
     async fn hidden_paths(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         changes: &[TreeChange],
         index: &Path,
     ) -> Result<HashSet<PathBuf>, Error> {
@@ -204,23 +204,23 @@ impl Repository {
     /// The object names of what lies in the work tree, as git would store it.
     async fn contents(
         &self,
-        place: &Place,
+        place: &WorkTreeDirs,
         changes: &[&TreeChange],
-        lying: &[Lying],
+        lying: &[PathState],
     ) -> Result<HashMap<PathBuf, Oid>, Error> {
         let mut files = Vec::new();
         let mut known = HashMap::new();
         for (change, lying) in changes.iter().zip(lying) {
             match lying {
-                Lying::File { .. } => files.push(&change.path),
-                Lying::Link(_) => {
+                PathState::File { .. } => files.push(&change.path),
+                PathState::Link(_) => {
                     let full = place.path.join(&change.path);
                     let target = fs::read_link(&full).map_err(Error::file(&full))?;
                     let args = ["hash-object", "--stdin", "--no-filters"];
                     let run = self.git().args(args).stdin(target.as_os_str().as_bytes());
                     known.insert(change.path.clone(), run.oid().await?);
                 }
-                Lying::Nothing | Lying::Directory | Lying::Other => {}
+                PathState::Nothing | PathState::Directory | PathState::Other => {}
             }
         }
         if files.is_empty() {
@@ -248,7 +248,7 @@ impl Repository {
 }
 
 /// One work tree, as far as a landing asks about it.
-struct Yard<'a> {
+struct WorkTreeView<'a> {
     root: &'a Path,
     settings: &'a TreeSettings,
     contents: &'a HashMap<PathBuf, Oid>,
@@ -256,9 +256,9 @@ struct Yard<'a> {
     removed: HashSet<&'a Path>,
 }
 
-impl Yard<'_> {
+impl WorkTreeView<'_> {
     /// What to do at the path, if anything.
-    fn step(&self, change: &TreeChange, lying: Lying) -> Result<Option<FileStep>, String> {
+    fn step(&self, change: &TreeChange, lying: PathState) -> Result<Option<FileStep>, String> {
         let path = &change.path;
         let shown = path.display();
         let new = change.new_file();
@@ -266,9 +266,9 @@ impl Yard<'_> {
             self.must_have_room_above(path)?;
         }
         match (change.old_file(), lying) {
-            (Some(_), Lying::Nothing) | (None, _) if new.is_none() => Ok(None),
-            (Some(_), Lying::Nothing) => Err(format!("{shown} was deleted there")),
-            (Some(old), lying @ (Lying::File { .. } | Lying::Link(_))) => {
+            (Some(_), PathState::Nothing) | (None, _) if new.is_none() => Ok(None),
+            (Some(_), PathState::Nothing) => Err(format!("{shown} was deleted there")),
+            (Some(old), lying @ (PathState::File { .. } | PathState::Link(_))) => {
                 if self.holds(path, &lying, old) {
                     return Ok(Some(FileStep::new(path, lying.stamp(), new.is_some())));
                 }
@@ -277,11 +277,11 @@ impl Yard<'_> {
                     _ => Err(format!("{shown} there has changes that are not committed")),
                 }
             }
-            (Some(_), Lying::Directory | Lying::Other) => {
+            (Some(_), PathState::Directory | PathState::Other) => {
                 Err(format!("{shown} there is no file any more"))
             }
-            (None, Lying::Nothing) => Ok(Some(FileStep::new(path, None, true))),
-            (None, Lying::Directory) if self.empties(path) => {
+            (None, PathState::Nothing) => Ok(Some(FileStep::new(path, None, true))),
+            (None, PathState::Directory) if self.empties(path) => {
                 Ok(Some(FileStep::new(path, None, true)))
             }
             (None, lying) => match new {
@@ -296,16 +296,16 @@ impl Yard<'_> {
         }
     }
 
-    fn holds(&self, path: &Path, lying: &Lying, entry: &TreeEntry) -> bool {
+    fn holds(&self, path: &Path, lying: &PathState, entry: &TreeEntry) -> bool {
         let same_kind = match lying {
-            Lying::File { executable, .. } if entry.mode == SYMLINK => {
+            PathState::File { executable, .. } if entry.mode == SYMLINK => {
                 !self.settings.symlinks && !executable
             }
-            Lying::File { executable, .. } => {
+            PathState::File { executable, .. } => {
                 !self.settings.file_mode || *executable == (entry.mode == EXECUTABLE)
             }
-            Lying::Link(_) => entry.mode == SYMLINK,
-            Lying::Nothing | Lying::Directory | Lying::Other => false,
+            PathState::Link(_) => entry.mode == SYMLINK,
+            PathState::Nothing | PathState::Directory | PathState::Other => false,
         };
         same_kind && self.contents.get(path) == Some(&entry.oid)
     }
@@ -349,18 +349,18 @@ impl Yard<'_> {
 
     /// Where names differ in case only, and the file system takes them for one.
     fn is_removed_by_another_name(&self, path: &Path) -> bool {
-        let here = Stamp::at(&self.root.join(path));
+        let here = FileStamp::at(&self.root.join(path));
         let folded = path.to_string_lossy().to_lowercase();
         here.is_some()
             && self.removed.iter().any(|other| {
                 other.to_string_lossy().to_lowercase() == folded
-                    && Stamp::at(&self.root.join(other)) == here
+                    && FileStamp::at(&self.root.join(other)) == here
             })
     }
 }
 
-impl Lying {
-    fn stamp(&self) -> Option<Stamp> {
+impl PathState {
+    fn stamp(&self) -> Option<FileStamp> {
         match self {
             Self::File { stamp, .. } | Self::Link(stamp) => Some(*stamp),
             Self::Nothing | Self::Directory | Self::Other => None,
@@ -369,25 +369,25 @@ impl Lying {
 }
 
 /// Nothing that is reached through a symbolic link counts: it would be somebody else's file.
-fn lying_at(root: &Path, path: &Path) -> Lying {
+fn lying_at(root: &Path, path: &Path) -> PathState {
     let mut above = path.ancestors().skip(1);
     let through_link = above.any(|dir| !dir.as_os_str().is_empty() && root.join(dir).is_symlink());
     let Ok(meta) = fs::symlink_metadata(root.join(path)) else {
-        return Lying::Nothing;
+        return PathState::Nothing;
     };
     if through_link {
-        return Lying::Nothing;
+        return PathState::Nothing;
     }
-    let (kind, stamp) = (meta.file_type(), Stamp::of(&meta));
+    let (kind, stamp) = (meta.file_type(), FileStamp::of(&meta));
     if kind.is_file() {
         let executable = meta.permissions().mode() & 0o100 != 0;
-        Lying::File { stamp, executable }
+        PathState::File { stamp, executable }
     } else if kind.is_symlink() {
-        Lying::Link(stamp)
+        PathState::Link(stamp)
     } else if kind.is_dir() {
-        Lying::Directory
+        PathState::Directory
     } else {
-        Lying::Other
+        PathState::Other
     }
 }
 

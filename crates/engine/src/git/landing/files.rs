@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// Tells whether a file is the same one and was not written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     inode: u64,
     size: u64,
     mode: u32,
@@ -22,7 +22,7 @@ pub(super) struct Stamp {
     nanoseconds: i64,
 }
 
-impl Stamp {
+impl FileStamp {
     pub fn of(meta: &Metadata) -> Self {
         Self {
             inode: meta.ino(),
@@ -44,21 +44,21 @@ pub(super) struct FileStep {
     #[serde(with = "super::journal::path_text")]
     pub path: PathBuf,
     /// The file that was seen, and holds what the old commit has.
-    was: Option<Stamp>,
+    was: Option<FileStamp>,
     /// Whether there is a new version.
     puts: bool,
     /// The new version, once it lies ready.
-    new: Option<Stamp>,
+    new: Option<FileStamp>,
 }
 
 /// A work tree, and the directory of ours where its versions lie ready.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Site<'a> {
+pub(super) struct StagedWorkTree<'a> {
     pub root: &'a Path,
     pub stage: &'a Path,
 }
 
-impl Site<'_> {
+impl StagedWorkTree<'_> {
     /// Before the exchange the new version, after it the old one.
     fn ready(&self, step: &FileStep) -> PathBuf {
         self.stage.join("new").join(&step.path)
@@ -71,13 +71,13 @@ impl Site<'_> {
 
 /// Why a step was not done.
 #[derive(Debug)]
-pub(super) enum NotDone {
+pub(super) enum FileStepError {
     /// Somebody changed the file since it was looked at; it is as they left it.
     Disturbed,
     Failed(io::Error),
 }
 
-impl From<io::Error> for NotDone {
+impl From<io::Error> for FileStepError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound
@@ -91,7 +91,7 @@ impl From<io::Error> for NotDone {
 }
 
 impl FileStep {
-    pub fn new(path: &Path, was: Option<Stamp>, puts: bool) -> Self {
+    pub fn new(path: &Path, was: Option<FileStamp>, puts: bool) -> Self {
         Self {
             path: path.to_owned(),
             was,
@@ -110,21 +110,21 @@ impl FileStep {
     }
 
     /// Notes the new version that lies ready.
-    pub fn is_ready(&mut self, site: Site<'_>) -> bool {
-        self.new = Stamp::at(&site.ready(self));
+    pub fn is_ready(&mut self, site: StagedWorkTree<'_>) -> bool {
+        self.new = FileStamp::at(&site.ready(self));
         self.new.is_some()
     }
 
-    pub fn apply(&self, site: Site<'_>, number: usize) -> Result<(), NotDone> {
+    pub fn apply(&self, site: StagedWorkTree<'_>, number: usize) -> Result<(), FileStepError> {
         let full = site.root.join(&self.path);
         match (self.was, self.puts) {
             (Some(was), true) => self.exchange(site, number, was),
             (Some(was), false) => {
                 let aside = site.aside(number);
                 move_to_free(&full, &aside)?;
-                if Stamp::at(&aside) != Some(was) {
+                if FileStamp::at(&aside) != Some(was) {
                     move_to_free(&aside, &full)?;
-                    return Err(NotDone::Disturbed);
+                    return Err(FileStepError::Disturbed);
                 }
                 prune(site.root, &self.path);
                 Ok(())
@@ -137,20 +137,25 @@ impl FileStep {
         }
     }
 
-    fn exchange(&self, site: Site<'_>, number: usize, was: Stamp) -> Result<(), NotDone> {
+    fn exchange(
+        &self,
+        site: StagedWorkTree<'_>,
+        number: usize,
+        was: FileStamp,
+    ) -> Result<(), FileStepError> {
         let (full, ready) = (site.root.join(&self.path), site.ready(self));
         match swap(&ready, &full) {
             Ok(()) => {
-                if Stamp::at(&ready) == Some(was) {
+                if FileStamp::at(&ready) == Some(was) {
                     return Ok(());
                 }
                 swap(&ready, &full)?;
-                Err(NotDone::Disturbed)
+                Err(FileStepError::Disturbed)
             }
             // The file system cannot exchange two files in one step.
             Err(error) if is_unsupported(&error) => {
-                if Stamp::at(&full) != Some(was) {
-                    return Err(NotDone::Disturbed);
+                if FileStamp::at(&full) != Some(was) {
+                    return Err(FileStepError::Disturbed);
                 }
                 let aside = site.aside(number);
                 move_to_free(&full, &aside)?;
@@ -161,26 +166,26 @@ impl FileStep {
     }
 
     /// Back to the old file, if it is ours that lies there now; done or not, once or twice.
-    pub fn undo(&self, site: Site<'_>, number: usize) -> io::Result<()> {
+    pub fn undo(&self, site: StagedWorkTree<'_>, number: usize) -> io::Result<()> {
         let (full, ready, aside) = (
             site.root.join(&self.path),
             site.ready(self),
             site.aside(number),
         );
-        let here = Stamp::at(&full);
+        let here = FileStamp::at(&full);
         let ours = here.is_some() && here == self.new;
         match (self.was, self.puts) {
             (Some(was), true) => {
-                if ours && Stamp::at(&ready) == Some(was) {
+                if ours && FileStamp::at(&ready) == Some(was) {
                     swap(&ready, &full)
-                } else if (ours || here.is_none()) && Stamp::at(&aside) == Some(was) {
+                } else if (ours || here.is_none()) && FileStamp::at(&aside) == Some(was) {
                     fs::rename(&aside, &full)
                 } else {
                     Ok(())
                 }
             }
             (Some(was), false) => {
-                if here.is_none() && Stamp::at(&aside) == Some(was) {
+                if here.is_none() && FileStamp::at(&aside) == Some(was) {
                     make_room(site.root, &self.path)?;
                     move_to_free(&aside, &full)
                 } else {

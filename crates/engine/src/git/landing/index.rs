@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::super::commit::copy_index;
 use super::super::remove::remove_tree;
 use super::super::stale::remove_file;
-use super::super::{Error, Oid, Place, Repository};
-use super::{Plan, STAGE};
+use super::super::{Error, Oid, Repository, WorkTreeDirs};
+use super::{STAGE, WorkTreePlan};
 
 /// What a lock of ours says; git's holds an index, or nothing.
 const MARK: &str = "countersign is landing a change\n";
@@ -137,9 +137,9 @@ impl Repository {
     /// other paths stays. The inner error says what is in the way.
     pub(super) async fn two_way(
         &self,
-        plan: &Plan,
+        plan: &WorkTreePlan,
         index: &Path,
-        (place, mode): (&Place, &str),
+        (place, mode): (&WorkTreeDirs, &str),
         [old, new]: [&Oid; 2],
     ) -> Result<Result<(), String>, Error> {
         let theirs = plan.index_files().index;
@@ -162,7 +162,7 @@ impl Repository {
     /// Makes the new index beside the person's; the inner error says what is in the way.
     pub(super) async fn next_index(
         &self,
-        plan: &Plan,
+        plan: &WorkTreePlan,
         old: &Oid,
         new: &Oid,
     ) -> Result<Result<(), String>, Error> {
@@ -182,7 +182,7 @@ impl Repository {
     }
 
     /// The new index learns the times of the files that lie there now.
-    pub(super) async fn refresh(&self, plan: &Plan) -> Result<(), Error> {
+    pub(super) async fn refresh(&self, plan: &WorkTreePlan) -> Result<(), Error> {
         let files = plan.index_files();
         let run = self
             .git_at(&plan.place)
@@ -194,7 +194,12 @@ impl Repository {
     }
 
     /// Whether the work tree is on the branch, at the commit.
-    pub(super) async fn is_on(&self, place: &Place, branch: &str, at: &Oid) -> Result<bool, Error> {
+    pub(super) async fn is_on(
+        &self,
+        place: &WorkTreeDirs,
+        branch: &str,
+        at: &Oid,
+    ) -> Result<bool, Error> {
         let head = self.head_at(place).await?;
         Ok(head.branch.as_deref() == Some(branch) && head.commit == *at)
     }

@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::super::stale::remove_file;
-use super::super::{Error, Oid, Place, Repository};
+use super::super::{Error, Oid, Repository, WorkTreeDirs};
 use super::files::FileStep;
-use super::{Plan, STAGE};
+use super::{STAGE, WorkTreePlan};
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Journal {
+pub(super) struct LandingJournal {
     pub branch: String,
     pub old: Oid,
     pub new: Oid,
-    places: Vec<JournalPlace>,
+    places: Vec<JournalWorkTree>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct JournalPlace {
+struct JournalWorkTree {
     #[serde(with = "path_text")]
     git_dir: PathBuf,
     #[serde(with = "path_text")]
@@ -32,9 +32,9 @@ struct JournalPlace {
     steps: Vec<FileStep>,
 }
 
-impl Journal {
-    pub fn new(branch: &str, old: &Oid, new: &Oid, plans: &[Plan]) -> Self {
-        let place = |plan: &Plan| JournalPlace {
+impl LandingJournal {
+    pub fn new(branch: &str, old: &Oid, new: &Oid, plans: &[WorkTreePlan]) -> Self {
+        let place = |plan: &WorkTreePlan| JournalWorkTree {
             git_dir: plan.place.git_dir.clone(),
             path: plan.place.path.clone(),
             stage: plan.stage.clone(),
@@ -48,9 +48,9 @@ impl Journal {
         }
     }
 
-    pub fn into_plans(self) -> Vec<Plan> {
-        let plan = |place: JournalPlace| Plan {
-            place: Place {
+    pub fn into_plans(self) -> Vec<WorkTreePlan> {
+        let plan = |place: JournalWorkTree| WorkTreePlan {
+            place: WorkTreeDirs {
                 git_dir: place.git_dir,
                 path: place.path,
             },
@@ -74,7 +74,7 @@ impl Repository {
     }
 
     /// Written whole, and on disk when this returns.
-    pub(super) fn write_journal(&self, journal: &Journal) -> Result<(), Error> {
+    pub(super) fn write_journal(&self, journal: &LandingJournal) -> Result<(), Error> {
         let file = self.journal_file();
         let text = serde_json::to_vec(journal).map_err(|error| Error::file(&file)(error.into()))?;
         write_durably(&file, &text)
@@ -82,7 +82,7 @@ impl Repository {
 
     /// None where there is none, or one that nobody can read: it is written whole, so that nothing
     /// was begun under it.
-    pub(super) fn read_journal(&self) -> Option<Journal> {
+    pub(super) fn read_journal(&self) -> Option<LandingJournal> {
         serde_json::from_slice(&fs::read(self.journal_file()).ok()?).ok()
     }
 

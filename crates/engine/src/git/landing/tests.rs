@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use super::super::tests::{Ground, make_executable, write};
 use super::*;
 
-const SHORT: Patience = Patience {
+const SHORT: LandingTimeouts = LandingTimeouts {
     landing: Duration::from_secs(60),
     index: Duration::from_millis(300),
     held: Duration::from_millis(50),
@@ -77,7 +77,7 @@ impl Ground {
         (old, new)
     }
 
-    async fn lands(&self, old: &Oid, new: &Oid) -> Landed {
+    async fn lands(&self, old: &Oid, new: &Oid) -> LandingOutcome {
         let landed = self.repository.land_within("main", new, old, SHORT).await;
         landed.unwrap()
     }
@@ -101,9 +101,9 @@ impl Ground {
 }
 
 #[track_caller]
-fn why(landed: Landed) -> String {
+fn why(landed: LandingOutcome) -> String {
     match landed {
-        Landed::Held { why, .. } => why,
+        LandingOutcome::Held { why, .. } => why,
         other => panic!("{other:?}"),
     }
 }
@@ -112,10 +112,10 @@ fn why(landed: Landed) -> String {
 async fn every_kind_of_change_is_brought_into_a_clean_work_tree() {
     let kinds = Kinds::new().await;
     let landed = kinds.ground.lands(&kinds.old, &kinds.new).await;
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
     kinds.must_be_at(&kinds.new);
     let back = kinds.ground.lands(&kinds.new, &kinds.old).await;
-    assert!(matches!(back, Landed::Done { .. }), "{back:?}");
+    assert!(matches!(back, LandingOutcome::Done { .. }), "{back:?}");
     kinds.must_be_at(&kinds.old);
 }
 
@@ -128,7 +128,7 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
     loop {
         let places = repository.places_on("main").await.unwrap().unwrap();
         let plans = repository.plan(places, old, new).await.unwrap().unwrap();
-        let journal = Journal::new("main", old, new, &plans);
+        let journal = LandingJournal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
         let plan = &plans[0];
         let (last_file, mut done) = (2 + plan.steps.len(), false);
@@ -176,7 +176,7 @@ async fn a_file_that_is_written_to_in_the_last_instant_is_kept() {
         let places = repository.places_on("main").await.unwrap().unwrap();
         let plans = repository.plan(places, old, new).await.unwrap().unwrap();
         write(&kinds.ground.repo().join(name), "the person's\n");
-        let journal = Journal::new("main", old, new, &plans);
+        let journal = LandingJournal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
         let outcome = repository.carry_out(&journal, &plans, SHORT).await;
         assert!(why(outcome.unwrap()).contains("is being changed"));
@@ -202,7 +202,7 @@ async fn what_a_person_changed_in_other_files_stays_as_it_is() {
     write(&ground.repo().join("notes.txt"), "new\n");
     let before = ground.git(&["status", "--porcelain"]);
     let landed = ground.lands(&old, &new).await;
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
     assert_eq!(ground.git(&["status", "--porcelain"]), before);
     assert_eq!(ground.git(&["show", ":README"]), "staged");
     assert_eq!(ground.text("README"), "and edited\n");
@@ -278,7 +278,7 @@ async fn all_work_trees_on_the_branch_go_with_it_or_none() {
     assert_eq!(ground.text("README"), "two\n");
     write(&second.join("README"), "two\n");
     let landed = ground.lands(&old, &new).await;
-    let Landed::Done { forwarded } = landed else {
+    let LandingOutcome::Done { forwarded } = landed else {
         panic!("{landed:?}")
     };
     assert_eq!(forwarded.len(), 2);
@@ -318,7 +318,7 @@ async fn settings_of_the_work_tree_are_kept() {
         ground.git(&["reset", "-q", "--hard"]);
         let landed = ground.lands(&kinds.old, &kinds.new).await;
         assert!(
-            matches!(landed, Landed::Done { .. }),
+            matches!(landed, LandingOutcome::Done { .. }),
             "{settings:?}: {landed:?}"
         );
         kinds.must_be_at(&kinds.new);
@@ -343,7 +343,7 @@ async fn a_sparse_checkout_stays_sparse() {
         ground.git(&["sparse-checkout", "set", "--cone", index, "in"]);
         assert!(!ground.repo().join("out").exists());
         let landed = ground.lands(&old, &new).await;
-        assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+        assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
         assert_eq!(ground.git(&["status", "--porcelain"]), "");
         assert_eq!(ground.text("in/a"), "aa\n");
         assert_eq!(ground.text("in/new"), "n\n");
@@ -362,7 +362,7 @@ async fn a_submodule_is_an_entry_of_the_index_and_a_place() {
     let new = ground.main().await;
     ground.git(&["reset", "-q", "--hard", old.as_str()]);
     let landed = ground.lands(&old, &new).await;
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
     assert_eq!(ground.git(&["status", "--porcelain"]), "");
     assert!(ground.repo().join("sub").is_dir());
 }
@@ -391,7 +391,7 @@ async fn whoever_has_the_index_for_a_while_is_waited_for() {
         fs::remove_file(&lock).unwrap();
     };
     let (landed, ()) = tokio::join!(landing, release);
-    assert!(matches!(landed.unwrap(), Landed::Done { .. }));
+    assert!(matches!(landed.unwrap(), LandingOutcome::Done { .. }));
     assert_eq!(ground.git(&["status", "--porcelain"]), "");
     assert_eq!(ground.left_behind(), Vec::<PathBuf>::new());
 }
@@ -458,7 +458,7 @@ async fn any_change_of_a_small_tree_lands_there_and_back() {
         ground.git(&["reset", "-q", "--hard", old.as_str()]);
         for (from, to) in [(&old, &new), (&new, &old), (&old, &new)] {
             let landed = ground.lands(from, to).await;
-            assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+            assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
             assert_eq!(ground.git(&["status", "--porcelain"]), "");
             ground.git(&["update-index", "--really-refresh"]);
             assert_eq!(ground.git(&["diff", "--stat", "HEAD"]), "");

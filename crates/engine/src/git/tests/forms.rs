@@ -60,10 +60,10 @@ fn submodule(of: &Path, from: &Path, name: &str) {
 
 /// The git that made the repository: an older one may not know its form.
 #[expect(clippy::disallowed_methods, reason = "the test's own search path")]
-fn same_git() -> Tool {
+fn same_git() -> GitProgram {
     let path = std::env::var_os("PATH").unwrap();
     let program = process::find_program("git".as_ref(), &path, "/".as_ref());
-    Tool {
+    GitProgram {
         program: program.unwrap(),
         ..tool()
     }
@@ -269,7 +269,7 @@ async fn lands(name: &str, make: Make) {
         .await
         .expect(&surroundings);
     assert!(
-        matches!(&landed, Landed::Done { forwarded } if !forwarded.is_empty()),
+        matches!(&landed, LandingOutcome::Done { forwarded } if !forwarded.is_empty()),
         "{name}: {landed:?}"
     );
     must_agree(&form, name, 1);
@@ -280,7 +280,7 @@ async fn lands(name: &str, make: Make) {
         .expect(&surroundings);
     let landed = again.land("main", &new, &old).await.expect(&surroundings);
     assert!(
-        matches!(&landed, Landed::Done { forwarded } if !forwarded.is_empty()),
+        matches!(&landed, LandingOutcome::Done { forwarded } if !forwarded.is_empty()),
         "{name}: {landed:?}"
     );
     must_agree(&form, name, 2);
@@ -330,7 +330,7 @@ async fn a_work_tree_that_nobody_has_told_us_about_holds_the_landing() {
         "{refused}"
     );
     let landed = repository.land("main", &new, &old).await.unwrap();
-    assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
     assert_eq!(form.git(&["rev-parse", "main"]), old.as_str());
     assert_eq!(form.git(&["status", "--porcelain"]), "");
 }
@@ -348,8 +348,8 @@ async fn a_worktree_that_is_away_holds_the_landing_only_while_it_is_locked() {
     fs::rename(&tree, real.join("away")).unwrap();
     let repository = Repository::open(same_git(), &dir).await.unwrap();
     let landed = repository.land("main", &new, &old).await.unwrap();
-    assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
     git(&dir, &["worktree", "unlock", tree.to_str().unwrap()]);
     let landed = repository.land("main", &new, &old).await.unwrap();
-    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Ground {
-    async fn combine(&self, head: &Oid, how: How) -> Combined {
+    async fn combine(&self, head: &Oid, how: MergeStyle) -> MergeResult {
         let base = self.main().await;
         self.repository
             .combine(&base, head, how, &builder(), "land it")
@@ -11,10 +11,10 @@ impl Ground {
             .unwrap()
     }
 
-    async fn clean(&self, head: &Oid, how: How) -> Oid {
+    async fn clean(&self, head: &Oid, how: MergeStyle) -> Oid {
         match self.combine(head, how).await {
-            Combined::Clean { commit, .. } => commit,
-            Combined::Conflicts { .. } => panic!("conflicts"),
+            MergeResult::Clean { commit, .. } => commit,
+            MergeResult::Conflicts { .. } => panic!("conflicts"),
         }
     }
 
@@ -28,8 +28,8 @@ impl Ground {
 async fn the_approved_commit_itself_lands_where_the_base_has_not_moved() {
     let ground = Ground::new().await;
     let head = ground.change("t1", "x", "x").await;
-    assert_eq!(ground.clean(&head, How::FastForward).await, head);
-    let merge = ground.clean(&head, How::Merge).await;
+    assert_eq!(ground.clean(&head, MergeStyle::FastForward).await, head);
+    let merge = ground.clean(&head, MergeStyle::Merge).await;
     assert_eq!(
         ground
             .git(&["rev-list", "--parents", "-1", merge.as_str()])
@@ -37,7 +37,7 @@ async fn the_approved_commit_itself_lands_where_the_base_has_not_moved() {
             .count(),
         3
     );
-    let squash = ground.clean(&head, How::Squash).await;
+    let squash = ground.clean(&head, MergeStyle::Squash).await;
     assert_eq!(
         ground
             .git(&["rev-list", "--parents", "-1", squash.as_str()])
@@ -54,7 +54,8 @@ async fn conflicts_come_back_with_files_and_messages_and_move_nothing() {
     write(&ground.repo().join("README"), "ours\n");
     ground.git(&["commit", "-q", "-am", "third"]);
     let before = ground.main().await;
-    let Combined::Conflicts { files, messages } = ground.combine(&head, How::Merge).await else {
+    let MergeResult::Conflicts { files, messages } = ground.combine(&head, MergeStyle::Merge).await
+    else {
         panic!("it should conflict")
     };
     assert_eq!(files, ["README"]);
@@ -81,15 +82,15 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
             for _ in 0..100 {
                 let base = repository.branch("main").await.unwrap().unwrap();
                 let combined = repository
-                    .combine(&base, &head, How::Merge, &builder(), "m")
+                    .combine(&base, &head, MergeStyle::Merge, &builder(), "m")
                     .await;
-                let Combined::Clean { commit, .. } = combined.unwrap() else {
+                let MergeResult::Clean { commit, .. } = combined.unwrap() else {
                     panic!("conflict")
                 };
                 match repository.land("main", &commit, &base).await.unwrap() {
-                    Landed::Done { .. } => return true,
-                    Landed::Moved { .. } => {}
-                    held @ Landed::Held { .. } => panic!("{held:?}"),
+                    LandingOutcome::Done { .. } => return true,
+                    LandingOutcome::Moved { .. } => {}
+                    held @ LandingOutcome::Held { .. } => panic!("{held:?}"),
                 }
             }
             false
@@ -114,7 +115,7 @@ async fn a_clean_work_tree_on_the_branch_comes_along() {
     let work_tree = fs::canonicalize(ground.repo()).unwrap();
     assert_eq!(
         landed,
-        Landed::Done {
+        LandingOutcome::Done {
             forwarded: vec![work_tree]
         }
     );
@@ -144,7 +145,7 @@ async fn an_ignored_file_in_the_way_is_not_overwritten() {
     write(&ground.repo().join("ignored/secret"), "the person's own");
     let base = ground.main().await;
     let landed = ground.repository.land("main", &head, &base).await.unwrap();
-    assert!(matches!(landed, Landed::Held { .. }), "{landed:?}");
+    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
     let kept = fs::read_to_string(ground.repo().join("ignored/secret")).unwrap();
     assert_eq!(kept, "the person's own");
 }
@@ -161,7 +162,7 @@ async fn a_branch_that_moved_is_not_overwritten() {
     let landed = ground.repository.land("main", &head, &old).await.unwrap();
     assert_eq!(
         landed,
-        Landed::Moved {
+        LandingOutcome::Moved {
             to: Some(now.clone())
         }
     );
@@ -174,11 +175,14 @@ async fn a_landing_waits_out_a_lock_and_takes_away_one_that_stays() {
         let ground = Ground::new().await;
         let head = ground.change("t1", "x", "x\n").await;
         let old = ground.main().await;
-        let new = ground.clean(&head, How::Merge).await;
+        let new = ground.clean(&head, MergeStyle::Merge).await;
         let lock = ground.repo().join(".git").join(left);
         write(&lock, "left by a killed git");
         let landed = ground.repository.land("main", &new, &old).await.unwrap();
-        assert!(matches!(landed, Landed::Done { .. }), "{left}: {landed:?}");
+        assert!(
+            matches!(landed, LandingOutcome::Done { .. }),
+            "{left}: {landed:?}"
+        );
         assert!(!lock.exists());
     }
 }

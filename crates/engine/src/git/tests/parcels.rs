@@ -56,7 +56,7 @@ async fn a_mirror_that_was_cut_short_is_made_again() {
     let base = ground.main().await;
     let (mirror, dir) = (ground.dir.path().join("m"), ground.dir.path().join("c"));
     let check_out = || {
-        let (purpose, repository) = (Purpose::Check, &ground.repository);
+        let (purpose, repository) = (CheckoutPurpose::Check, &ground.repository);
         repository.checkout(&head, &base, purpose, &mirror, &dir)
     };
     check_out().await.unwrap();

@@ -18,13 +18,16 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
         .commit
         .unwrap();
     let base = ground.main().await;
-    repository.diff(&base, &head, Context::Usual).await.unwrap();
-    let how = How::Merge;
+    repository
+        .diff(&base, &head, DiffContext::Usual)
+        .await
+        .unwrap();
+    let how = MergeStyle::Merge;
     let combined = repository
         .combine(&base, &head, how, &builder(), "merge")
         .await
         .unwrap();
-    let Combined::Clean { commit, .. } = combined else {
+    let MergeResult::Clean { commit, .. } = combined else {
         panic!("{combined:?}")
     };
     let (mirror, dir) = (
@@ -35,7 +38,7 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
         .checkout(
             &head,
             &base,
-            Purpose::Review { ordinary: &[] },
+            CheckoutPurpose::Review { ordinary: &[] },
             &mirror,
             &dir,
         )

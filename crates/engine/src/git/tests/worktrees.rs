@@ -6,14 +6,14 @@ use super::*;
 async fn the_same_worktree_can_be_asked_for_twice() {
     let ground = Ground::new().await;
     let tree = ground.worktree("t1").await;
-    assert_eq!(tree.made, Made::Fresh);
+    assert_eq!(tree.made, WorktreeOrigin::Fresh);
     assert_eq!(
         git(&tree.path, &["rev-parse", "--abbrev-ref", "HEAD"]),
         "countersign/t1"
     );
     write(&tree.path.join("work"), "x");
     let again = ground.worktree("t1").await;
-    assert_eq!(again.made, Made::Found);
+    assert_eq!(again.made, WorktreeOrigin::Found);
     assert!(again.path.join("work").exists());
 }
 
@@ -126,7 +126,7 @@ async fn work_survives_the_loss_of_the_records_and_of_the_pointer() {
             _ => fs::remove_file(tree.path.join(".git")).unwrap(),
         }
         let again = ground.worktree("t1").await;
-        assert_eq!(again.made, Made::Recovered, "{gone}");
+        assert_eq!(again.made, WorktreeOrigin::Recovered, "{gone}");
         assert_eq!(
             ground.repository.dirty_in(&again).await.unwrap(),
             ["work"],

@@ -16,21 +16,21 @@ const OURS: [&str; 6] = [
 ];
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct ProxyRequest {
     pub host: String,
     pub port: u16,
-    pub kind: Kind,
+    pub kind: ProxyRequestKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProxyRequestKind {
     Tunnel,
     /// The head as the server gets it.
     Plain(Vec<u8>),
 }
 
 /// What is asked for, or why that cannot be told.
-pub fn read(head: &[u8]) -> Result<Request, &'static str> {
+pub fn read(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     let text = str::from_utf8(head).map_err(|_| "the request is no text")?;
     let text = text
         .strip_suffix("\r\n\r\n")
@@ -48,8 +48,8 @@ pub fn read(head: &[u8]) -> Result<Request, &'static str> {
     let headers: Vec<(&str, &str)> = lines.map(header).collect::<Result<_, _>>()?;
     if method == "CONNECT" {
         let (host, port) = authority(target, None)?;
-        let kind = Kind::Tunnel;
-        return Ok(Request { host, port, kind });
+        let kind = ProxyRequestKind::Tunnel;
+        return Ok(ProxyRequest { host, port, kind });
     }
     if !PLAIN.contains(&method) {
         return Err("only CONNECT and plain HTTP methods are carried");
@@ -62,7 +62,7 @@ fn plain(
     target: &str,
     version: &str,
     headers: &[(&str, &str)],
-) -> Result<Request, &'static str> {
+) -> Result<ProxyRequest, &'static str> {
     let scheme = target.get(..7).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("http://") {
         return Err("this is a proxy: name the whole address, http://HOST/PATH, or use CONNECT");
@@ -94,8 +94,8 @@ fn plain(
         }
     }
     head.push_str("\r\n");
-    let kind = Kind::Plain(head.into_bytes());
-    Ok(Request { host, port, kind })
+    let kind = ProxyRequestKind::Plain(head.into_bytes());
+    Ok(ProxyRequest { host, port, kind })
 }
 
 fn header(line: &str) -> Result<(&str, &str), &'static str> {
@@ -158,10 +158,10 @@ mod tests {
         let six = told("CONNECT [::1]:8080 HTTP/1.1\r\n\r\n");
         assert_eq!(six, Ok(("::1".to_owned(), 8080)));
         let text = "POST http://a.example/x?y=1 HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: x\r\nConnection: keep-alive\r\nContent-Length: 2\r\nX-A:  b \r\n\r\n";
-        let Ok(Request {
+        let Ok(ProxyRequest {
             host,
             port,
-            kind: Kind::Plain(head),
+            kind: ProxyRequestKind::Plain(head),
         }) = read(text.as_bytes())
         else {
             panic!("not understood")

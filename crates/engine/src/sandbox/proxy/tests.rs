@@ -26,14 +26,14 @@ fn echo() -> u16 {
     port
 }
 
-fn proxy(hosts: &[String]) -> (Serving, u16) {
+fn proxy(hosts: &[String]) -> (RunningProxy, u16) {
     let listener = StdListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut allowed = Proxied::to(hosts.iter().map(|host| host.parse().unwrap()));
+    let mut allowed = ProxyRules::to(hosts.iter().map(|host| host.parse().unwrap()));
     allowed.port = port;
     let proxy = Proxy {
         allowed,
-        source: Source::Own(listener),
+        source: ListenerSource::Own(listener),
         upstream: None,
     };
     (proxy.start(), port)
@@ -147,14 +147,14 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
     let listener = StdListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut proxy = Proxy {
-        allowed: Proxied {
+        allowed: ProxyRules {
             port,
-            ..Proxied::to([
+            ..ProxyRules::to([
                 "a.invalid".parse().unwrap(),
                 format!("127.0.0.1:{server}").parse().unwrap(),
             ])
         },
-        source: Source::Own(listener),
+        source: ListenerSource::Own(listener),
         upstream: None,
     };
     let mut env = vec![
@@ -192,7 +192,7 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
 
 #[test]
 fn a_forward_never_takes_the_proxy_s_own_port() {
-    let mut proxied = Proxied::to([format!("localhost:{PORT}").parse().unwrap()]);
+    let mut proxied = ProxyRules::to([format!("localhost:{PORT}").parse().unwrap()]);
     assert_eq!(proxied.forwards, [PORT]);
     assert_ne!(proxied.port, PORT);
     let before = proxied.port;

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value};
 
 use crate::read::keys;
-use crate::read::place::{self, Place};
+use crate::read::place::{self, Location};
 
 /// Follows `location`, `where`, `range`, `start` and the like down to a path and a line.
-pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Place {
+pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Location {
     let mut place = file_field(object);
     if place.line.is_none() {
         (place.line, place.end_line) = line_fields(object);
@@ -42,7 +42,7 @@ pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Pl
                 place::place_field(text)
             }
             Value::String(text) => place::place(text),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Place::default(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Location::default(),
         };
         place.file = place.file.or(inner.file);
         if place.line.is_none() {
@@ -52,28 +52,28 @@ pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Pl
     place
 }
 
-fn first_place(name: &str, item: &Value, depth: usize) -> Option<Place> {
+fn first_place(name: &str, item: &Value, depth: usize) -> Option<Location> {
     let place = match item {
         Value::Object(inner) => place_of(inner, depth + 1),
         Value::String(text) if name.starts_with("ref") => place::place(text),
         Value::String(text) => place::place_field(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Place::default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Location::default(),
     };
     place.file.is_some().then_some(place)
 }
 
-fn file_field(object: &Map<String, Value>) -> Place {
+fn file_field(object: &Map<String, Value>) -> Location {
     let Some(text) = keys::text(object, keys::FILE) else {
-        return Place::default();
+        return Location::default();
     };
     let first = text.lines().next().unwrap_or_default();
     let first = first.split(", ").next().unwrap_or(first);
     let place = place::place_field(first);
     match (&place.file, place.line) {
         (Some(_), Some(_)) => place,
-        _ => Place {
+        _ => Location {
             file: Some(first.to_owned()).filter(|file| !is_nowhere(file)),
-            ..Place::default()
+            ..Location::default()
         },
     }
 }

@@ -2,34 +2,37 @@
 
 use serde_json::{Map, Value};
 
-use crate::finding::{BlockingIssue, Claim, CriterionAnswer, Disposition, Score, Weight};
+use crate::finding::{
+    BlockingIssue, CriterionAnswer, DimensionScore, Disposition, ReviewClaim, Weight,
+};
 use crate::read::claim;
 use crate::read::item;
 use crate::read::keys::{self, fold};
-use crate::read::verdict::{self, Answer};
+use crate::read::verdict::{self, ApprovalMatch};
 
-use super::Said;
+use super::JsonReview;
 
-pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut Said) {
+pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut JsonReview) {
     let test_report = is_test_report(object);
     for (key, value) in object {
         let name = fold(key);
         match heard(&name, value, test_report) {
-            Heard::Refusal => said
-                .claims
-                .push((Claim::ChangesRequested, format!("{key}: {}", short(value)))),
-            Heard::Approval => {
+            FieldVerdict::Refusal => said.claims.push((
+                ReviewClaim::ChangesRequested,
+                format!("{key}: {}", short(value)),
+            )),
+            FieldVerdict::Approval => {
                 said.claims
-                    .push((Claim::Approved, format!("{key}: {}", short(value))));
+                    .push((ReviewClaim::Approved, format!("{key}: {}", short(value))));
                 said.doubt((!own).then_some("the approval is inside something else"));
             }
-            Heard::Unclear => {
+            FieldVerdict::Unclear => {
                 said.doubt(Some("a verdict field says something else than an approval"));
             }
-            Heard::Unfinished => {
+            FieldVerdict::Unfinished => {
                 said.doubt(Some("the report says that the review is not complete"));
             }
-            Heard::Nothing => {}
+            FieldVerdict::Nothing => {}
         }
         said.explicit |=
             name.contains("verdict") || name.contains("approve") || name.contains("decision");
@@ -50,14 +53,14 @@ pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut Sai
 }
 
 /// A message with a type and content: the type is the verdict, the content the feedback.
-fn take_message(object: &Map<String, Value>, own: bool, said: &mut Said) {
+fn take_message(object: &Map<String, Value>, own: bool, said: &mut JsonReview) {
     let Some(kind) = keys::text(object, &["type", "messagetype"]) else {
         return;
     };
     let claim = if claim::refuses(&kind) {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else if matches!(fold(&kind).as_str(), "approve" | "approved") {
-        Claim::Approved
+        ReviewClaim::Approved
     } else {
         return;
     };
@@ -70,7 +73,7 @@ fn take_message(object: &Map<String, Value>, own: bool, said: &mut Said) {
 
 /// What one field says of the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum FieldVerdict {
     Approval,
     Refusal,
     /// A verdict field with a value that is neither.
@@ -80,9 +83,9 @@ enum Heard {
     Nothing,
 }
 
-fn heard(name: &str, value: &Value, test_report: bool) -> Heard {
+fn heard(name: &str, value: &Value, test_report: bool) -> FieldVerdict {
     if is_unfinished(name, value) {
-        return Heard::Unfinished;
+        return FieldVerdict::Unfinished;
     }
     match value {
         Value::Bool(yes) => of_flag(name, *yes),
@@ -91,20 +94,22 @@ fn heard(name: &str, value: &Value, test_report: bool) -> Heard {
             let word = keys::text(inner, &["verdict", "decision", "status", "value", "result"]);
             match word.map(|word| of_text(name, &word, test_report)) {
                 Some(heard) => heard,
-                None if APPROVING_KEYS.contains(&name) => Heard::Unclear,
-                None => Heard::Nothing,
+                None if APPROVING_KEYS.contains(&name) => FieldVerdict::Unclear,
+                None => FieldVerdict::Nothing,
             }
         }
         Value::Null | Value::Number(_) | Value::Array(_) if APPROVING_KEYS.contains(&name) => {
-            Heard::Unclear
+            FieldVerdict::Unclear
         }
-        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => Heard::Nothing,
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            FieldVerdict::Nothing
+        }
     }
 }
 
-fn of_flag(name: &str, yes: bool) -> Heard {
+fn of_flag(name: &str, yes: bool) -> FieldVerdict {
     match (name, yes) {
-        ("approved" | "approve" | "isapproved" | "lgtm", true) => Heard::Approval,
+        ("approved" | "approve" | "isapproved" | "lgtm", true) => FieldVerdict::Approval,
         (
             "approved" | "approve" | "isapproved" | "lgtm" | "pass" | "passed" | "accepted"
             | "mergeable" | "signoff" | "readytomerge",
@@ -114,31 +119,31 @@ fn of_flag(name: &str, yes: bool) -> Heard {
             "blocked" | "rejected" | "changesrequested" | "requestchanges" | "needsrework"
             | "mustfix" | "needschanges" | "changesrequired" | "blocking",
             true,
-        ) => Heard::Refusal,
-        (name, _) if STRICT_KEYS.contains(&name) => Heard::Unclear,
-        _ => Heard::Nothing,
+        ) => FieldVerdict::Refusal,
+        (name, _) if STRICT_KEYS.contains(&name) => FieldVerdict::Unclear,
+        _ => FieldVerdict::Nothing,
     }
 }
 
-fn of_text(name: &str, text: &str, test_report: bool) -> Heard {
+fn of_text(name: &str, text: &str, test_report: bool) -> FieldVerdict {
     let strict = STRICT_KEYS.contains(&name);
     let approving = APPROVING_KEYS.contains(&name);
     if !strict && !approving && !REFUSING_KEYS.contains(&name) {
-        return Heard::Nothing;
+        return FieldVerdict::Nothing;
     }
     if claim::refuses(text) || verdict::refuses(text) {
-        return Heard::Refusal;
+        return FieldVerdict::Refusal;
     }
     let approves = match verdict::keyed(text, test_report) {
-        Some(Answer::Whole) => true,
-        Some(Answer::Explained(rest)) => verdict::vouches(rest),
+        Some(ApprovalMatch::Whole) => true,
+        Some(ApprovalMatch::Explained(rest)) => verdict::vouches(rest),
         None => name == "overallcorrectness" && fold(text) == "patchiscorrect",
     };
     match (approving, approves) {
-        (true, true) => Heard::Approval,
-        (true, false) if !text.trim().is_empty() => Heard::Unclear,
-        _ if is_trouble(text) => Heard::Unfinished,
-        _ => Heard::Nothing,
+        (true, true) => FieldVerdict::Approval,
+        (true, false) if !text.trim().is_empty() => FieldVerdict::Unclear,
+        _ if is_trouble(text) => FieldVerdict::Unfinished,
+        _ => FieldVerdict::Nothing,
     }
 }
 
@@ -367,7 +372,7 @@ const REFUSING_KEYS: &[&str] = &[
     "approve",
 ];
 
-pub(super) fn take_blocking(value: &Value, said: &mut Said) -> bool {
+pub(super) fn take_blocking(value: &Value, said: &mut JsonReview) -> bool {
     let Value::Array(items) = value else {
         return false;
     };
@@ -404,7 +409,7 @@ pub(super) fn take_blocking(value: &Value, said: &mut Said) -> bool {
     true
 }
 
-pub(super) fn take_earlier(value: &Value, name: &str, said: &mut Said) {
+pub(super) fn take_earlier(value: &Value, name: &str, said: &mut JsonReview) {
     let Value::Array(items) = value else { return };
     for item in items {
         let (subject, status, evidence) = match item {
@@ -441,7 +446,7 @@ pub(super) fn take_earlier(value: &Value, name: &str, said: &mut Said) {
     }
 }
 
-fn take_scores(value: &Value, said: &mut Said) {
+fn take_scores(value: &Value, said: &mut JsonReview) {
     let Value::Object(object) = value else { return };
     for (name, entry) in object {
         let (score, weight) = match entry {
@@ -458,11 +463,11 @@ fn take_scores(value: &Value, said: &mut Said) {
             _ => None,
         });
         said.scores
-            .extend(score.map(|score| (name.clone(), Score { score, weight })));
+            .extend(score.map(|score| (name.clone(), DimensionScore { score, weight })));
     }
 }
 
-fn take_criteria(value: &Value, said: &mut Said) {
+fn take_criteria(value: &Value, said: &mut JsonReview) {
     let Value::Array(items) = value else { return };
     for item in items {
         let Value::Object(object) = item else {

@@ -1,12 +1,12 @@
 use super::*;
 
-fn first(input: &str) -> Draft {
+fn first(input: &str) -> FindingDraft {
     drafts(input)
         .and_then(|drafts| drafts.into_iter().next())
         .unwrap_or_default()
 }
 
-fn facts(draft: &Draft) -> (&str, u32, &str, &str, &str) {
+fn facts(draft: &FindingDraft) -> (&str, u32, &str, &str, &str) {
     (
         draft.file.as_deref().unwrap_or(""),
         draft.line.unwrap_or(0),

@@ -11,7 +11,7 @@ use super::approval_lists::{
 
 /// How an approving phrase stands in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::read) enum Answer<'a> {
+pub(in crate::read) enum ApprovalMatch<'a> {
     /// The value is the phrase and nothing else.
     Whole,
     /// The phrase ends, and this text follows it.
@@ -19,29 +19,29 @@ pub(in crate::read) enum Answer<'a> {
 }
 
 /// The value behind the label of a verdict.
-pub(in crate::read) fn labelled(value: &str) -> Option<Answer<'_>> {
+pub(in crate::read) fn labelled(value: &str) -> Option<ApprovalMatch<'_>> {
     if is_tick(value) {
-        return Some(Answer::Whole);
+        return Some(ApprovalMatch::Whole);
     }
     answer(value, &[LABELLED, GENERIC], true)
 }
 
 /// The value of a key that can only be a verdict. A test run's words count unless the object is
 /// a test report.
-pub(in crate::read) fn keyed(value: &str, test_report: bool) -> Option<Answer<'_>> {
+pub(in crate::read) fn keyed(value: &str, test_report: bool) -> Option<ApprovalMatch<'_>> {
     let generic: &[&str] = if test_report { &[] } else { GENERIC };
     answer(value, &[LABELLED, generic], false)
 }
 
 /// A line that is nothing but an approval.
-pub(in crate::read) fn alone(line: &str) -> Option<Answer<'_>> {
+pub(in crate::read) fn alone(line: &str) -> Option<ApprovalMatch<'_>> {
     answer(line, &[ALONE], false)
 }
 
 /// The answer to a question such as `Ready to merge?`.
-pub(in crate::read) fn affirmed(value: &str) -> Option<Answer<'_>> {
+pub(in crate::read) fn affirmed(value: &str) -> Option<ApprovalMatch<'_>> {
     if is_tick(value) {
-        return Some(Answer::Whole);
+        return Some(ApprovalMatch::Whole);
     }
     answer(value, &[YES], false)
 }
@@ -89,7 +89,7 @@ fn is_tick(value: &str) -> bool {
     matches!(bare, "✅" | "☑" | "✔")
 }
 
-fn answer<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<Answer<'a>> {
+fn answer<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<ApprovalMatch<'a>> {
     let opened = value.trim_start_matches(|c: char| {
         c.is_whitespace() || matches!(c, '*' | '_') || SIGNS.contains(&c)
     });
@@ -139,10 +139,10 @@ fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
 }
 
 /// Whether the value ends behind its phrase, or a new clause begins. Every other sign is a doubt.
-fn ending(rest: &str) -> Option<Answer<'_>> {
+fn ending(rest: &str) -> Option<ApprovalMatch<'_>> {
     let rest = undecorated(rest);
     let Some(first) = rest.chars().next() else {
-        return Some(Answer::Whole);
+        return Some(ApprovalMatch::Whole);
     };
     let after = &rest[first.len_utf8()..];
     let clause = match first {
@@ -157,9 +157,9 @@ fn ending(rest: &str) -> Option<Answer<'_>> {
     };
     let clause = undecorated(clause).trim_start_matches(['\n', ' ']);
     Some(if clause.is_empty() {
-        Answer::Whole
+        ApprovalMatch::Whole
     } else {
-        Answer::Explained(clause)
+        ApprovalMatch::Explained(clause)
     })
 }
 
@@ -189,7 +189,7 @@ mod tests {
             "✅",
             "LGTM 👍",
         ] {
-            assert_eq!(labelled(value), Some(Answer::Whole), "{value}");
+            assert_eq!(labelled(value), Some(ApprovalMatch::Whole), "{value}");
         }
         for value in [
             "approval denied",
@@ -219,11 +219,11 @@ mod tests {
         }
         assert_eq!(
             labelled("Approve. All is fixed."),
-            Some(Answer::Explained("All is fixed."))
+            Some(ApprovalMatch::Explained("All is fixed."))
         );
         assert_eq!(
             labelled("**PASS** — all resolved"),
-            Some(Answer::Explained("all resolved"))
+            Some(ApprovalMatch::Explained("all resolved"))
         );
         assert_eq!(alone("PASS"), None);
         assert_eq!(alone("`APPROVED`"), None);

@@ -1,26 +1,26 @@
 //! Approvals in prose: where one may stand, and whose it is.
 
-use crate::finding::Claim;
+use crate::finding::ReviewClaim;
 
-use super::super::blocks::{Block, Kind, Marker};
+use super::super::blocks::{Block, BlockKind, Marker};
 use super::super::fields;
 use super::super::sections::{DETAILS, STRIDE};
-use super::approval::{self, Answer};
-use super::phrases::{Phrases, Sentence};
-use super::{Strength, Verdict, cues};
+use super::approval::{self, ApprovalMatch};
+use super::phrases::{Phrases, TokenizedSentence};
+use super::{StatedVerdict, Strength, cues};
 
 /// An approval, and the blocks that it takes up.
 #[derive(Clone, Debug)]
-pub(super) struct Approval {
+pub(super) struct ApprovalCandidate {
     pub index: usize,
     /// The last of its blocks: the one below its heading, or its own.
     pub end: usize,
-    pub verdict: Verdict,
+    pub verdict: StatedVerdict,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub approvals: Vec<Approval>,
+pub(super) struct ApprovalScan {
+    pub approvals: Vec<ApprovalCandidate>,
     /// Why one of them does not count, and so none does.
     pub doubt: Option<&'static str>,
 }
@@ -44,9 +44,9 @@ pub(super) fn asked(line: &str) -> Option<&str> {
 }
 
 /// Every approval that the blocks state.
-pub(super) fn find(blocks: &[Block]) -> Found {
-    let mut found = Found::default();
-    let mut path = Path::default();
+pub(super) fn find(blocks: &[Block]) -> ApprovalScan {
+    let mut found = ApprovalScan::default();
+    let mut path = HeadingPath::default();
     let form = has_refusing_box(blocks);
     for (index, block) in blocks.iter().enumerate() {
         // One reason is enough, and stating it again and again is one.
@@ -59,14 +59,16 @@ pub(super) fn find(blocks: &[Block]) -> Found {
         path.enter(block);
         let next = blocks.get(index + 1);
         match &block.kind {
-            Kind::Heading(level) if level % STRIDE != DETAILS => {
+            BlockKind::Heading(level) if level % STRIDE != DETAILS => {
                 of_heading(&mut found, index, block, next);
             }
-            Kind::Paragraph => of_lines(&mut found, index, block, next, true),
-            Kind::Item(Marker::Box { ticked }) => of_box(&mut found, index, block, *ticked && form),
-            Kind::Item(_) => of_lines(&mut found, index, block, next, false),
-            Kind::Table(rows) => of_rows(&mut found, index, rows),
-            Kind::Heading(_) | Kind::Code | Kind::Rule | Kind::Close(_) => {}
+            BlockKind::Paragraph => of_lines(&mut found, index, block, next, true),
+            BlockKind::Item(Marker::Box { ticked }) => {
+                of_box(&mut found, index, block, *ticked && form)
+            }
+            BlockKind::Item(_) => of_lines(&mut found, index, block, next, false),
+            BlockKind::Table(rows) => of_rows(&mut found, index, rows),
+            BlockKind::Heading(_) | BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => {}
         }
         let own = found
             .approvals
@@ -80,32 +82,34 @@ pub(super) fn find(blocks: &[Block]) -> Found {
 }
 
 /// Whether the reviewer itself speaks here, and now.
-fn is_own(blocks: &[Block], index: usize, block: &Block, path: &Path) -> bool {
+fn is_own(blocks: &[Block], index: usize, block: &Block, path: &HeadingPath) -> bool {
     let announced = index
         .checked_sub(1)
         .map(|before| &blocks[before])
         .is_some_and(|before| {
-            !matches!(before.kind, Kind::Heading(_) | Kind::Rule | Kind::Close(_))
-                && before
-                    .text
-                    .trim_end_matches(['*', '_', ' '])
-                    .ends_with([':', '：', ','])
+            !matches!(
+                before.kind,
+                BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_)
+            ) && before
+                .text
+                .trim_end_matches(['*', '_', ' '])
+                .ends_with([':', '：', ','])
         });
     !(block.quoted || block.apart || block.indent >= 4 || announced || path.is_elsewhere())
 }
 
 /// The headings above a block.
 #[derive(Default)]
-struct Path {
+struct HeadingPath {
     headings: Vec<(u32, bool)>,
     /// The block before was a heading under which others speak: what follows belongs to it.
     pending: bool,
 }
 
-impl Path {
+impl HeadingPath {
     fn enter(&mut self, block: &Block) {
         match block.kind {
-            Kind::Heading(level) => {
+            BlockKind::Heading(level) => {
                 self.headings.retain(|(above, _)| *above < level);
                 let elsewhere = self.pending
                     || level % STRIDE == DETAILS
@@ -114,9 +118,11 @@ impl Path {
                 self.headings.push((level, elsewhere));
                 self.pending = elsewhere;
             }
-            Kind::Close(level) => self.headings.retain(|(above, _)| *above < level),
-            Kind::Item(_) | Kind::Paragraph | Kind::Code | Kind::Table(_) => self.pending = false,
-            Kind::Rule => {}
+            BlockKind::Close(level) => self.headings.retain(|(above, _)| *above < level),
+            BlockKind::Item(_) | BlockKind::Paragraph | BlockKind::Code | BlockKind::Table(_) => {
+                self.pending = false
+            }
+            BlockKind::Rule => {}
         }
     }
 
@@ -146,7 +152,7 @@ round, rounds, iteration, pass #, attempt, update*, edit, edited, addendum, corr
 
 /// A heading under which others speak, or the reviewer of another time.
 pub(super) fn is_elsewhere(heading: &str, level: u32) -> bool {
-    let sentence = Sentence::of(heading);
+    let sentence = TokenizedSentence::of(heading);
     (level > 1 && (ELSEWHERE.is_in(&sentence) || ROUND.is_in(&sentence)))
         || (level == 1
             && sentence.words.first().is_some_and(|word| {
@@ -165,15 +171,15 @@ pub(super) fn is_elsewhere(heading: &str, level: u32) -> bool {
 
 fn has_refusing_box(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| {
-        matches!(block.kind, Kind::Item(Marker::Box { ticked: false }))
-            && super::words::alone(&block.text) == Some(Claim::ChangesRequested)
+        matches!(block.kind, BlockKind::Item(Marker::Box { ticked: false }))
+            && super::words::alone(&block.text) == Some(ReviewClaim::ChangesRequested)
     })
 }
 
 /// A ticked box approves only in a form that also offers the refusal, unticked.
-fn of_box(found: &mut Found, index: usize, block: &Block, chosen: bool) {
+fn of_box(found: &mut ApprovalScan, index: usize, block: &Block, chosen: bool) {
     match approval::alone(&block.text) {
-        Some(Answer::Whole) if chosen => {
+        Some(ApprovalMatch::Whole) if chosen => {
             push(found, index, index, &block.text, Strength::Mark);
         }
         Some(_) => {
@@ -184,12 +190,12 @@ fn of_box(found: &mut Found, index: usize, block: &Block, chosen: bool) {
     }
 }
 
-fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Strength) {
-    found.approvals.push(Approval {
+fn push(found: &mut ApprovalScan, index: usize, end: usize, text: &str, strength: Strength) {
+    found.approvals.push(ApprovalCandidate {
         index,
         end,
-        verdict: Verdict {
-            claim: Claim::Approved,
+        verdict: StatedVerdict {
+            claim: ReviewClaim::Approved,
             text: crate::clean::shorten(&crate::clean::one_line(text), 160),
             strength,
         },
@@ -197,7 +203,7 @@ fn push(found: &mut Found, index: usize, end: usize, text: &str, strength: Stren
 }
 
 /// `## Verdict` with its whole answer below, `## Verdict: approve`, `# Code review — approved`.
-fn of_heading(found: &mut Found, index: usize, block: &Block, next: Option<&Block>) {
+fn of_heading(found: &mut ApprovalScan, index: usize, block: &Block, next: Option<&Block>) {
     let heading = block.text.as_str();
     if let Some(answer) = asked(heading) {
         return take(found, index, block, next, answer, approval::affirmed);
@@ -209,34 +215,38 @@ fn of_heading(found: &mut Found, index: usize, block: &Block, next: Option<&Bloc
         return take(found, index, block, next, value, approval::labelled);
     }
     let level = match block.kind {
-        Kind::Heading(level) => level,
+        BlockKind::Heading(level) => level,
         _ => 1,
     };
     let titled =
         end < heading.len() && level <= 2 && approval::is_title(label.trim_end_matches([' ', '-']));
     let value = if titled { value } else { heading };
-    let lists = next.is_some_and(|next| matches!(next.kind, Kind::Item(_) | Kind::Table(_)));
+    let lists =
+        next.is_some_and(|next| matches!(next.kind, BlockKind::Item(_) | BlockKind::Table(_)));
     let may_stand = titled || (index == 0 && !lists);
-    if may_stand && approval::alone(value) == Some(Answer::Whole) {
+    if may_stand && approval::alone(value) == Some(ApprovalMatch::Whole) {
         push(found, index, index, heading, Strength::Mark);
     }
 }
 
 /// Takes the value of a labelled heading, or of the block below it.
 fn take<'a>(
-    found: &mut Found,
+    found: &mut ApprovalScan,
     index: usize,
     block: &'a Block,
     next: Option<&'a Block>,
     value: &'a str,
-    judge: fn(&'a str) -> Option<Answer<'a>>,
+    judge: fn(&'a str) -> Option<ApprovalMatch<'a>>,
 ) {
     let beside = !value.trim().is_empty();
     let (value, end) = if beside {
         (value, index)
     } else {
         let Some(below) = next.filter(|next| {
-            matches!(next.kind, Kind::Paragraph | Kind::Item(Marker::Bullet)) && next.indent < 4
+            matches!(
+                next.kind,
+                BlockKind::Paragraph | BlockKind::Item(Marker::Bullet)
+            ) && next.indent < 4
         }) else {
             return;
         };
@@ -248,8 +258,8 @@ fn take<'a>(
     let text = if beside { block.text.as_str() } else { value };
     let sound = match judge(value) {
         None => return,
-        Some(Answer::Whole) => true,
-        Some(Answer::Explained(rest)) => is_explained(rest, ""),
+        Some(ApprovalMatch::Whole) => true,
+        Some(ApprovalMatch::Explained(rest)) => is_explained(rest, ""),
     };
     push(found, index, end, text, Strength::Label);
     if !sound {
@@ -258,7 +268,13 @@ fn take<'a>(
 }
 
 /// Labelled lines, and lines that are nothing but an approval.
-fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>, paragraph: bool) {
+fn of_lines(
+    found: &mut ApprovalScan,
+    index: usize,
+    block: &Block,
+    next: Option<&Block>,
+    paragraph: bool,
+) {
     let text = block.text.as_str();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -272,7 +288,10 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
             continue;
         };
         let below = next.filter(|next| {
-            matches!(next.kind, Kind::Paragraph) && !next.quoted && !next.apart && next.indent < 4
+            matches!(next.kind, BlockKind::Paragraph)
+                && !next.quoted
+                && !next.apart
+                && next.indent < 4
         });
         let bare = value.trim_matches(['*', '_', ' ']);
         let (value, rest, end) = match (bare.is_empty(), rest.trim().is_empty(), below) {
@@ -283,8 +302,8 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
         };
         let sound = match judge(value) {
             None => continue,
-            Some(Answer::Whole) => is_explained("", rest),
-            Some(Answer::Explained(behind)) => is_explained(behind, rest),
+            Some(ApprovalMatch::Whole) => is_explained("", rest),
+            Some(ApprovalMatch::Explained(behind)) => is_explained(behind, rest),
         };
         let strength = if labelled {
             Strength::Label
@@ -298,10 +317,10 @@ fn of_lines(found: &mut Found, index: usize, block: &Block, next: Option<&Block>
     }
 }
 
-type Judge = for<'a> fn(&'a str) -> Option<Answer<'a>>;
+type ApprovalMatcher = for<'a> fn(&'a str) -> Option<ApprovalMatch<'a>>;
 
 /// The value that a line states as a verdict, how it is judged, and whether it has a label.
-fn stated(line: &str, paragraph: bool) -> Option<(&str, Judge, bool)> {
+fn stated(line: &str, paragraph: bool) -> Option<(&str, ApprovalMatcher, bool)> {
     if let Some(answer) = asked(line) {
         return Some((answer, approval::affirmed, true));
     }
@@ -315,14 +334,14 @@ fn stated(line: &str, paragraph: bool) -> Option<(&str, Judge, bool)> {
     }
     (paragraph && line.len() < 4000 && approval::alone(line).is_some()).then_some((
         line,
-        approval::alone as Judge,
+        approval::alone as ApprovalMatcher,
         false,
     ))
 }
 
-fn affirmed_or_true(value: &str) -> Option<Answer<'_>> {
+fn affirmed_or_true(value: &str) -> Option<ApprovalMatch<'_>> {
     if value.trim() == "true" {
-        return Some(Answer::Whole);
+        return Some(ApprovalMatch::Whole);
     }
     approval::affirmed(value)
 }
@@ -350,7 +369,7 @@ fn leads_up(before: &str) -> bool {
     ended && !cues::objects(before) && super::surroundings::is_understood_text(before)
 }
 
-fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
+fn of_rows(found: &mut ApprovalScan, index: usize, rows: &[Vec<String>]) {
     for row in rows {
         let [label, value] = row.as_slice() else {
             continue;
@@ -364,8 +383,8 @@ fn of_rows(found: &mut Found, index: usize, rows: &[Vec<String>]) {
         };
         let sound = match answer {
             None => continue,
-            Some(Answer::Whole) => true,
-            Some(Answer::Explained(rest)) => super::harmless::is_harmless(rest),
+            Some(ApprovalMatch::Whole) => true,
+            Some(ApprovalMatch::Explained(rest)) => super::harmless::is_harmless(rest),
         };
         push(found, index, index, value, Strength::Label);
         if !sound {

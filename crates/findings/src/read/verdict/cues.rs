@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::cue_lists as lists;
-use super::phrases::{Phrases, Sentence, sentences};
+use super::phrases::{Phrases, TokenizedSentence, sentences};
 
 type Cues = LazyLock<Phrases>;
 
@@ -117,7 +117,7 @@ kritischer fehler, kritische lücke, faille critique, erreur critique, vulnerabi
 });
 
 /// Whether a sentence, without its denials, names a grave defect.
-pub(super) fn is_grave(sentence: &Sentence) -> bool {
+pub(super) fn is_grave(sentence: &TokenizedSentence) -> bool {
     GRAVE.is_in(sentence) && !SETTLES.is_in(sentence)
 }
 
@@ -144,7 +144,7 @@ required change*, required fix*, required action*, must fix, must be fixed, must
 
 /// Whether a heading announces what has to change before an approval.
 pub(super) fn demands(heading: &str) -> bool {
-    let rest = without_harmless(Sentence::of(heading));
+    let rest = without_harmless(TokenizedSentence::of(heading));
     BLOCKING.is_in(&rest.sentence) && !rest.harmless
 }
 
@@ -160,15 +160,15 @@ pub(super) fn turns(text: &str) -> bool {
 }
 
 /// A sentence without what sounds like an objection and is none.
-pub(super) struct Rest {
-    pub sentence: Sentence,
+pub(super) struct StrippedSentence {
+    pub sentence: TokenizedSentence,
     /// It said "no issues" or the like.
     pub denies: bool,
     /// It said "does not block" or the like.
     pub harmless: bool,
 }
 
-pub(super) fn is_objection(rest: &Rest) -> bool {
+pub(super) fn is_objection(rest: &StrippedSentence) -> bool {
     let sentence = &rest.sentence;
     let opens_with_trouble = sentence.words.first().is_some_and(|word| {
         matches!(
@@ -199,7 +199,7 @@ pub(super) fn is_objection(rest: &Rest) -> bool {
 }
 
 /// "2 of 14 files", "9/12 tests": not all.
-pub(super) fn counts_short(sentence: &Sentence) -> bool {
+pub(super) fn counts_short(sentence: &TokenizedSentence) -> bool {
     const COUNTED: [&str; 8] = [
         "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
     ];
@@ -219,7 +219,7 @@ pub(super) fn counts_short(sentence: &Sentence) -> bool {
 }
 
 /// `if` and its kin with a word of approval, repair or tests in the same sentence.
-fn is_condition(sentence: &Sentence) -> bool {
+fn is_condition(sentence: &TokenizedSentence) -> bool {
     let conditional = sentence
         .words
         .iter()
@@ -237,7 +237,7 @@ fn is_condition(sentence: &Sentence) -> bool {
 }
 
 /// Takes "no issues found" and the like out of a sentence.
-pub(super) fn without_harmless(mut sentence: Sentence) -> Rest {
+pub(super) fn without_harmless(mut sentence: TokenizedSentence) -> StrippedSentence {
     let (mut denies, mut harmless) = (false, false);
     if sentence.unspaced {
         for phrase in HARMLESS_UNSPACED {
@@ -261,7 +261,7 @@ pub(super) fn without_harmless(mut sentence: Sentence) -> Rest {
             at += 1;
         }
     }
-    Rest {
+    StrippedSentence {
         sentence,
         denies,
         harmless,

@@ -4,9 +4,9 @@
 
 use std::sync::LazyLock;
 
-use super::cues::{self, Rest};
+use super::cues::{self, StrippedSentence};
 use super::harmless_lists as lists;
-use super::phrases::{Phrases, Sentence, is_unspaced, sentence_texts};
+use super::phrases::{Phrases, TokenizedSentence, is_unspaced, sentence_texts};
 
 static PRAISE: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::PRAISE]));
 static DOES: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::DOES]));
@@ -35,7 +35,7 @@ pub(super) fn is_harmless(text: &str) -> bool {
 
 /// Whether every word of a title, a label or a cell is known, and none accuses.
 pub(super) fn is_known(text: &str) -> bool {
-    let sentence = Sentence::of(&without_code(text));
+    let sentence = TokenizedSentence::of(&without_code(text));
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
@@ -50,7 +50,7 @@ pub(super) fn is_known(text: &str) -> bool {
 pub(super) fn has_curt_stranger(text: &str) -> bool {
     let plain = without_code(text);
     sentence_texts(&plain).into_iter().any(|sentence| {
-        let words = Sentence::of(sentence).words;
+        let words = TokenizedSentence::of(sentence).words;
         words.len() <= CURT_WORDS
             && known(&words) * 2 < words.len()
             && !is_harmless_sentence(sentence)
@@ -104,7 +104,7 @@ fn is_name(word: &str) -> bool {
 }
 
 fn is_harmless_sentence(text: &str) -> bool {
-    let sentence = Sentence::of(text);
+    let sentence = TokenizedSentence::of(text);
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
@@ -129,7 +129,7 @@ fn is_harmless_sentence(text: &str) -> bool {
     speaks && known * 2 >= words.len() && clauses(text).all(is_clause)
 }
 
-fn speaks(rest: &Rest) -> bool {
+fn speaks(rest: &StrippedSentence) -> bool {
     rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence) || DOES.is_in(&rest.sentence)
 }
 
@@ -167,13 +167,13 @@ fn clauses(text: &str) -> impl Iterator<Item = &str> {
 
 /// A clause says something that is understood, or it is a short list of known or unknown things.
 fn is_clause(text: &str) -> bool {
-    let rest = cues::without_harmless(Sentence::of(text));
+    let rest = cues::without_harmless(TokenizedSentence::of(text));
     let words = rest.sentence.words.len();
     words <= NOUN_WORDS || speaks(&rest) || known(&rest.sentence.words) == words
 }
 
 /// Takes the longest known piece from the front again and again; nothing may be left.
-fn is_made_of_pieces(sentence: &Sentence) -> bool {
+fn is_made_of_pieces(sentence: &TokenizedSentence) -> bool {
     let mut rest = sentence.text.as_str();
     while let Some(first) = rest.chars().next() {
         let piece = lists::PIECES

@@ -33,7 +33,7 @@ impl Phrases {
     }
 
     /// Whether one of the phrases is in the sentence.
-    pub fn is_in(&self, sentence: &Sentence) -> bool {
+    pub fn is_in(&self, sentence: &TokenizedSentence) -> bool {
         let spaced = (0..sentence.words.len()).any(|at| self.starts(&sentence.words[at..]));
         spaced
             || (sentence.unspaced
@@ -81,14 +81,14 @@ pub(in crate::read) fn is_unspaced(c: char) -> bool {
 
 /// One sentence as lower-case words.
 #[derive(Clone, Debug, Default)]
-pub(in crate::read) struct Sentence {
+pub(in crate::read) struct TokenizedSentence {
     pub text: String,
     pub words: Vec<String>,
     /// It has letters of a script without blanks.
     pub unspaced: bool,
 }
 
-impl Sentence {
+impl TokenizedSentence {
     pub fn of(text: &str) -> Self {
         let lower = text.to_lowercase().replace('’', "'");
         let words = lower
@@ -117,8 +117,11 @@ impl Sentence {
 
 /// The sentences of a text. A full stop ends one only before a blank, so that names of files stay
 /// whole; line ends inside a paragraph end none.
-pub(in crate::read) fn sentences(text: &str) -> Vec<Sentence> {
-    sentence_texts(text).into_iter().map(Sentence::of).collect()
+pub(in crate::read) fn sentences(text: &str) -> Vec<TokenizedSentence> {
+    sentence_texts(text)
+        .into_iter()
+        .map(TokenizedSentence::of)
+        .collect()
 }
 
 /// The same as they are written.

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use super::cues;
-use super::phrases::{Phrases, Sentence, sentence_texts};
+use super::phrases::{Phrases, TokenizedSentence, sentence_texts};
 use super::stop_lists as lists;
 
 /// Why words beside an approval stop it.
@@ -57,7 +57,7 @@ pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
 /// Whether a finding says that it has to be dealt with before the merge.
 pub(crate) fn blocks(text: &str) -> bool {
     sentence_texts(text).into_iter().any(|text| {
-        let sentence = Sentence::of(text);
+        let sentence = TokenizedSentence::of(text);
         BLOCKS.is_in(&sentence) && !NOTHING.is_in(&sentence)
     })
 }
@@ -66,14 +66,14 @@ pub(crate) fn blocks(text: &str) -> bool {
 pub(super) fn is_disaster(text: &str) -> bool {
     blocks(text)
         || sentence_texts(text).into_iter().any(|text| {
-            let sentence = cues::without_harmless(Sentence::of(text)).sentence;
+            let sentence = cues::without_harmless(TokenizedSentence::of(text)).sentence;
             let at = |at: usize| destroys(&sentence.words[at..]) || opens(&sentence.words[at..]);
             RETRACTS.is_in(&sentence) || (0..sentence.words.len()).any(at)
         })
 }
 
 fn stop(text: &str) -> Option<StopKind> {
-    let sentence = Sentence::of(&without_code(text));
+    let sentence = TokenizedSentence::of(&without_code(text));
     let whole = sentence.words.join(" ");
     if lists::DENIALS.contains(&whole.as_str()) {
         return Some(StopKind::Withdrawal);
@@ -106,11 +106,14 @@ fn without_code(text: &str) -> String {
         .collect()
 }
 
-fn positions<'a>(list: &'a Phrases, sentence: &'a Sentence) -> impl Iterator<Item = usize> + 'a {
+fn positions<'a>(
+    list: &'a Phrases,
+    sentence: &'a TokenizedSentence,
+) -> impl Iterator<Item = usize> + 'a {
     (0..sentence.words.len()).filter(|at| list.starts(&sentence.words[*at..]))
 }
 
-fn is_condition(sentence: &Sentence) -> bool {
+fn is_condition(sentence: &TokenizedSentence) -> bool {
     if CONDITION.is_in(sentence) {
         return true;
     }
@@ -128,7 +131,7 @@ fn is_condition(sentence: &Sentence) -> bool {
 
 /// "The file is renamed after it was written": a description, not a condition. Such a sentence has a
 /// subject and a verb before the conjunction.
-fn is_told(sentence: &Sentence) -> bool {
+fn is_told(sentence: &TokenizedSentence) -> bool {
     let at = positions(&ONCE, sentence).next().unwrap_or(0);
     at >= 3 && !YES.starts(&sentence.words)
 }
@@ -162,7 +165,7 @@ fn is_negation(word: &str) -> bool {
 }
 
 /// "did not read", "was never opened", "only looked at", "2 of 14 files".
-fn is_unread(sentence: &Sentence) -> bool {
+fn is_unread(sentence: &TokenizedSentence) -> bool {
     if UNREAD.is_in(sentence) || cues::counts_short(sentence) {
         return true;
     }
@@ -185,7 +188,7 @@ fn is_unread(sentence: &Sentence) -> bool {
     })
 }
 
-fn is_demand(sentence: &Sentence) -> bool {
+fn is_demand(sentence: &TokenizedSentence) -> bool {
     if ASK.is_in(sentence) || (ORDER.starts(&sentence.words) && sentence.words.len() > 1) {
         return true;
     }
@@ -199,7 +202,7 @@ fn is_demand(sentence: &Sentence) -> bool {
         })
 }
 
-fn is_failure(sentence: &Sentence) -> bool {
+fn is_failure(sentence: &TokenizedSentence) -> bool {
     if FAILS.is_in(sentence) || cues::is_grave(sentence) {
         return true;
     }

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use crate::severity::Severity;
 
-use super::super::blocks::{Block, Kind, Marker};
+use super::super::blocks::{Block, BlockKind, Marker};
 use super::super::degree;
 use super::super::fields;
 use super::super::label;
 use super::super::topic::{self, Topic};
-use super::candidates::{Approval, ELSEWHERE, NOT_OWN, ROUND, is_elsewhere};
-use super::phrases::{Phrases, Sentence};
+use super::candidates::{ApprovalCandidate, ELSEWHERE, NOT_OWN, ROUND, is_elsewhere};
+use super::phrases::{Phrases, TokenizedSentence};
 use super::{SHORT_WORDS, approval, candidates, cues, harmless, stops};
 
 const RESERVED: &str = "the text around the approval takes it back or sets a condition";
@@ -23,7 +23,7 @@ not fixed, not resolved, not addressed, not been fixed, not been resolved, not b
 });
 
 /// What in the rest of the document speaks against the approval.
-pub(super) fn doubt(blocks: &[Block], approval: &Approval) -> Option<&'static str> {
+pub(super) fn doubt(blocks: &[Block], approval: &ApprovalCandidate) -> Option<&'static str> {
     let others = |(index, _): &(usize, &Block)| *index != approval.index && *index != approval.end;
     doubt_of(blocks, approval.end, others)
 }
@@ -32,10 +32,10 @@ pub(super) fn doubt(blocks: &[Block], approval: &Approval) -> Option<&'static st
 pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
     let announced = blocks
         .windows(2)
-        .any(|pair| pair[1].kind == Kind::Code && is_example(&pair[0]));
+        .any(|pair| pair[1].kind == BlockKind::Code && is_example(&pair[0]));
     let set_apart = blocks.iter().any(|block| {
         let elsewhere =
-            matches!(block.kind, Kind::Heading(level) if is_elsewhere(&block.text, level));
+            matches!(block.kind, BlockKind::Heading(level) if is_elsewhere(&block.text, level));
         block.quoted || block.apart || elsewhere
     });
     if announced || set_apart {
@@ -51,38 +51,44 @@ fn doubt_of(
 ) -> Option<&'static str> {
     let words: usize = blocks
         .iter()
-        .map(|block| Sentence::of(&text_of(block)).weight())
+        .map(|block| TokenizedSentence::of(&text_of(block)).weight())
         .sum();
     let short = words <= SHORT_WORDS;
     let mut harmless_heading = false;
     let mut earlier = false;
     let mut same_section = true;
     for (index, block) in blocks.iter().enumerate().filter(others) {
-        if let Kind::Heading(level) = block.kind {
+        if let BlockKind::Heading(level) = block.kind {
             let minor = degree::degree_heading(&block.text).and_then(|word| Severity::of(&word));
             harmless_heading = minor.is_some_and(|severity| !severity.is_must_fix());
             same_section &= index < end;
             earlier = topic::topic(&block.text) == Topic::Earlier;
             let filled = blocks.get(index + 1).is_some_and(|next| {
-                !matches!(next.kind, Kind::Heading(_) | Kind::Rule | Kind::Close(_))
-                    && !topic::is_nothing(&next.text)
+                !matches!(
+                    next.kind,
+                    BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_)
+                ) && !topic::is_nothing(&next.text)
             });
             if filled && !earlier && cues::demands(&block.text) {
                 return Some("the text lists changes that are required");
             }
             let empty = blocks
                 .get(index + 1)
-                .is_none_or(|next| matches!(next.kind, Kind::Heading(_)));
+                .is_none_or(|next| matches!(next.kind, BlockKind::Heading(_)));
             if short && empty && index < end && is_elsewhere(&block.text, level) {
                 return Some(NOT_OWN);
             }
-            if index > end && !earlier && level > 1 && ROUND.is_in(&Sentence::of(&block.text)) {
+            if index > end
+                && !earlier
+                && level > 1
+                && ROUND.is_in(&TokenizedSentence::of(&block.text))
+            {
                 return Some(NOT_OWN);
             }
         }
-        let offered = matches!(block.kind, Kind::Item(Marker::Box { ticked: false }))
+        let offered = matches!(block.kind, BlockKind::Item(Marker::Box { ticked: false }))
             && super::words::alone(&block.text).is_some();
-        if block.kind == Kind::Code || offered {
+        if block.kind == BlockKind::Code || offered {
             continue;
         }
         let text = text_of(block);
@@ -91,7 +97,7 @@ fn doubt_of(
         }
         // What a heading announces is judged by what stands under it.
         let announces =
-            matches!(block.kind, Kind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
+            matches!(block.kind, BlockKind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
         if !earlier && is_grave(block) {
             return Some("a must-fix finding stands beside the approval");
         }
@@ -100,13 +106,13 @@ fn doubt_of(
             return Some("the text names a grave defect");
         }
         let minor = harmless_heading || is_minor(&block.text);
-        let near = index > end && same_section && matches!(block.kind, Kind::Paragraph);
+        let near = index > end && same_section && matches!(block.kind, BlockKind::Paragraph);
         let is_json = end == usize::MAX && block.text.trim_start().starts_with(['{', '[']);
-        if is_json && matches!(block.kind, Kind::Paragraph) {
+        if is_json && matches!(block.kind, BlockKind::Paragraph) {
             continue;
         }
         let reserved = if earlier {
-            STILL_OPEN.is_in(&Sentence::of(&text))
+            STILL_OPEN.is_in(&TokenizedSentence::of(&text))
         } else if minor {
             stops::is_disaster(&text)
         } else if short {
@@ -126,8 +132,8 @@ fn doubt_of(
 /// Whether every block of a short text is understood, and none is quoted.
 pub(super) fn are_understood(blocks: &[Block]) -> bool {
     blocks.iter().all(|block| {
-        let approves = approval::alone(&block.text) == Some(approval::Answer::Whole)
-            || approval::keyed(&block.text, false) == Some(approval::Answer::Whole);
+        let approves = approval::alone(&block.text) == Some(approval::ApprovalMatch::Whole)
+            || approval::keyed(&block.text, false) == Some(approval::ApprovalMatch::Whole);
         !block.quoted && !block.apart && (approves || is_name(&block.text) || is_understood(block))
     })
 }
@@ -144,20 +150,20 @@ fn is_name(text: &str) -> bool {
 fn is_understood(block: &Block) -> bool {
     let text = block.text.as_str();
     match &block.kind {
-        Kind::Code | Kind::Rule | Kind::Close(_) => true,
-        Kind::Heading(_) => {
+        BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => true,
+        BlockKind::Heading(_) => {
             let bare = text.trim_end_matches([':', '：', '*', ' ']);
             topic::topic(text) != Topic::Open
                 || approval::is_title(bare)
                 || approval::is_label(bare)
                 || harmless::is_known(text)
         }
-        Kind::Table(rows) => is_harmless_table(rows),
-        Kind::Item(Marker::Box { ticked: true }) => {
+        BlockKind::Table(rows) => is_harmless_table(rows),
+        BlockKind::Item(Marker::Box { ticked: true }) => {
             stop_free(text) && !cues::accuses(text) && !text.contains("~~")
         }
-        Kind::Item(Marker::Box { ticked: false }) => false,
-        Kind::Item(_) | Kind::Paragraph => is_understood_text(text),
+        BlockKind::Item(Marker::Box { ticked: false }) => false,
+        BlockKind::Item(_) | BlockKind::Paragraph => is_understood_text(text),
     }
 }
 
@@ -198,7 +204,7 @@ pub(super) fn is_understood_text(text: &str) -> bool {
 /// An explanation of some length uses words of its own; there it is enough that every sentence
 /// speaks for the change and none stops the approval.
 fn is_explained_at_length(prose: &str) -> bool {
-    Sentence::of(prose).weight() >= LONG_WORDS
+    TokenizedSentence::of(prose).weight() >= LONG_WORDS
         && cues::vouches(&prose.replace('\n', " "))
         && stop_free(prose)
         && !harmless::has_curt_stranger(prose)
@@ -220,12 +226,12 @@ fn stop_free(text: &str) -> bool {
 /// In a long document, a paragraph of a word or two that is not understood: "Nope."
 fn is_curt(block: &Block) -> bool {
     let text = block.text.trim();
-    matches!(block.kind, Kind::Paragraph)
+    matches!(block.kind, BlockKind::Paragraph)
         && !text.ends_with([':', '：'])
         && fields::split_label(text).is_none()
         && !text.contains('`')
         && !topic::is_nothing(text)
-        && Sentence::of(text).weight() <= CURT_WORDS
+        && TokenizedSentence::of(text).weight() <= CURT_WORDS
         && !harmless::is_harmless(text)
 }
 
@@ -233,7 +239,7 @@ const CURT_WORDS: usize = 7;
 
 /// In a long document, prose that withdraws, sets a condition or tells of an unread part.
 fn stops(block: &Block, text: &str) -> bool {
-    matches!(block.kind, Kind::Paragraph)
+    matches!(block.kind, BlockKind::Paragraph)
         && stops::find(text).is_some_and(|(stop, _)| {
             matches!(
                 stop,
@@ -267,7 +273,7 @@ fn is_harmless_metadata(label: &str, value: &str) -> bool {
     ) {
         return harmless::is_harmless(value) || harmless::is_known(value);
     }
-    let words = Sentence::of(value).words;
+    let words = TokenizedSentence::of(value).words;
     words.len() <= 12 && !words.iter().any(|word| NOBODY.contains(&word.as_str()))
 }
 
@@ -285,10 +291,10 @@ fn is_harmless_table(rows: &[Vec<String>]) -> bool {
                     || harmless::is_harmless(cell)
                     || topic::is_nothing(cell)
                     || (approval::is_label(cell)
-                        || approval::labelled(cell) == Some(approval::Answer::Whole))
+                        || approval::labelled(cell) == Some(approval::ApprovalMatch::Whole))
                     || candidates::asked(cell).is_some()
                     || approval::affirmed(cell)
-                        .is_some_and(|answer| answer == approval::Answer::Whole)
+                        .is_some_and(|answer| answer == approval::ApprovalMatch::Whole)
             })
     })
 }
@@ -304,7 +310,8 @@ fn is_example(block: &Block) -> bool {
         .ends_with([':', '：']);
     let lower = line.to_lowercase();
     announces
-        && (ELSEWHERE.is_in(&Sentence::of(line)) || !OWN.iter().any(|word| lower.contains(word)))
+        && (ELSEWHERE.is_in(&TokenizedSentence::of(line))
+            || !OWN.iter().any(|word| lower.contains(word)))
 }
 
 /// Labels of what a report says about itself.
@@ -331,17 +338,17 @@ pub(super) fn is_metadata(label: &str) -> bool {
 
 /// An item or paragraph that carries the degree of a must-fix finding, wherever it stands.
 fn is_grave(block: &Block) -> bool {
-    if !matches!(block.kind, Kind::Item(_) | Kind::Paragraph) {
+    if !matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph) {
         return false;
     }
     let (_, text) = label::ordinal(&block.text);
     label::leading(text).is_some_and(|label| {
-        label.plain == label::Plain::Strong
+        label.plain == label::DegreeStrength::Strong
             && Severity::of(&label.raw).is_some_and(Severity::is_must_fix)
             && label.rest.chars().filter(|c| c.is_alphabetic()).count() > 4
             && !topic::is_nothing(label.rest)
             && !topic::is_settled(label.rest)
-            && !matches!(block.kind, Kind::Item(Marker::Box { ticked: true }))
+            && !matches!(block.kind, BlockKind::Item(Marker::Box { ticked: true }))
     })
 }
 
@@ -353,13 +360,13 @@ fn is_minor(text: &str) -> bool {
 
 fn text_of(block: &Block) -> String {
     match &block.kind {
-        Kind::Table(rows) => rows
+        BlockKind::Table(rows) => rows
             .iter()
             .map(|row| row.join(". "))
             .collect::<Vec<_>>()
             .join(". "),
-        Kind::Code | Kind::Rule | Kind::Close(_) => String::new(),
-        Kind::Heading(_) | Kind::Item(_) | Kind::Paragraph => block.text.clone(),
+        BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => String::new(),
+        BlockKind::Heading(_) | BlockKind::Item(_) | BlockKind::Paragraph => block.text.clone(),
     }
 }
 
@@ -368,12 +375,12 @@ fn ends_in_mid_sentence(blocks: &[Block], end: usize) -> bool {
     let Some((index, last)) = blocks
         .iter()
         .enumerate()
-        .rfind(|(_, block)| !matches!(block.kind, Kind::Rule | Kind::Close(_)))
+        .rfind(|(_, block)| !matches!(block.kind, BlockKind::Rule | BlockKind::Close(_)))
     else {
         return false;
     };
     let line = last.text.lines().last().unwrap_or_default();
-    matches!(last.kind, Kind::Paragraph)
+    matches!(last.kind, BlockKind::Paragraph)
         && index != end
         && fields::split_label(line).is_none()
         && line

@@ -1,10 +1,10 @@
 use super::*;
 
-fn claim(text: &str) -> Claim {
+fn claim(text: &str) -> ReviewClaim {
     let blocks = super::super::blocks::blocks(&super::super::markup::lines(text));
     of_blocks(&blocks)
         .verdict
-        .map_or(Claim::Unknown, |verdict| verdict.claim)
+        .map_or(ReviewClaim::Unknown, |verdict| verdict.claim)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_reviewer_who_cannot_approve_does_not_approve() {
         "This is not ready to merge.",
         "Recommendation: Approved, but the migration must be fixed first",
     ] {
-        assert_eq!(claim(text), Claim::ChangesRequested, "{text}");
+        assert_eq!(claim(text), ReviewClaim::ChangesRequested, "{text}");
     }
 }
 
@@ -45,7 +45,7 @@ fn a_plain_approval_is_one_whatever_word_follows() {
         "Verdict: ✅",
         "# Code review — approved",
     ] {
-        assert_eq!(claim(text), Claim::Approved, "{text}");
+        assert_eq!(claim(text), ReviewClaim::Approved, "{text}");
     }
 }
 
@@ -81,7 +81,7 @@ fn refusals_are_read_in_their_usual_dress() {
         "Не могу одобрить это изменение.",
         "### Decision\n**REQUEST CHANGES**\n\nText.",
     ] {
-        assert_eq!(claim(text), Claim::ChangesRequested, "{text}");
+        assert_eq!(claim(text), ReviewClaim::ChangesRequested, "{text}");
     }
 }
 
@@ -89,11 +89,11 @@ fn refusals_are_read_in_their_usual_dress() {
 fn a_refusal_beats_an_approval_wherever_it_stands() {
     assert_eq!(
         claim("Verdict: approve\n\nOn a second look the cache leaks.\n\nVerdict: request changes"),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
     assert_eq!(
         claim("Verdict: reject\n\n(fixed meanwhile)\n\nVerdict: approve"),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
 }
 
@@ -101,15 +101,15 @@ fn a_refusal_beats_an_approval_wherever_it_stands() {
 fn a_verdict_that_is_quoted_is_not_the_reviewers() {
     assert_eq!(
         claim("The bot wrote:\n\n> Verdict: APPROVED\n\nwhich is wrong.\n\nVerdict: NO-GO"),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
     assert_eq!(
         claim("The parser reads `VERDICT: GO` in a fence as an approval.\n\nVERDICT: NO-GO"),
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     );
     assert_eq!(
         claim("> Verdict: APPROVED\n\nI only quote this."),
-        Claim::Unknown
+        ReviewClaim::Unknown
     );
 }
 
@@ -125,7 +125,7 @@ fn words_of_a_finding_are_no_verdict() {
         "- `cargo check`: **PASS**",
         "The tests pass and the build is clean.",
     ] {
-        assert_eq!(claim(text), Claim::Unknown, "{text}");
+        assert_eq!(claim(text), ReviewClaim::Unknown, "{text}");
     }
 }
 
@@ -142,7 +142,7 @@ fn what_is_not_a_review_claims_nothing() {
         "Verdict: accept — pending one CI run",
         "Should I approve this?",
     ] {
-        assert_eq!(claim(text), Claim::Unknown, "{text}");
+        assert_eq!(claim(text), ReviewClaim::Unknown, "{text}");
     }
 }
 
@@ -152,7 +152,7 @@ fn finding_nothing_is_no_approval() {
         "I did not find any discrete correctness issues in the diff.",
         "No issues found.",
     ] {
-        assert_eq!(claim(text), Claim::Unknown, "{text}");
+        assert_eq!(claim(text), ReviewClaim::Unknown, "{text}");
     }
 }
 
@@ -163,13 +163,13 @@ fn a_refusal_that_opens_the_text_counts_with_its_reason() {
         "REJECTED: the tests fail",
         "Needs work — no test covers the change",
     ] {
-        assert_eq!(claim(text), Claim::ChangesRequested, "{text}");
+        assert_eq!(claim(text), ReviewClaim::ChangesRequested, "{text}");
     }
     for text in [
         "Failed: 0",
         "approved: the tests pass",
         "Note: changes requested by others",
     ] {
-        assert_ne!(claim(text), Claim::ChangesRequested, "{text}");
+        assert_ne!(claim(text), ReviewClaim::ChangesRequested, "{text}");
     }
 }

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::finding::Claim;
+use crate::finding::ReviewClaim;
 
 use super::super::claim as machine;
 use super::Strength;
 use super::approval;
 use super::cue_lists;
-use super::phrases::{Phrases, Sentence};
+use super::phrases::{Phrases, TokenizedSentence};
 
 static REFUSAL_VALUES: LazyLock<Phrases> =
     LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_VALUES]));
@@ -20,7 +20,7 @@ static REFUSAL_SENTENCES: LazyLock<Phrases> =
 /// Whether the value behind a verdict's label refuses: in another language, by a sign, by a no.
 pub(super) fn is_refusal(value: &str) -> bool {
     let head = bare_head(value);
-    approval::denied(head) || REFUSAL_VALUES.is_in(&Sentence::of(head))
+    approval::denied(head) || REFUSAL_VALUES.is_in(&TokenizedSentence::of(head))
 }
 
 fn bare_head(value: &str) -> &str {
@@ -32,7 +32,7 @@ fn bare_head(value: &str) -> &str {
     &line[..end]
 }
 
-type Pattern = LazyLock<Option<Regex>>;
+type VerdictPattern = LazyLock<Option<Regex>>;
 
 macro_rules! pattern {
     ($text:expr) => {
@@ -40,20 +40,20 @@ macro_rules! pattern {
     };
 }
 
-fn at(pattern: &Pattern, text: &str) -> Option<(usize, usize)> {
+fn at(pattern: &VerdictPattern, text: &str) -> Option<(usize, usize)> {
     pattern
         .as_ref()
         .and_then(|pattern| pattern.find(text))
         .map(|found| (found.start(), found.end()))
 }
 
-static REFUSED: Pattern = pattern!(
+static REFUSED: VerdictPattern = pattern!(
     r"(?xi)\b(?:can(?:not|\s+not|['’]t) | could(?:\s+not|n['’]t) | unable\s+to | not\s+able\s+to | won['’]t | will\s+not | do(?:es)?\s+not | don['’]t | doesn['’]t | did\s+not | should\s+not | shouldn['’]t | must\s+not | is\s+not | isn['’]t | are\s+not | aren['’]t | not | never | refuse\s+to | declin(?:e|ing)\s+to | withhold(?:ing)? | hold\s+off\s+on)
         \s+(?:yet\s+|be\s+|currently\s+|recommend\s+|in\s+good\s+conscience\s+|fully\s+|this\s+|my\s+|safely\s+|a\s+|an\s+){0,3}
         (?:approv\w* | accept(?:ed|able|ing)?\b | merg\w* | pass(?:ed|ing|es)?\b | ready\b | ship(?:ped|pable)?\b | sign(?:ed|ing)?[\s-]?off | lgtm | mark(?:ed)?\b | land(?:ed)?\b | go\b | clean\b | mergeable)"
 );
 
-static NO: Pattern = pattern!(
+static NO: VerdictPattern = pattern!(
     r"(?xi)\b(?: request(?:s|ed|ing)?[\s_-]+(?:for\s+)?(?:\w+\s+)?(?:changes|revisions?)
       | changes?[\s_-]+(?:are\s+|is\s+|must\s+be\s+)?(?:requested|required|needed|necessary)
       | (?:revisions?|rework|fix(?:es)?)[\s_-]+(?:required|needed|requested)
@@ -63,30 +63,30 @@ static NO: Pattern = pattern!(
       | chưa\s+đạt | không\s+đạt | 不通过 | 未通过 | 拒绝 | 需要修改 | 要修正 | 却下 | 差し戻し"
 );
 
-static YES: Pattern = pattern!(
+static YES: VerdictPattern = pattern!(
     r"(?xi)\b(?: approv(?:e|ed|es|al|ing)\b | accept(?:ed|s|able)?\b | lgtm\b | looks\s+good(?:\s+to\s+me)?\b | ship(?:\s+it)?\b | pass(?:ed|es|ing)?\b | merge(?:able)?\b
       | (?:ready|safe|good|clear|cleared|ok|okay)\s+(?:to|for)\s+(?:be\s+)?(?:merge[d]?|merging|ship|shipping|land|landing|go|integration|production|release) | good\s+to\s+go\b | go\b | clean\b | sign(?:ed)?[\s-]?off\b | correct\b
       | aprobad\w+ | aprovad\w+ | aprueb\w+ | genehmigt | angenommen | approuvé\w* | одобрен\w*)
       | \bđạt\b | 通过 | 批准 | 承認"
 );
 
-static NO_CHANGES: Pattern = pattern!(
+static NO_CHANGES: VerdictPattern = pattern!(
     r"(?xi)\b(?: no\s+(?:\w+\s+){0,2}(?:changes?|revisions?|rework|fix(?:es)?)\s+(?:are\s+|is\s+)?(?:requested|required|needed|necessary) | (?:nothing|not|non)[\s-]+block(?:ed|ing|s)?\b | no\s+(?:\w+\s+){0,2}(?:blockers?|blocking) | does\s+not\s+block | do\s+not\s+block | zero\s+fail\w* | (?:no|0)\s+fail\w* )"
 );
 
-static CONDITION: Pattern = pattern!(
+static CONDITION: VerdictPattern = pattern!(
     r"(?xi)^[\s*_`.,;:—–()-]*(?:(?:only|but\s+only|it|this|the\s+pr|merge)\s+)?(?:except | unless | until | once | after | when | if | provided | pending | subject\s+to | contingent | assuming | as\s+soon\s+as | conditional\s+(?:on|upon) | as\s+long\s+as)\b"
 );
 
-static RESERVATION: Pattern = pattern!(
+static RESERVATION: VerdictPattern = pattern!(
     r"(?i)^[\s*_`.,;:—–()-]*(?:but|however|though|although|yet)\b.*\b(?:must|need|needs|required|fix|fixed|first|before|block|blocks|blocking|cannot|can't|not)\b"
 );
 
-static CONDITIONAL: Pattern =
+static CONDITIONAL: VerdictPattern =
     pattern!(r"(?i)\b(?:conditional(?:ly)?|provisional(?:ly)?|tentative(?:ly)?)\W*$");
 
 /// Words that lead up to a verdict without being one.
-static LEAD: Pattern = pattern!(
+static LEAD: VerdictPattern = pattern!(
     r"(?xi)^(?:\W|\b(?:i|we|this|the|my|our|it|pr|mr|patch|change|changes|changeset|commit|branch|code|review|verdict|decision|recommendation|recommend|recommended|is|are|am|be|as|to|would|should|can|will|overall|final|conditional|conditionally|strong|strongly|full|fully|unconditional|ready|and|therefore|hence|so|please|status|result|now|all|work|implementation|story|ticket|a|an|of|with|round|hereby|merge|approval|\d+)\b)*$"
 );
 
@@ -101,13 +101,13 @@ fn bare(text: &str) -> &str {
 
 /// The claim that a verdict's value makes. `plain` values are verdicts by their label; in others
 /// the word must also end there, so that "Merge the two loops" approves nothing.
-pub(super) fn claim(value: &str, plain: bool) -> Option<Claim> {
+pub(super) fn claim(value: &str, plain: bool) -> Option<ReviewClaim> {
     // The plain cases need no patterns.
-    if approval::labelled(bare_head(value)) == Some(approval::Answer::Whole) {
-        return Some(Claim::Approved);
+    if approval::labelled(bare_head(value)) == Some(approval::ApprovalMatch::Whole) {
+        return Some(ReviewClaim::Approved);
     }
     if plain && is_refusal(value) {
-        return Some(Claim::ChangesRequested);
+        return Some(ReviewClaim::ChangesRequested);
     }
     let value = bare(value);
     let line = value.lines().next().unwrap_or_default();
@@ -126,17 +126,18 @@ pub(super) fn claim(value: &str, plain: bool) -> Option<Claim> {
     if !leads || !(plain || ends(&text[end..])) {
         return None;
     }
-    if claim == Claim::Approved {
+    if claim == ReviewClaim::Approved {
         return after_approval(text, start, end);
     }
     Some(claim)
 }
 
-fn first_claim(text: &str) -> Option<(Claim, usize, usize)> {
-    let refused = at(&REFUSED, text).map(|(start, end)| (Claim::ChangesRequested, start, end));
-    let harmless = at(&NO_CHANGES, text).map(|(start, end)| (Claim::Approved, start, end));
-    let no = at(&NO, text).map(|(start, end)| (Claim::ChangesRequested, start, end));
-    let yes = at(&YES, text).map(|(start, end)| (Claim::Approved, start, end));
+fn first_claim(text: &str) -> Option<(ReviewClaim, usize, usize)> {
+    let refused =
+        at(&REFUSED, text).map(|(start, end)| (ReviewClaim::ChangesRequested, start, end));
+    let harmless = at(&NO_CHANGES, text).map(|(start, end)| (ReviewClaim::Approved, start, end));
+    let no = at(&NO, text).map(|(start, end)| (ReviewClaim::ChangesRequested, start, end));
+    let yes = at(&YES, text).map(|(start, end)| (ReviewClaim::Approved, start, end));
     // Of matches that begin together the longer reading stands first.
     [refused, harmless, no, yes]
         .into_iter()
@@ -145,7 +146,7 @@ fn first_claim(text: &str) -> Option<(Claim, usize, usize)> {
 }
 
 /// An approval with a condition is none; one that is called conditional still is one.
-fn after_approval(text: &str, start: usize, end: usize) -> Option<Claim> {
+fn after_approval(text: &str, start: usize, end: usize) -> Option<ReviewClaim> {
     let rest = &text[end..];
     let pending = at(&CONDITION, rest).is_some();
     if pending && rest.to_lowercase().contains("pending") {
@@ -154,9 +155,9 @@ fn after_approval(text: &str, start: usize, end: usize) -> Option<Claim> {
     let taken_back = pending || at(&RESERVATION, rest).is_some();
     let conditional = at(&CONDITIONAL, &text[..start]).is_some();
     Some(if taken_back && !conditional {
-        Claim::ChangesRequested
+        ReviewClaim::ChangesRequested
     } else {
-        Claim::Approved
+        ReviewClaim::Approved
     })
 }
 
@@ -211,7 +212,7 @@ fn is_choice(text: &str) -> bool {
 }
 
 /// A line that is nothing but a refusal.
-pub(super) fn alone(line: &str) -> Option<Claim> {
+pub(super) fn alone(line: &str) -> Option<ReviewClaim> {
     let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
     if bare.split_whitespace().count() > 5
         || bare.len() > 48
@@ -234,7 +235,7 @@ pub(super) fn alone(line: &str) -> Option<Claim> {
         ]
         .iter()
         .any(|stem| lower.contains(stem));
-    (telling || !single || shouted).then_some(Claim::ChangesRequested)
+    (telling || !single || shouted).then_some(ReviewClaim::ChangesRequested)
 }
 
 /// How much a label says that a verdict follows.
@@ -303,7 +304,7 @@ pub(super) fn labelled_heading(heading: &str) -> Option<(Strength, &str)> {
     .then_some((strength, value))
 }
 
-static INSIDE: Pattern = pattern!(r"(?i)(?:^|[\s.;,(])verdict(?:\s+is)?\s*[:：=]\s*");
+static INSIDE: VerdictPattern = pattern!(r"(?i)(?:^|[\s.;,(])verdict(?:\s+is)?\s*[:：=]\s*");
 
 /// `… . Verdict: clean.` in the middle of a line; what is quoted does not count.
 pub(super) fn verdict_inside(line: &str) -> Option<&str> {
@@ -317,10 +318,10 @@ pub(super) fn verdict_inside(line: &str) -> Option<&str> {
     (!quoted).then_some(&line[end..])
 }
 
-static HEDGE: Pattern = pattern!(
+static HEDGE: VerdictPattern = pattern!(
     r"(?i)\b(?:if|whether|should\s+(?:i|we)|would|could\s+you|please|respond\s+with|reply\s+with|output|return|when\s+you|let\s+me\s+know|either|may|might|want\s+to|going\s+to|plan\s+to|before\s+i)\b"
 );
-static REFUSES: Pattern = pattern!(
+static REFUSES: VerdictPattern = pattern!(
     r"(?xi)\b(?:i|we)\s+(?:\w+\s+)?(?:can(?:not|\s+not|['’]t)|could\s+not|couldn['’]t|won['’]t|will\s+not|do\s+not|don['’]t|am\s+unable\s+to|am\s+not\s+able\s+to|would\s+not)\s+(?:yet\s+|currently\s+|fully\s+)?(?:recommend\s+)?(?:approv\w*|accept\w*|sign\s+off|merg\w*|support)
       | \b(?:unable|not\s+able|not\s+willing|not\s+prepared)\s+to\s+(?:approve|accept|sign\s+off|merge)
       | \bcannot\s+(?:approve|be\s+approved|be\s+merged|sign\s+off)
@@ -331,7 +332,7 @@ static REFUSES: Pattern = pattern!(
       | \b(?:i|we)\s+(?:must\s+|have\s+to\s+)?reject\b | \brejecting\s+(?:this|the)\b
       | \bmust\s+be\s+(?:fixed|addressed|resolved)\s+before\s+(?:merg\w*|approv\w*|land\w*|it\s+can|this\s+can|i\s+can)"
 );
-static APPROVES: Pattern = pattern!(
+static APPROVES: VerdictPattern = pattern!(
     r"(?xi)\b(?:i|we)\s+(?:hereby\s+|can\s+|do\s+|happily\s+)?(?:approve|accept)\b | \bapproving\s+(?:this|the)\b | \bapproving[.!]?$ | \blgtm\b | \blooks\s+good\s+to\s+me\b | \bgood\s+to\s+(?:go|merge)\b | \bship\s+it\b
       | \b(?:is|are|it['’]s|now)\s+(?:now\s+)?(?:ready|safe|good|clear|ok|okay)\s+(?:to|for)\s+(?:be\s+)?(?:merge[d]?|merging|ship|land|release)\b"
 );
@@ -353,10 +354,10 @@ const STEMS: [&str; 18] = [
 
 /// What one sentence claims, if it claims anything. Patterns are slow and most sentences are of
 /// other things, so the words are looked at first.
-pub(super) fn says(text: &str) -> (Option<Claim>, Strength) {
-    let sentence = Sentence::of(text);
+pub(super) fn says(text: &str) -> (Option<ReviewClaim>, Strength) {
+    let sentence = TokenizedSentence::of(text);
     if REFUSAL_SENTENCES.is_in(&sentence) && !text.ends_with(['?', '？']) {
-        return (Some(Claim::ChangesRequested), Strength::Sentence);
+        return (Some(ReviewClaim::ChangesRequested), Strength::Sentence);
     }
     let mentions = sentence
         .words
@@ -366,7 +367,7 @@ pub(super) fn says(text: &str) -> (Option<Claim>, Strength) {
         return (None, Strength::Sentence);
     }
     if at(&REFUSES, text).is_some() && at(&NO_CHANGES, text).is_none() && !text.ends_with('?') {
-        return (Some(Claim::ChangesRequested), Strength::Sentence);
+        return (Some(ReviewClaim::ChangesRequested), Strength::Sentence);
     }
     if text.ends_with('?') || at(&HEDGE, text).is_some() {
         return (None, Strength::Sentence);

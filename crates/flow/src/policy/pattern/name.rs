@@ -2,7 +2,7 @@
 
 /// One step of a pattern inside a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Token {
+pub enum PatternToken {
     Byte(u8),
     /// `?`
     Any,
@@ -15,7 +15,7 @@ pub enum Token {
     },
 }
 
-impl Token {
+impl PatternToken {
     fn takes(&self, byte: u8) -> bool {
         match self {
             Self::Byte(own) => *own == byte,
@@ -33,7 +33,7 @@ impl Token {
 
 /// The pattern split at its slashes. `None` where it can match nothing: a `[` without its end, or a
 /// backslash with nothing behind it.
-pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<Token>>> {
+pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<PatternToken>>> {
     let mut segments = vec![Vec::new()];
     let mut rest = pattern;
     while let Some((&first, after)) = rest.split_first() {
@@ -43,8 +43,8 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<Token>>> {
                 segments.push(Vec::new());
                 continue;
             }
-            b'?' => Token::Any,
-            b'*' => Token::Star,
+            b'?' => PatternToken::Any,
+            b'*' => PatternToken::Star,
             b'\\' => {
                 let (&escaped, after) = rest.split_first()?;
                 rest = after;
@@ -52,14 +52,14 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<Token>>> {
                     segments.push(Vec::new());
                     continue;
                 }
-                Token::Byte(escaped)
+                PatternToken::Byte(escaped)
             }
             b'[' => {
                 let (class, after) = class(rest)?;
                 rest = after;
                 class
             }
-            byte => Token::Byte(byte),
+            byte => PatternToken::Byte(byte),
         };
         segments.last_mut()?.push(token);
     }
@@ -67,7 +67,7 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<Token>>> {
 }
 
 /// What stands between `[` and `]`, and what follows.
-fn class(text: &[u8]) -> Option<(Token, &[u8])> {
+fn class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
     let negated = matches!(text.first(), Some(b'!' | b'^'));
     let mut rest = text.get(usize::from(negated)..)?;
     let mut ranges = Vec::new();
@@ -84,7 +84,7 @@ fn class(text: &[u8]) -> Option<(Token, &[u8])> {
         let (low, after) = one(rest)?;
         let closes = rest.first() == Some(&b']') && !first;
         if closes {
-            return Some((Token::Class { negated, ranges }, after));
+            return Some((PatternToken::Class { negated, ranges }, after));
         }
         first = false;
         rest = after;
@@ -130,11 +130,11 @@ fn named(name: &[u8]) -> Option<Vec<(u8, u8)>> {
 
 /// On a mismatch the last star takes one byte more, so the work is bounded by the product of both
 /// lengths.
-pub fn matches_name(tokens: &[Token], name: &[u8]) -> bool {
+pub fn matches_name(tokens: &[PatternToken], name: &[u8]) -> bool {
     let (mut at, mut seen, mut back) = (0, 0, None);
     while let Some(&byte) = name.get(seen) {
         match tokens.get(at) {
-            Some(Token::Star) => {
+            Some(PatternToken::Star) => {
                 back = Some((at, seen));
                 at += 1;
             }
@@ -154,5 +154,5 @@ pub fn matches_name(tokens: &[Token], name: &[u8]) -> bool {
     }
     // An empty name is no name: `a//b` matches nothing.
     let mut rest = tokens.iter().skip(at);
-    !name.is_empty() && rest.all(|token| *token == Token::Star)
+    !name.is_empty() && rest.all(|token| *token == PatternToken::Star)
 }

@@ -1,12 +1,14 @@
 //! What may come to a ticket next: mostly what its open jobs would really report, mixed with what
 //! is repeated, late, forged or out of place.
 
-use findings::{BlockingIssue, Claim, Finding, Review, Score, Severity};
-use flow::event::{Answer, AnswerOutcome, Choice, Failure, FindingReport, Lease, ReportedOutcome};
+use findings::{BlockingIssue, DimensionScore, Finding, Review, ReviewClaim, Severity};
+use flow::event::{
+    AnswerOutcome, Choice, Failure, FindingReport, Lease, ReportedOutcome, VerifierAnswer,
+};
 use flow::job::OpenJob;
-use flow::ticket::{Blocked, CheckOutcome, Submission};
+use flow::ticket::{BlockedReason, CheckOutcome, Submission};
 use flow::usage::Budget;
-use flow::{Actor, Event, Role, Stage, Task, Time, Usage, What};
+use flow::{Actor, Event, EventKind, Role, Stage, Task, Time, Usage};
 
 use crate::story::{
     Story, accept, alias, check, created, dollars, finding, house, id, review, settled, submission,
@@ -114,22 +116,22 @@ impl Life {
     }
 
     /// What could really come now, and from whom.
-    fn fitting(&self, dice: &mut Dice) -> (Actor, What) {
+    fn fitting(&self, dice: &mut Dice) -> (Actor, EventKind) {
         let ticket = &self.story.ticket;
         let person = dice.pick(&staff(Role::Human));
         if dice.percent(1) && dice.percent(30) {
             let why = "not wanted any more".to_owned();
-            return (person, What::Cancelled { why });
+            return (person, EventKind::Cancelled { why });
         }
         match ticket.stage {
             Stage::Pending => dependency_event(dice, person),
             Stage::Escalated => (person, self.decision(dice)),
             Stage::Blocked => match ticket.blocked {
-                Some(Blocked::TakenOver { .. }) => {
+                Some(BlockedReason::TakenOver { .. }) => {
                     let submission = Box::new(put(dice));
-                    (person, What::Resubmitted { submission })
+                    (person, EventKind::Resubmitted { submission })
                 }
-                Some(Blocked::ByDependency) | None => dependency_event(dice, person),
+                Some(BlockedReason::ByDependency) | None => dependency_event(dice, person),
             },
             Stage::Done | Stage::Failed | Stage::Cancelled => (person, self.out_of_place(dice)),
             Stage::Queued
@@ -148,7 +150,7 @@ impl Life {
         }
     }
 
-    fn job_event(&self, dice: &mut Dice, job: &OpenJob) -> (Actor, What) {
+    fn job_event(&self, dice: &mut Dice, job: &OpenJob) -> (Actor, EventKind) {
         let role = role_of(&job.task);
         let next = Lease {
             serial: job.serial,
@@ -156,11 +158,11 @@ impl Life {
         };
         let Some(holder) = &job.holder else {
             if dice.percent(3) {
-                return (house(), What::LeaseLost { lease: next });
+                return (house(), EventKind::LeaseLost { lease: next });
             }
             if dice.percent(4) {
                 let (serial, why) = (job.serial, "out of quota".to_owned());
-                return (house(), What::AgentOut { serial, why });
+                return (house(), EventKind::AgentOut { serial, why });
             }
             let all = staff(role);
             // Whoever refused is asked itself; now and then somebody else comes all the same.
@@ -171,7 +173,7 @@ impl Life {
                 Some(asked) if !dice.percent(10) => asked.clone(),
                 Some(_) | None => dice.pick(&all),
             };
-            return (by, What::Started { lease: next });
+            return (by, EventKind::Started { lease: next });
         };
         let lease = Lease {
             fence: job.fence,
@@ -182,7 +184,7 @@ impl Life {
             .find(|actor| &actor.principal == holder)
             .unwrap_or_else(|| Actor::new(holder, role));
         if dice.percent(5) {
-            return (house(), What::LeaseLost { lease });
+            return (house(), EventKind::LeaseLost { lease });
         }
         if dice.percent(7) {
             return (by, failure(dice, lease));
@@ -202,7 +204,7 @@ impl Life {
         (by, what)
     }
 
-    fn merged(&self, dice: &mut Dice, lease: Lease) -> What {
+    fn merged(&self, dice: &mut Dice, lease: Lease) -> EventKind {
         let approved = self.story.ticket.approval.as_ref();
         let diff = approved.map(|approval| approval.diff_id.clone());
         match dice.below(4) {
@@ -212,13 +214,13 @@ impl Life {
             1 => self
                 .story
                 .landing(lease, "rebased", "diff of something else"),
-            2 => What::Conflicted {
+            2 => EventKind::Conflicted {
                 lease,
                 files: vec!["src/greet.rs".to_owned()],
                 evidence: "both changed line 3".to_owned(),
                 usage: Usage::default(),
             },
-            _ => What::CombinationRed {
+            _ => EventKind::CombinationRed {
                 lease,
                 results: vec![check(CheckOutcome::Failed)],
                 usage: Usage::default(),
@@ -227,7 +229,7 @@ impl Life {
     }
 
     /// What comes from beside the ticket's own jobs.
-    fn aside(&self, dice: &mut Dice, person: Actor) -> (Actor, What) {
+    fn aside(&self, dice: &mut Dice, person: Actor) -> (Actor, EventKind) {
         let why = "because".to_owned();
         let holder = self.story.ticket.jobs.iter().find_map(|job| {
             let holder = job.holder.as_ref()?;
@@ -238,44 +240,44 @@ impl Life {
                 let submission = Box::new(put(dice));
                 (
                     house(),
-                    What::WentStale {
+                    EventKind::WentStale {
                         submission,
                         why,
                         lease: None,
                     },
                 )
             }
-            1 => (house(), What::BudgetReached { limit: why }),
+            1 => (house(), EventKind::BudgetReached { limit: why }),
             2 => (person, self.raise(dice)),
             3 => {
                 let finding = format!("F{}", 1 + dice.below(6));
-                (person, What::Waived { finding, why })
+                (person, EventKind::Waived { finding, why })
             }
             4 => {
                 let ticket = id("first");
-                (house(), What::DependencyFailed { ticket, why })
+                (house(), EventKind::DependencyFailed { ticket, why })
             }
             _ => (
                 holder.unwrap_or_else(|| dice.pick(&staff(Role::Builder))),
-                What::HelpRequested { why, lease: None },
+                EventKind::HelpRequested { why, lease: None },
             ),
         }
     }
 
-    fn raise(&self, dice: &mut Dice) -> What {
+    fn raise(&self, dice: &mut Dice) -> EventKind {
         let mut budget = self.story.policy.budget;
         let more = 1_000_000 * dice.below(60) as u64;
         for caps in [&mut budget.round, &mut budget.ticket] {
             caps.usd_micros = caps.usd_micros.map(|cap| cap + more);
         }
         let budget = dice.pick(&[budget, Budget::default()]);
-        What::BudgetRaised {
+        EventKind::BudgetRaised {
             budget,
             why: "it is worth it".to_owned(),
         }
     }
 
-    fn decision(&self, dice: &mut Dice) -> What {
+    fn decision(&self, dice: &mut Dice) -> EventKind {
         let name = |name: &str| Some(name.to_owned());
         let over_red_checks = dice.percent(30);
         match dice.below(12) {
@@ -293,7 +295,7 @@ impl Life {
             }),
             9 if dice.percent(30) => settled(Choice::Reject),
             9 | 10 => self.raise(dice),
-            _ => What::Waived {
+            _ => EventKind::Waived {
                 finding: format!("F{}", 1 + dice.below(6)),
                 why: "it is not so bad".to_owned(),
             },
@@ -301,7 +303,7 @@ impl Life {
     }
 
     /// Anything at all, whether it fits or not.
-    fn out_of_place(&self, dice: &mut Dice) -> What {
+    fn out_of_place(&self, dice: &mut Dice) -> EventKind {
         let lease = Lease {
             serial: 1 + u32::try_from(dice.below(9)).unwrap_or(0),
             fence: dice.below(4) as u64,
@@ -309,7 +311,7 @@ impl Life {
         let commit = self.story.commit();
         match dice.below(12) {
             0 => created(&[]),
-            1 => What::Started { lease },
+            1 => EventKind::Started { lease },
             2 => built(dice, lease),
             3 => checked(dice, lease, &commit),
             4 => reviewed(dice, lease, "another commit"),
@@ -317,26 +319,26 @@ impl Life {
             6 => self.merged(dice, lease),
             7 => failure(dice, lease),
             8 => accept(),
-            9 => What::Resubmitted {
+            9 => EventKind::Resubmitted {
                 submission: Box::new(put(dice)),
             },
-            10 => What::DependencyRepaired {
+            10 => EventKind::DependencyRepaired {
                 ticket: id("second"),
             },
-            _ => What::LeaseLost { lease },
+            _ => EventKind::LeaseLost { lease },
         }
     }
 }
 
-fn dependency_event(dice: &mut Dice, person: Actor) -> (Actor, What) {
+fn dependency_event(dice: &mut Dice, person: Actor) -> (Actor, EventKind) {
     let ticket = id(dice.pick(&["first", "second"]));
     let why = "because".to_owned();
     match dice.below(10) {
-        0..6 => (house(), What::DependencyMet { ticket }),
-        6 => (house(), What::DependencyFailed { ticket, why }),
-        7 | 8 => (house(), What::DependencyRepaired { ticket }),
+        0..6 => (house(), EventKind::DependencyMet { ticket }),
+        6 => (house(), EventKind::DependencyFailed { ticket, why }),
+        7 | 8 => (house(), EventKind::DependencyRepaired { ticket }),
         _ => {
-            let what = What::DependenciesSet {
+            let what = EventKind::DependenciesSet {
                 depends_on: dice.pick(&[[ticket.clone()].into(), [].into()]),
                 met: dice.pick(&[[ticket.clone()].into(), [].into()]),
                 failed: dice.pick(&[vec![(ticket, why.clone())], Vec::new()]),
@@ -373,7 +375,7 @@ fn put(dice: &mut Dice) -> Submission {
     put
 }
 
-fn built(dice: &mut Dice, lease: Lease) -> What {
+fn built(dice: &mut Dice, lease: Lease) -> EventKind {
     let outcomes = [
         ReportedOutcome::Fixed,
         ReportedOutcome::CouldNotFix,
@@ -386,7 +388,7 @@ fn built(dice: &mut Dice, lease: Lease) -> What {
             note: "see the diff".to_owned(),
         })
         .collect();
-    What::Submitted {
+    EventKind::Submitted {
         lease,
         submission: Box::new(put(dice)),
         reports,
@@ -395,12 +397,12 @@ fn built(dice: &mut Dice, lease: Lease) -> What {
     }
 }
 
-fn checked(dice: &mut Dice, lease: Lease, commit: &str) -> What {
+fn checked(dice: &mut Dice, lease: Lease, commit: &str) -> EventKind {
     use CheckOutcome::{Failed, Flaky, Passed, RedOnBase, TimedOut};
     let outcomes = [
         Passed, Passed, Passed, Passed, Passed, Passed, Flaky, RedOnBase, Failed, TimedOut,
     ];
-    What::Checked {
+    EventKind::Checked {
         lease,
         commit: commit.to_owned(),
         results: vec![check(dice.pick(&outcomes))],
@@ -421,22 +423,22 @@ fn some_findings(dice: &mut Dice, most: usize) -> Vec<Finding> {
         .collect()
 }
 
-fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> What {
+fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> EventKind {
     if dice.percent(6) {
-        return What::ReviewUnusable {
+        return EventKind::ReviewUnusable {
             lease,
             why: "it wrote nothing".to_owned(),
             usage: usage(dice),
         };
     }
     let claims = [
-        Claim::Approved,
-        Claim::ChangesRequested,
-        Claim::ChangesRequested,
-        Claim::Unknown,
+        ReviewClaim::Approved,
+        ReviewClaim::ChangesRequested,
+        ReviewClaim::ChangesRequested,
+        ReviewClaim::Unknown,
     ];
     let claim = dice.pick(&claims);
-    let most = if claim == Claim::Approved { 1 } else { 3 };
+    let most = if claim == ReviewClaim::Approved { 1 } else { 3 };
     let mut given: Review = review(claim, &some_findings(dice, most));
     if dice.percent(8) {
         given.blocking_issues.push(BlockingIssue {
@@ -446,13 +448,13 @@ fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> What {
         });
     }
     if dice.percent(20) {
-        let score = Score {
+        let score = DimensionScore {
             score: 60 + u8::try_from(dice.below(45)).unwrap_or(0),
             weight: None,
         };
         given.scores.insert("code_quality".to_owned(), score);
     }
-    What::Reviewed {
+    EventKind::Reviewed {
         lease,
         commit: commit.to_owned(),
         review: Box::new(given),
@@ -461,13 +463,13 @@ fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> What {
     }
 }
 
-fn verified(dice: &mut Dice, lease: Lease, commit: &str, asked: &[String]) -> What {
+fn verified(dice: &mut Dice, lease: Lease, commit: &str, asked: &[String]) -> EventKind {
     use AnswerOutcome::{Confirmed, Fixed, Refuted, Uncertain};
     let answers = asked
         .iter()
         .filter_map(|id| {
             let outcome = dice.pick(&[Fixed, Fixed, Confirmed, Refuted, Uncertain]);
-            let told = Answer {
+            let told = VerifierAnswer {
                 finding: id.clone(),
                 outcome,
                 evidence: "seen in the code".to_owned(),
@@ -475,7 +477,7 @@ fn verified(dice: &mut Dice, lease: Lease, commit: &str, asked: &[String]) -> Wh
             (!dice.percent(5)).then_some(told)
         })
         .collect();
-    What::Verified {
+    EventKind::Verified {
         lease,
         commit: commit.to_owned(),
         answers,
@@ -483,7 +485,7 @@ fn verified(dice: &mut Dice, lease: Lease, commit: &str, asked: &[String]) -> Wh
     }
 }
 
-fn failure(dice: &mut Dice, lease: Lease) -> What {
+fn failure(dice: &mut Dice, lease: Lease) -> EventKind {
     let kinds = [
         Failure::Transient,
         Failure::Transient,
@@ -491,7 +493,7 @@ fn failure(dice: &mut Dice, lease: Lease) -> What {
         Failure::Permanent,
         Failure::Budget,
     ];
-    What::JobFailed {
+    EventKind::JobFailed {
         lease,
         failure: dice.pick(&kinds),
         message: "the connection broke".to_owned(),

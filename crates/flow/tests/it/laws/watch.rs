@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use findings::Claim;
+use findings::ReviewClaim;
 use flow::event::{Choice, Lease};
-use flow::ledger::Status;
+use flow::ledger::FindingStatus;
 use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
-use flow::ticket::{Approval, ApprovedBy, Blocked, CheckOutcome, Seat, Ticket};
+use flow::ticket::{Approval, ApprovedBy, BlockedReason, CheckOutcome, Seat, Ticket};
 use flow::usage::Caps;
-use flow::{Effect, Event, Refused, Stage, Task, Usage, What, advance};
+use flow::{Effect, Event, EventKind, Refused, Stage, Task, Usage, advance};
 
 use crate::story::Story;
 
@@ -26,7 +26,7 @@ pub struct Watch {
     /// Principals whose reviews of the current submission were taken.
     judges: BTreeSet<String>,
     /// The last claim on a tree, by seat.
-    claims: BTreeMap<(String, String, String), Claim>,
+    claims: BTreeMap<(String, String, String), ReviewClaim>,
     refusers: BTreeSet<String>,
 }
 
@@ -118,18 +118,18 @@ impl Watch {
         policy: &Policy,
     ) {
         match &event.what {
-            What::Settled {
+            EventKind::Settled {
                 choice: Choice::Reset,
                 ..
             } => {
                 self.rounds_at_reset = after.rounds.len();
                 self.grants = 0;
             }
-            What::Settled {
+            EventKind::Settled {
                 choice: Choice::Continue | Choice::Reassign { .. },
                 ..
             }
-            | What::Resubmitted { .. } => self.grants += 1,
+            | EventKind::Resubmitted { .. } => self.grants += 1,
             _ => {}
         }
         let verdicts = u32::try_from(after.rounds.len() - self.rounds_at_reset).unwrap();
@@ -147,10 +147,10 @@ impl Watch {
         let who = &event.by.principal;
         let judges = matches!(
             event.what,
-            What::Reviewed { .. }
-                | What::Verified { .. }
-                | What::Waived { .. }
-                | What::Settled {
+            EventKind::Reviewed { .. }
+                | EventKind::Verified { .. }
+                | EventKind::Waived { .. }
+                | EventKind::Settled {
                     choice: Choice::Accept { .. },
                     ..
                 }
@@ -160,7 +160,7 @@ impl Watch {
             "{who} judged their own work"
         );
         let job = |lease: Lease| before.jobs.iter().find(|job| job.serial == lease.serial);
-        if matches!(event.what, What::Started { .. })
+        if matches!(event.what, EventKind::Started { .. })
             && let Some(job) = event.what.lease().and_then(job)
             && matches!(job.task, Task::Review { .. } | Task::Verify { .. })
             && let Some(name) = event.by.written.as_ref().filter(|_| job.stand_in)
@@ -173,7 +173,7 @@ impl Watch {
         if before.submission != after.submission {
             self.judges.clear();
         }
-        if matches!(event.what, What::Reviewed { .. }) {
+        if matches!(event.what, EventKind::Reviewed { .. }) {
             self.judges.insert(who.clone());
         }
         assert!(after.authors.is_superset(&before.authors));
@@ -187,7 +187,9 @@ impl Watch {
         };
         // One in two seats that approved in the one and stated nothing in the other is not named.
         let heard = after.seats.iter().filter_map(|seat| seat.answer.as_ref());
-        let stated_nothing = heard.clone().any(|answer| answer.claim == Claim::Unknown);
+        let stated_nothing = heard
+            .clone()
+            .any(|answer| answer.claim == ReviewClaim::Unknown);
         let someone = !names.is_empty() || !refused.is_empty() || stated_nothing;
         assert!(someone && heard.count() > 0, "approved by nobody");
         assert!(self.judges.is_disjoint(&after.authors), "a self-review");
@@ -213,8 +215,8 @@ impl Watch {
                 _ => None,
             }
         });
-        if let (Some(seat), What::Reviewed { review, .. }) = (seat, &event.what) {
-            if review.claim == Claim::ChangesRequested {
+        if let (Some(seat), EventKind::Reviewed { review, .. }) = (seat, &event.what) {
+            if review.claim == ReviewClaim::ChangesRequested {
                 self.refusers.insert(event.by.agent.clone());
             }
             // Without a verdict it was no review, unless it lives by what it found.
@@ -222,7 +224,7 @@ impl Watch {
                 let answer = known.answer.as_ref();
                 known.name == seat && answer.is_some_and(|one| one.reviewer == event.by.agent)
             });
-            if review.claim != Claim::Unknown || taken {
+            if review.claim != ReviewClaim::Unknown || taken {
                 let key = (tree(before), seat, event.by.agent.clone());
                 self.claims.insert(key, review.claim);
             }
@@ -250,7 +252,7 @@ impl Watch {
         };
         for name in names {
             let claims = said(name);
-            let yes = claims.iter().all(|claim| *claim == Claim::Approved);
+            let yes = claims.iter().all(|claim| *claim == ReviewClaim::Approved);
             assert!(
                 yes && !claims.is_empty(),
                 "{name} is named and said {claims:?}"
@@ -269,7 +271,7 @@ impl Watch {
             let mut named = reported.filter_map(|id| after.ledger.get(id));
             let stands = named.any(|entry| entry.status.is_open());
             assert!(
-                last == Some(Claim::Approved) || !stands,
+                last == Some(ReviewClaim::Approved) || !stands,
                 "{} was overruled while it stood by a finding",
                 seat.name
             );
@@ -337,7 +339,7 @@ fn way_forward(ticket: &Ticket) {
         Stage::Merging => assert!(queues == ["merge"] && held, "{queues:?}"),
         Stage::Blocked => {
             assert!(queues.is_empty());
-            if ticket.blocked == Some(Blocked::ByDependency) {
+            if ticket.blocked == Some(BlockedReason::ByDependency) {
                 assert!(!ticket.broken.is_empty(), "blocked by nothing");
             }
         }
@@ -408,7 +410,7 @@ fn notes_are_neither_must_fix_nor_approved_over(before: &Ticket, after: &Ticket,
     }
     let answers = round.seats.iter().filter(|seat| !seat.linter);
     let answers = answers.filter_map(|seat| seat.answer.as_ref());
-    for answer in answers.filter(|answer| answer.claim == Claim::ChangesRequested) {
+    for answer in answers.filter(|answer| answer.claim == ReviewClaim::ChangesRequested) {
         let mut named = answer.reported.iter();
         let over = named.find(|id| round.verdict.notes.contains(id));
         assert_eq!(over, None, "a refusal over a note was overruled");
@@ -425,20 +427,22 @@ fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Polic
             continue;
         }
         let proper = match is.status {
-            Status::Fixed | Status::Refuted => matches!(event.what, What::Verified { .. }),
-            Status::Waived => matches!(
+            FindingStatus::Fixed | FindingStatus::Refuted => {
+                matches!(event.what, EventKind::Verified { .. })
+            }
+            FindingStatus::Waived => matches!(
                 event.what,
-                What::Waived { .. }
-                    | What::Settled {
+                EventKind::Waived { .. }
+                    | EventKind::Settled {
                         choice: Choice::Accept { .. },
                         ..
                     }
             ),
-            Status::Open
-            | Status::NotRepeated
-            | Status::Reopened
-            | Status::Disputed
-            | Status::Duplicate => false,
+            FindingStatus::Open
+            | FindingStatus::NotRepeated
+            | FindingStatus::Reopened
+            | FindingStatus::Disputed
+            | FindingStatus::Duplicate => false,
         };
         assert!(proper, "{} left by {}", is.id, event.what.name());
     }
@@ -447,7 +451,7 @@ fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Polic
 fn landing_is_approved(event: &Event, after: &Ticket) {
     let Some(landed) = &after.landed else { return };
     let approval = after.approval.as_ref().expect("landed without an approval");
-    let same_diff = matches!(&event.what, What::Landed { diff_id, .. }
+    let same_diff = matches!(&event.what, EventKind::Landed { diff_id, .. }
         if !diff_id.is_empty() && *diff_id == approval.diff_id);
     assert!(landed.commit == approval.commit || same_diff);
 }

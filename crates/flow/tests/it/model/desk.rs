@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use flow::event::{AnswerOutcome, Choice, Lease};
-use flow::job::News;
+use flow::job::DependencyUpdate;
 use flow::policy::Limits;
 use flow::ticket::{ApprovedBy, CheckOutcome};
-use flow::{Actor, Effect, Event, Policy, Role, Stage, Task, Ticket, Time, Usage, What};
+use flow::{Actor, Effect, Event, EventKind, Policy, Role, Stage, Task, Ticket, Time, Usage};
 use flow::{advance, open};
 
 use super::Quick;
@@ -186,7 +186,7 @@ impl Desk {
         let (by, what) = match happening {
             Happening::Started(report) => {
                 let lease = lease(report.serial, report.fence);
-                (actor(report), What::Started { lease })
+                (actor(report), EventKind::Started { lease })
             }
             Happening::Reported(report, outcome, commit) => {
                 let what = self.report(ticket, report, outcome, commit);
@@ -194,9 +194,9 @@ impl Desk {
             }
             Happening::LeaseLost { serial, fence } => {
                 let lease = lease(serial, fence);
-                (house(), What::LeaseLost { lease })
+                (house(), EventKind::LeaseLost { lease })
             }
-            Happening::Cancelled => (human(), What::Cancelled { why }),
+            Happening::Cancelled => (human(), EventKind::Cancelled { why }),
             Happening::Continued => (human(), settled(Choice::Continue)),
             Happening::Accepted => {
                 let over_red_checks = true;
@@ -205,35 +205,35 @@ impl Desk {
             Happening::TakenOver => (human(), settled(Choice::TakeOver)),
             Happening::Resubmitted(commit) => {
                 let submission = Box::new(submission(&format!("c{commit}")));
-                (human(), What::Resubmitted { submission })
+                (human(), EventKind::Resubmitted { submission })
             }
             Happening::WentStale(commit) => {
                 let submission = Box::new(submission(&format!("c{commit}")));
                 (
                     house(),
-                    What::WentStale {
+                    EventKind::WentStale {
                         submission,
                         why,
                         lease: None,
                     },
                 )
             }
-            Happening::News(Kind::TellMet) => (house(), What::DependencyMet { ticket: other }),
+            Happening::News(Kind::TellMet) => (house(), EventKind::DependencyMet { ticket: other }),
             Happening::News(Kind::TellRepaired) => {
-                (house(), What::DependencyRepaired { ticket: other })
+                (house(), EventKind::DependencyRepaired { ticket: other })
             }
-            Happening::News(_) => (house(), What::DependencyFailed { ticket: other, why }),
+            Happening::News(_) => (house(), EventKind::DependencyFailed { ticket: other, why }),
         };
         at_no_time(by, what)
     }
 
-    fn report(&self, ticket: u32, report: Report, outcome: Outcome, commit: u8) -> What {
+    fn report(&self, ticket: u32, report: Report, outcome: Outcome, commit: u8) -> EventKind {
         let lease = lease(report.serial, report.fence);
         let commit = format!("c{commit}");
         let (well, usage) = (outcome == Outcome::Well, Usage::default());
         match report.kind {
             Kind::Build => crate::story::submitted(lease, &commit),
-            Kind::Check => What::Checked {
+            Kind::Check => EventKind::Checked {
                 lease,
                 commit,
                 results: vec![check(if well {
@@ -243,14 +243,14 @@ impl Desk {
                 })],
                 usage,
             },
-            Kind::Review => What::Reviewed {
+            Kind::Review => EventKind::Reviewed {
                 lease,
                 commit,
                 review: Box::new(if well {
                     approves()
                 } else {
                     review(
-                        findings::Claim::ChangesRequested,
+                        findings::ReviewClaim::ChangesRequested,
                         &rejects(&["Names are not escaped"]).findings,
                     )
                 }),
@@ -265,7 +265,7 @@ impl Desk {
                 };
                 let entries = &self.ticket(ticket).ledger.entries;
                 let answers = entries.iter().map(|entry| answer(&entry.id, outcome));
-                What::Verified {
+                EventKind::Verified {
                     lease,
                     commit,
                     answers: answers.collect(),
@@ -273,7 +273,7 @@ impl Desk {
                 }
             }
             Kind::Merge | Kind::TellMet | Kind::TellFailed | Kind::TellRepaired if well => {
-                What::Landed {
+                EventKind::Landed {
                     lease,
                     diff_id: format!("diff of {commit}"),
                     landed: commit.clone(),
@@ -284,7 +284,7 @@ impl Desk {
                 }
             }
             Kind::Merge | Kind::TellMet | Kind::TellFailed | Kind::TellRepaired => {
-                What::Conflicted {
+                EventKind::Conflicted {
                     lease,
                     files: Vec::new(),
                     evidence: "both changed line 3".to_owned(),
@@ -295,7 +295,7 @@ impl Desk {
     }
 }
 
-fn at_no_time(by: Actor, what: What) -> Event {
+fn at_no_time(by: Actor, what: EventKind) -> Event {
     Event {
         at: Time(0),
         by,
@@ -328,12 +328,14 @@ fn deed(effect: &Effect) -> Deed {
                 Task::Review { .. } => Kind::Review,
                 Task::Verify { .. } => Kind::Verify,
                 Task::Merge { .. } => Kind::Merge,
-                Task::Tell { news: News::Met } => Kind::TellMet,
                 Task::Tell {
-                    news: News::Failed { .. },
+                    news: DependencyUpdate::Met,
+                } => Kind::TellMet,
+                Task::Tell {
+                    news: DependencyUpdate::Failed { .. },
                 } => Kind::TellFailed,
                 Task::Tell {
-                    news: News::Repaired,
+                    news: DependencyUpdate::Repaired,
                 } => Kind::TellRepaired,
             };
             Deed::Add(small(job.serial), kind)
@@ -367,6 +369,6 @@ fn facts(ticket: &Ticket) -> Facts {
         commit: commit.unwrap_or_default(),
         approved: approvals.fold(0, |bits, one| bits | 1 << number(&one.commit)),
         landed: ticket.landed.as_ref().map(|landed| number(&landed.commit)),
-        by_dependency: ticket.blocked == Some(flow::ticket::Blocked::ByDependency),
+        by_dependency: ticket.blocked == Some(flow::ticket::BlockedReason::ByDependency),
     }
 }

@@ -1,7 +1,7 @@
 //! What can happen next in the small world, and what the world is then.
 
 use super::desk::{Decision, Deed, Desk, Happening, Kind, Outcome, Report, STRANGER};
-use super::world::{Action, Answer, At, Bug, Pending, Run, Stray, Violation, WORKERS, World};
+use super::world::{Answer, At, Bug, ModelAction, Pending, Run, Stray, Violation, WORKERS, World};
 
 /// One step of the world, by its rules.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Rules<'a> {
 
 impl Rules<'_> {
     /// Everything that can happen next.
-    pub fn possible(&self, world: &World, out: &mut Vec<Action>) {
+    pub fn possible(&self, world: &World, out: &mut Vec<ModelAction>) {
         out.clear();
         for worker in 0..WORKERS {
             match world.workers[usize::from(worker)] {
@@ -25,14 +25,14 @@ impl Rules<'_> {
             self.ticket_actions(world, ticket, out);
         }
         if world.stray.is_some() {
-            out.push(Action::Arrive);
+            out.push(ModelAction::Arrive);
         }
         if world.pending.is_some() {
-            out.extend([Action::Flush, Action::Restart]);
+            out.extend([ModelAction::Flush, ModelAction::Restart]);
         }
     }
 
-    fn claims(&self, world: &World, worker: u8, out: &mut Vec<Action>) {
+    fn claims(&self, world: &World, worker: u8, out: &mut Vec<ModelAction>) {
         for ticket in 0..2_u8 {
             let built = world.builders[usize::from(ticket)] & (1 << worker) != 0;
             for row in world.rows[usize::from(ticket)].iter().flatten() {
@@ -43,13 +43,13 @@ impl Rules<'_> {
                     continue;
                 }
                 let serial = row.serial;
-                out.push(Action::Take {
+                out.push(ModelAction::Take {
                     worker,
                     ticket,
                     serial,
                 });
                 if world.fate.pauses > 0 {
-                    out.push(Action::TakeAndSleep {
+                    out.push(ModelAction::TakeAndSleep {
                         worker,
                         ticket,
                         serial,
@@ -57,13 +57,13 @@ impl Rules<'_> {
                 }
                 // Whoever crashes leaves nothing behind, so it may be any of them.
                 if world.fate.crashes > 0 && worker == 0 {
-                    out.push(Action::TakeAndCrash { ticket, serial });
+                    out.push(ModelAction::TakeAndCrash { ticket, serial });
                 }
             }
         }
     }
 
-    fn ticket_actions(&self, world: &World, ticket: u8, out: &mut Vec<Action>) {
+    fn ticket_actions(&self, world: &World, ticket: u8, out: &mut Vec<ModelAction>) {
         use flow::Stage::{Approved, Blocked, Escalated, Merging};
         let at = usize::from(ticket);
         let facts = self.desk.facts(world.tickets[at]);
@@ -74,7 +74,7 @@ impl Rules<'_> {
             });
             if world.pending.is_none() && (!alive || world.fate.pauses > 0) {
                 let serial = row.serial;
-                out.push(Action::Expire { ticket, serial });
+                out.push(ModelAction::Expire { ticket, serial });
             }
         }
         if facts.stage.is_terminal() {
@@ -82,31 +82,31 @@ impl Rules<'_> {
         }
         let approved = matches!(facts.stage, Approved | Merging);
         if approved && world.pushed[at] {
-            out.push(Action::Notice { ticket });
+            out.push(ModelAction::Notice { ticket });
         }
         if facts.stage == Blocked && !facts.by_dependency {
-            out.push(Action::Resubmit { ticket });
+            out.push(ModelAction::Resubmit { ticket });
         }
         if world.fate.overrides > 0 {
-            out.push(Action::Cancel { ticket });
+            out.push(ModelAction::Cancel { ticket });
             if approved && !world.pushed[at] {
-                out.push(Action::Push { ticket });
+                out.push(ModelAction::Push { ticket });
             }
             if facts.stage == Escalated {
                 out.extend([
-                    Action::Continue { ticket },
-                    Action::Accept { ticket },
-                    Action::TakeOver { ticket },
+                    ModelAction::Continue { ticket },
+                    ModelAction::Accept { ticket },
+                    ModelAction::TakeOver { ticket },
                 ]);
             }
         }
     }
 
     /// The world after an action; an error is a violation of what must always hold.
-    pub fn after(&mut self, world: &World, action: Action) -> Result<World, Violation> {
+    pub fn after(&mut self, world: &World, action: ModelAction) -> Result<World, Violation> {
         let mut next = *world;
         match action {
-            Action::Take {
+            ModelAction::Take {
                 worker,
                 ticket,
                 serial,
@@ -114,12 +114,12 @@ impl Rules<'_> {
                 self.claim(&mut next, worker, ticket, serial)?;
                 self.start(&mut next, worker)?;
             }
-            Action::TakeAndCrash { ticket, serial } => {
+            ModelAction::TakeAndCrash { ticket, serial } => {
                 next.fate.crashes -= 1;
                 self.claim(&mut next, 0, ticket, serial)?;
                 next.workers[0] = None;
             }
-            Action::TakeAndSleep {
+            ModelAction::TakeAndSleep {
                 worker,
                 ticket,
                 serial,
@@ -127,15 +127,15 @@ impl Rules<'_> {
                 self.claim(&mut next, worker, ticket, serial)?;
                 self.expire(&mut next, ticket, serial)?;
             }
-            Action::Start { worker } => self.start(&mut next, worker)?,
-            Action::Merge { worker } => self.merge(&mut next, worker)?,
-            Action::Report {
+            ModelAction::Start { worker } => self.start(&mut next, worker)?,
+            ModelAction::Merge { worker } => self.merge(&mut next, worker)?,
+            ModelAction::Report {
                 worker,
                 outcome,
                 answer,
             } => self.report(&mut next, worker, outcome, answer)?,
-            Action::Repeat { worker } => self.repeat(&mut next, worker)?,
-            Action::Crash {
+            ModelAction::Repeat { worker } => self.repeat(&mut next, worker)?,
+            ModelAction::Crash {
                 worker,
                 report_is_on_its_way,
             } => {
@@ -146,47 +146,47 @@ impl Rules<'_> {
                 }
                 next.workers[usize::from(worker)] = None;
             }
-            Action::Arrive => {
+            ModelAction::Arrive => {
                 let stray = next.stray.take().expect("a stray report");
                 let accepted = self.deliver(&mut next, stray.run)?;
                 if accepted && stray.taken {
                     return Err("a report was applied twice");
                 }
             }
-            Action::Expire { ticket, serial } => self.expire(&mut next, ticket, serial)?,
-            Action::Cancel { ticket } => {
+            ModelAction::Expire { ticket, serial } => self.expire(&mut next, ticket, serial)?,
+            ModelAction::Cancel { ticket } => {
                 next.fate.overrides -= 1;
                 self.person(&mut next, ticket, Happening::Cancelled)?;
             }
-            Action::Push { ticket } => {
+            ModelAction::Push { ticket } => {
                 next.fate.overrides -= 1;
                 next.pushed[usize::from(ticket)] = true;
                 next.commits[usize::from(ticket)] += 1;
             }
-            Action::Notice { ticket } => {
+            ModelAction::Notice { ticket } => {
                 next.pushed[usize::from(ticket)] = false;
                 let commit = next.commits[usize::from(ticket)];
                 self.person(&mut next, ticket, Happening::WentStale(commit))?;
             }
-            Action::Continue { ticket } => {
+            ModelAction::Continue { ticket } => {
                 next.fate.overrides -= 1;
                 self.person(&mut next, ticket, Happening::Continued)?;
             }
-            Action::Accept { ticket } => {
+            ModelAction::Accept { ticket } => {
                 next.fate.overrides -= 1;
                 self.person(&mut next, ticket, Happening::Accepted)?;
             }
-            Action::TakeOver { ticket } => {
+            ModelAction::TakeOver { ticket } => {
                 next.fate.overrides -= 1;
                 self.person(&mut next, ticket, Happening::TakenOver)?;
             }
-            Action::Resubmit { ticket } => {
+            ModelAction::Resubmit { ticket } => {
                 next.commits[usize::from(ticket)] += 1;
                 let commit = next.commits[usize::from(ticket)];
                 self.person(&mut next, ticket, Happening::Resubmitted(commit))?;
             }
-            Action::Flush => self.flush(&mut next)?,
-            Action::Restart => {
+            ModelAction::Flush => self.flush(&mut next)?,
+            ModelAction::Restart => {
                 if let Some(Pending::Commit(_)) = next.pending.take() {
                     return Err("an acknowledged report was lost");
                 }
@@ -462,20 +462,20 @@ fn took(world: &mut World, run: Run) -> Result<(), Violation> {
     Ok(())
 }
 
-fn run_actions(world: &World, worker: u8, run: Run, out: &mut Vec<Action>) {
+fn run_actions(world: &World, worker: u8, run: Run, out: &mut Vec<ModelAction>) {
     let fate = world.fate;
     let kind = run.report.kind;
     let can_report = match run.at {
         At::Claimed => {
-            out.push(Action::Start { worker });
+            out.push(ModelAction::Start { worker });
             false
         }
         At::Unanswered(_) => {
-            out.push(Action::Repeat { worker });
+            out.push(ModelAction::Repeat { worker });
             false
         }
         At::Working if kind == Kind::Merge => {
-            out.push(Action::Merge { worker });
+            out.push(ModelAction::Merge { worker });
             false
         }
         At::Working | At::Merged => true,
@@ -489,7 +489,7 @@ fn run_actions(world: &World, worker: u8, run: Run, out: &mut Vec<Action>) {
     }
     if fate.crashes > 0 {
         let mut crash = |report_is_on_its_way| {
-            out.push(Action::Crash {
+            out.push(ModelAction::Crash {
                 worker,
                 report_is_on_its_way,
             });
@@ -501,9 +501,9 @@ fn run_actions(world: &World, worker: u8, run: Run, out: &mut Vec<Action>) {
     }
 }
 
-fn reports(world: &World, worker: u8, outcome: Outcome, out: &mut Vec<Action>) {
+fn reports(world: &World, worker: u8, outcome: Outcome, out: &mut Vec<ModelAction>) {
     let mut report = |answer| {
-        out.push(Action::Report {
+        out.push(ModelAction::Report {
             worker,
             outcome,
             answer,

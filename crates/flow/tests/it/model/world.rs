@@ -98,7 +98,7 @@ pub struct World {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ModelAction {
     /// A claim and the report of its start.
     Take {
         worker: u8,
@@ -165,7 +165,7 @@ pub enum Action {
     Restart,
 }
 
-impl Action {
+impl ModelAction {
     /// Whether it is part of the ordinary course, rather than something that befalls it.
     pub fn is_ordinary(self) -> bool {
         match self {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use findings::{Claim, Severity};
+use findings::{ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure, Lease};
-use flow::policy::{Fallback, Land, OnExhausted, ProtectedChange, ReviewMode, Verify};
+use flow::policy::{Fallback, Land, OnExhausted, ProtectedChange, ReviewMode, VerifyNewFindings};
 use flow::ticket::{CheckOutcome, Submission};
 use flow::usage::{Budget, Caps};
-use flow::{Actor, Policy, Role, Stage, Time, Usage, What};
+use flow::{Actor, EventKind, Policy, Role, Stage, Time, Usage};
 
 use crate::story::{
     Story, answer, approves, builder, check, created, dollars, finding, house, human, id, ids,
@@ -84,7 +84,7 @@ fn policies() -> Vec<Policy> {
         },
         Policy {
             land: Land::Branch,
-            verify: Verify::MustFix,
+            verify: VerifyNewFindings::MustFix,
             ..standard.clone()
         },
         Policy {
@@ -144,12 +144,12 @@ pub fn scenes(stage: Stage) -> Vec<Story> {
 fn with_a_past(stage: Stage) -> Option<Story> {
     let mut story = Story::created(Policy::default(), created(&["first"])).unwrap();
     let ticket = id("first");
-    story.tell(&house(), What::DependencyMet { ticket });
+    story.tell(&house(), EventKind::DependencyMet { ticket });
     let low = finding("A comment is missing", Severity::Low);
     story.built("c1").green();
-    story.reviewed(review(Claim::Approved, &[low]));
+    story.reviewed(review(ReviewClaim::Approved, &[low]));
     let limit = "the day's money".to_owned();
-    let overtaken = What::WentStale {
+    let overtaken = EventKind::WentStale {
         submission: Box::new(submission("c2")),
         why: "somebody pushed".to_owned(),
         lease: None,
@@ -170,10 +170,10 @@ fn with_a_past(stage: Stage) -> Option<Story> {
             story.reviewed(rejects(&["The end is cut"]));
         }
         Stage::Escalated => {
-            story.tell(&house(), What::BudgetReached { limit });
+            story.tell(&house(), EventKind::BudgetReached { limit });
         }
         Stage::Queued | Stage::Building => {
-            story.tell(&house(), What::BudgetReached { limit });
+            story.tell(&house(), EventKind::BudgetReached { limit });
             story.tell(&human(), settled(Choice::Reset));
             if stage == Stage::Building {
                 story.start("build", &builder());
@@ -199,7 +199,7 @@ fn escalations() -> Vec<Story> {
         .map(|stage| {
             let mut story = Story::at(stage, &Policy::default());
             let limit = "the day's money".to_owned();
-            story.tell(&house(), What::BudgetReached { limit });
+            story.tell(&house(), EventKind::BudgetReached { limit });
             story
         })
         .collect();
@@ -216,21 +216,21 @@ fn escalations() -> Vec<Story> {
     lives.push(red);
     let mut impatient = Story::created(Policy::default(), created(&["first"])).unwrap();
     let ticket = id("first");
-    impatient.tell(&house(), What::DependencyMet { ticket });
+    impatient.tell(&house(), EventKind::DependencyMet { ticket });
     impatient.tell(&house(), failed_dependency("first"));
     lives.push(impatient);
     lives
 }
 
-fn failed_dependency(name: &str) -> What {
-    What::DependencyFailed {
+fn failed_dependency(name: &str) -> EventKind {
+    EventKind::DependencyFailed {
         ticket: id(name),
         why: "its tests never passed".to_owned(),
     }
 }
 
 /// The event `name` in all its forms, each with the story it comes to and the one who reports it.
-pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, What)> {
+pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, EventKind)> {
     if let Some(of_a_job) = job_events(story, name) {
         return of_a_job;
     }
@@ -247,7 +247,7 @@ pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, What)> {
         .collect()
 }
 
-fn help(story: &Story) -> Vec<(Story, Actor, What)> {
+fn help(story: &Story) -> Vec<(Story, Actor, EventKind)> {
     let why = "which greeting?".to_owned();
     let mut at_work = story.clone();
     let by = if story.stage() == Stage::Reviewing {
@@ -257,11 +257,11 @@ fn help(story: &Story) -> Vec<(Story, Actor, What)> {
     } else {
         builder()
     };
-    vec![(at_work, by, What::HelpRequested { why, lease: None })]
+    vec![(at_work, by, EventKind::HelpRequested { why, lease: None })]
 }
 
 /// With somebody named who stands in, and with nobody.
-fn out(story: &Story) -> Vec<(Story, Actor, What)> {
+fn out(story: &Story) -> Vec<(Story, Actor, EventKind)> {
     let mut with_another = story.clone();
     let name = Some("another".to_owned());
     with_another.policy.fallback = Fallback {
@@ -271,14 +271,14 @@ fn out(story: &Story) -> Vec<(Story, Actor, What)> {
     };
     let serial = story.ticket.jobs.first().map_or(1, |job| job.serial);
     let why = "oak is out of quota".to_owned();
-    let what = What::AgentOut { serial, why };
+    let what = EventKind::AgentOut { serial, why };
     vec![
         (with_another, house(), what.clone()),
         (story.clone(), house(), what),
     ]
 }
 
-fn plain_events(name: &str) -> Vec<What> {
+fn plain_events(name: &str) -> Vec<EventKind> {
     let why = "because".to_owned();
     let put = Box::new(submission("c2"));
     let same_tree = Box::new(Submission {
@@ -292,11 +292,11 @@ fn plain_events(name: &str) -> Vec<What> {
     match name {
         "created" => vec![created(&[])],
         "dependency_met" => ["first", "other"]
-            .map(|name| What::DependencyMet { ticket: id(name) })
+            .map(|name| EventKind::DependencyMet { ticket: id(name) })
             .to_vec(),
         "dependency_failed" => vec![failed_dependency("first"), failed_dependency("other")],
         "dependency_repaired" => ["first", "other"]
-            .map(|name| What::DependencyRepaired { ticket: id(name) })
+            .map(|name| EventKind::DependencyRepaired { ticket: id(name) })
             .to_vec(),
         "dependencies_set" => [
             (ids(&[]), BTreeSet::new(), Vec::new()),
@@ -308,7 +308,7 @@ fn plain_events(name: &str) -> Vec<What> {
             ),
             (ids(&["t"]), BTreeSet::new(), Vec::new()),
         ]
-        .map(|(depends_on, met, failed)| What::DependenciesSet {
+        .map(|(depends_on, met, failed)| EventKind::DependenciesSet {
             depends_on,
             met,
             failed,
@@ -316,28 +316,28 @@ fn plain_events(name: &str) -> Vec<What> {
         })
         .to_vec(),
         "went_stale" => [put, same_tree, protected, Box::default()]
-            .map(|submission| What::WentStale {
+            .map(|submission| EventKind::WentStale {
                 submission,
                 why: why.clone(),
                 lease: None,
             })
             .to_vec(),
-        "budget_reached" => vec![What::BudgetReached { limit: why }],
-        "budget_raised" => vec![What::BudgetRaised {
+        "budget_reached" => vec![EventKind::BudgetReached { limit: why }],
+        "budget_raised" => vec![EventKind::BudgetRaised {
             budget: Budget::default(),
             why,
         }],
         "waived" => ["F1", "F7"]
-            .map(|finding| What::Waived {
+            .map(|finding| EventKind::Waived {
                 finding: finding.to_owned(),
                 why: why.clone(),
             })
             .to_vec(),
         "settled" => choices().into_iter().map(settled).collect(),
         "resubmitted" => [put, protected, Box::default()]
-            .map(|submission| What::Resubmitted { submission })
+            .map(|submission| EventKind::Resubmitted { submission })
             .to_vec(),
-        "cancelled" => vec![What::Cancelled { why }],
+        "cancelled" => vec![EventKind::Cancelled { why }],
         _ => unreachable!("{name} is a job's report"),
     }
 }
@@ -380,7 +380,7 @@ fn queues(name: &str) -> &'static [&'static str] {
 }
 
 /// A job's reports, from every open job that can make them; where none can, from one that is gone.
-fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, What)>> {
+fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, EventKind)>> {
     let queues = queues(name);
     if queues.is_empty() {
         return None;
@@ -449,11 +449,11 @@ fn leases(story: &Story, queue: &str, name: &str) -> Vec<(Story, Lease)> {
     }
 }
 
-fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
+fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<EventKind> {
     let (commit, usage) = (story.commit(), Usage::default());
     let why = "because".to_owned();
     match name {
-        "started" => vec![What::Started { lease }],
+        "started" => vec![EventKind::Started { lease }],
         "submitted" => submissions(lease),
         "checked" => {
             let outcomes = [
@@ -463,7 +463,7 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
                 CheckOutcome::RedOnBase,
             ];
             outcomes
-                .map(|outcome| What::Checked {
+                .map(|outcome| EventKind::Checked {
                     lease,
                     commit: commit.clone(),
                     results: vec![check(outcome)],
@@ -472,13 +472,13 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
                 .to_vec()
         }
         "reviewed" => reviews(story, lease),
-        "review_unusable" => vec![What::ReviewUnusable { lease, why, usage }],
+        "review_unusable" => vec![EventKind::ReviewUnusable { lease, why, usage }],
         "verified" => [
             AnswerOutcome::Fixed,
             AnswerOutcome::Confirmed,
             AnswerOutcome::Refuted,
         ]
-        .map(|outcome| What::Verified {
+        .map(|outcome| EventKind::Verified {
             lease,
             commit: commit.clone(),
             answers: vec![answer("F1", outcome)],
@@ -489,13 +489,13 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
             story.landing(lease, "c1", "diff of c1"),
             story.landing(lease, "c9", "diff of c9"),
         ],
-        "conflicted" => vec![What::Conflicted {
+        "conflicted" => vec![EventKind::Conflicted {
             lease,
             files: Vec::new(),
             evidence: why,
             usage,
         }],
-        "combination_red" => vec![What::CombinationRed {
+        "combination_red" => vec![EventKind::CombinationRed {
             lease,
             results: vec![check(CheckOutcome::Failed)],
             usage,
@@ -508,25 +508,25 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<What> {
             (Failure::Deferred { until: Time(9) }, usage),
             (Failure::Budget, usage),
         ]
-        .map(|(failure, usage)| What::JobFailed {
+        .map(|(failure, usage)| EventKind::JobFailed {
             lease,
             failure,
             message: why.clone(),
             usage,
         })
         .to_vec(),
-        "lease_lost" => vec![What::LeaseLost { lease }],
+        "lease_lost" => vec![EventKind::LeaseLost { lease }],
         _ => unreachable!("{name} is no job's report"),
     }
 }
 
-fn submissions(lease: Lease) -> Vec<What> {
+fn submissions(lease: Lease) -> Vec<EventKind> {
     let protected = Submission {
         protected: vec!["ci.yml".to_owned()],
         ..submission("c1")
     };
     [submission("c1"), protected, Submission::default()]
-        .map(|submission| What::Submitted {
+        .map(|submission| EventKind::Submitted {
             lease,
             submission: Box::new(submission),
             reports: Vec::new(),
@@ -536,46 +536,46 @@ fn submissions(lease: Lease) -> Vec<What> {
         .to_vec()
 }
 
-fn reviews(story: &Story, lease: Lease) -> Vec<What> {
+fn reviews(story: &Story, lease: Lease) -> Vec<EventKind> {
     let low = finding("A comment is missing", Severity::Low);
     [
         approves(),
         rejects(&["The end is cut"]),
-        review(Claim::ChangesRequested, &[low]),
-        review(Claim::Unknown, &[]),
+        review(ReviewClaim::ChangesRequested, &[low]),
+        review(ReviewClaim::Unknown, &[]),
     ]
     .map(|review| story.review_report(lease, review))
     .to_vec()
 }
 
 /// The lease inside a job's report.
-pub fn lease_of(what: &mut What) -> Option<&mut Lease> {
+pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
     match what {
-        What::Started { lease }
-        | What::Submitted { lease, .. }
-        | What::Checked { lease, .. }
-        | What::Reviewed { lease, .. }
-        | What::ReviewUnusable { lease, .. }
-        | What::Verified { lease, .. }
-        | What::Landed { lease, .. }
-        | What::Conflicted { lease, .. }
-        | What::CombinationRed { lease, .. }
-        | What::JobFailed { lease, .. }
-        | What::LeaseLost { lease } => Some(lease),
-        What::Created { .. }
-        | What::DependencyMet { .. }
-        | What::DependencyFailed { .. }
-        | What::DependencyRepaired { .. }
-        | What::DependenciesSet { .. }
-        | What::WentStale { .. }
-        | What::AgentOut { .. }
-        | What::HelpRequested { .. }
-        | What::BudgetReached { .. }
-        | What::BudgetRaised { .. }
-        | What::Waived { .. }
-        | What::Settled { .. }
-        | What::Resubmitted { .. }
-        | What::Cancelled { .. } => None,
+        EventKind::Started { lease }
+        | EventKind::Submitted { lease, .. }
+        | EventKind::Checked { lease, .. }
+        | EventKind::Reviewed { lease, .. }
+        | EventKind::ReviewUnusable { lease, .. }
+        | EventKind::Verified { lease, .. }
+        | EventKind::Landed { lease, .. }
+        | EventKind::Conflicted { lease, .. }
+        | EventKind::CombinationRed { lease, .. }
+        | EventKind::JobFailed { lease, .. }
+        | EventKind::LeaseLost { lease } => Some(lease),
+        EventKind::Created { .. }
+        | EventKind::DependencyMet { .. }
+        | EventKind::DependencyFailed { .. }
+        | EventKind::DependencyRepaired { .. }
+        | EventKind::DependenciesSet { .. }
+        | EventKind::WentStale { .. }
+        | EventKind::AgentOut { .. }
+        | EventKind::HelpRequested { .. }
+        | EventKind::BudgetReached { .. }
+        | EventKind::BudgetRaised { .. }
+        | EventKind::Waived { .. }
+        | EventKind::Settled { .. }
+        | EventKind::Resubmitted { .. }
+        | EventKind::Cancelled { .. } => None,
     }
 }
 

@@ -2,41 +2,47 @@
 
 use schemars::schema_for;
 
-use super::{Route, Who};
+use super::{Route, RouteAccess};
 use app::operations::questions::people::{
-    Agents, CreateToken, EndPause, MakePause, Pauses, ProviderLimit, ProviderLimits, RevokeToken,
-    RotateToken, Tokens,
+    CreatePause, CreateToken, EndPause, ListAgents, ListPauses, ListProviderLimits, ListTokens,
+    ProviderLimit, RevokeToken, RotateToken,
 };
 
 pub const ROUTES: &[Route] = &[
-    Route::of::<Tokens>(Who::Administrators, "Lists tokens, without their secrets."),
+    Route::of::<ListTokens>(
+        RouteAccess::Administrators,
+        "Lists tokens, without their secrets.",
+    ),
     Route::of::<CreateToken>(
-        Who::Administrators,
+        RouteAccess::Administrators,
         "Makes a token; its secret is shown this once.",
     )
     .takes(|| schema_for!(CreateToken)),
-    Route::of::<RevokeToken>(Who::Administrators, "Revokes a token."),
+    Route::of::<RevokeToken>(RouteAccess::Administrators, "Revokes a token."),
     Route::of::<RotateToken>(
-        Who::Administrators,
+        RouteAccess::Administrators,
         "A new secret for the same agent; the old one ends.",
     ),
-    Route::of::<Agents>(Who::People, "Agents and workers that have been seen."),
-    Route::of::<Pauses>(
-        Who::People,
+    Route::of::<ListAgents>(
+        RouteAccess::People,
+        "Agents and workers that have been seen.",
+    ),
+    Route::of::<ListPauses>(
+        RouteAccess::People,
         "Agents, queues and providers that are given nothing for now.",
     ),
-    Route::of::<MakePause>(
-        Who::People,
+    Route::of::<CreatePause>(
+        RouteAccess::People,
         "Gives an agent, a queue or a provider nothing for now.",
     )
-    .takes(|| schema_for!(MakePause)),
-    Route::of::<EndPause>(Who::People, "Ends a pause."),
-    Route::of::<ProviderLimits>(
-        Who::People,
+    .takes(|| schema_for!(CreatePause)),
+    Route::of::<EndPause>(RouteAccess::People, "Ends a pause."),
+    Route::of::<ListProviderLimits>(
+        RouteAccess::People,
         "Providers of whose jobs only so many run at once.",
     ),
     Route::of::<ProviderLimit>(
-        Who::People,
+        RouteAccess::People,
         "Says how many jobs of a provider run at once, on all machines together.",
     )
     .takes(|| schema_for!(ProviderLimit)),

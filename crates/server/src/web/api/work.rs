@@ -4,11 +4,12 @@ use schemars::schema_for;
 use serde::Deserialize;
 use serde_json::Map;
 
-use super::{Answer, Call, Route, Who};
+use super::{ApiCall, ApiResponse, Route, RouteAccess};
 use crate::web::problem::Problem;
 use app::operations::questions::Method;
 use app::operations::questions::work::{
-    CancelTask, Epic, Epics, Learned, ListJobs, Log, SignEpic, Spending, Status,
+    CancelTask, ListEpics, ListJobs, ReadLog, ShowCosts, ShowEpic, ShowInsights, ShowStatus,
+    SignEpic,
 };
 use app::operations::tasks;
 
@@ -29,26 +30,29 @@ const LOG: &[(&str, &str)] = &[
 ];
 
 pub const ROUTES: &[Route] = &[
-    Route::of::<Status>(Who::People, "How many tickets stand where."),
-    Route::of::<Spending>(Who::People, "What the newest tickets have cost."),
-    Route::of::<ListJobs>(Who::People, "Lists jobs, newest first.").query(JOBS),
-    Route::of::<Log>(Who::People, "What has happened, told in sentences.").query(LOG),
-    Route::of::<Epics>(Who::People, "Lists epics."),
-    Route::of::<Epic>(Who::People, "Shows one epic and how it stands."),
-    Route::of::<SignEpic>(Who::People, "Signs an epic whose tickets have all landed.")
-        .takes(|| schema_for!(SignEpic)),
-    Route::of::<Learned>(Who::People, "What all tickets together teach."),
+    Route::of::<ShowStatus>(RouteAccess::People, "How many tickets stand where."),
+    Route::of::<ShowCosts>(RouteAccess::People, "What the newest tickets have cost."),
+    Route::of::<ListJobs>(RouteAccess::People, "Lists jobs, newest first.").query(JOBS),
+    Route::of::<ReadLog>(RouteAccess::People, "What has happened, told in sentences.").query(LOG),
+    Route::of::<ListEpics>(RouteAccess::People, "Lists epics."),
+    Route::of::<ShowEpic>(RouteAccess::People, "Shows one epic and how it stands."),
+    Route::of::<SignEpic>(
+        RouteAccess::People,
+        "Signs an epic whose tickets have all landed.",
+    )
+    .takes(|| schema_for!(SignEpic)),
+    Route::of::<ShowInsights>(RouteAccess::People, "What all tickets together teach."),
     Route {
         method: Method::Post,
         path: "/api/v1/tasks",
         does: "Queues a task for an agent.",
-        who: Who::People,
+        who: RouteAccess::People,
         query: &[],
-        takes: Some(|| schema_for!(tasks::Wanted)),
+        takes: Some(|| schema_for!(tasks::TaskRequest)),
         perform: |call| Box::pin(task(call)),
     },
     Route::of::<CancelTask>(
-        Who::People,
+        RouteAccess::People,
         "Cancels a task; who has it in hand is stopped.",
     )
     .takes(|| schema_for!(CancelTask)),
@@ -56,9 +60,9 @@ pub const ROUTES: &[Route] = &[
         method: Method::Post,
         path: "/queue",
         does: "Queues the review of a pull request, for CI jobs.",
-        who: Who::People,
+        who: RouteAccess::People,
         query: &[],
-        takes: Some(|| schema_for!(PullRequest)),
+        takes: Some(|| schema_for!(PullRequestTask)),
         perform: |call| Box::pin(pull_request(call)),
     },
 ];
@@ -66,7 +70,7 @@ pub const ROUTES: &[Route] = &[
 /// 001's short form.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PullRequest {
+struct PullRequestTask {
     agent_id: String,
     /// Its number; a CI job's template may write it as text.
     #[serde(deserialize_with = "number")]
@@ -91,13 +95,13 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     }
 }
 
-async fn task(call: Call) -> Result<Answer, Problem> {
-    let wanted: tasks::Wanted = call.body()?;
-    Answer::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
+async fn task(call: ApiCall) -> Result<ApiResponse, Problem> {
+    let wanted: tasks::TaskRequest = call.body()?;
+    ApiResponse::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
 }
 
-async fn pull_request(call: Call) -> Result<Answer, Problem> {
-    let PullRequest {
+async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
+    let PullRequestTask {
         agent_id,
         pr,
         github_repo,
@@ -107,13 +111,13 @@ async fn pull_request(call: Call) -> Result<Answer, Problem> {
     if let Some(repo) = github_repo {
         context.insert("github_repo".to_owned(), repo.into());
     }
-    let wanted = tasks::Wanted {
+    let wanted = tasks::TaskRequest {
         agent_id,
         task_type: "review".to_owned(),
         title: format!("Review PR #{pr}"),
         description: format!("Review pull request #{pr}."),
         context,
-        ..tasks::Wanted::default()
+        ..tasks::TaskRequest::default()
     };
-    Answer::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
+    ApiResponse::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
 }

@@ -1,13 +1,13 @@
 //! Which job goes to whom, and when.
 
 use flow::event::Failure;
-use flow::{Effect, Queue, Time, Usage, What};
+use flow::{Effect, EventKind, Queue, Time, Usage};
 use serde_json::json;
 use store::{
-    Change, ClaimRequest, ClaimTarget, Ended, Error, FreeJob, JobQuery, JobState, Outcome, Page,
-    Pause, Scope, ServedQueue,
+    Change, ClaimRequest, ClaimTarget, Error, FinishedTask, FreeJob, JobQuery, JobState, Page,
+    Pause, PauseScope, ServedQueue, TaskOutcome,
 };
-use store::{Store, Work};
+use store::{JobWork, Store};
 
 use super::leases::done;
 use crate::support::{
@@ -270,16 +270,16 @@ pub async fn a_pause_stops_claims_and_ends(house: House) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let asked = ask("work").with_provider("acme");
-    let pause = |scope: &Scope, until| Pause {
+    let pause = |scope: &PauseScope, until| Pause {
         scope: scope.clone(),
         until,
         why: "quota".to_owned(),
         by: "ada".to_owned(),
     };
     for scope in [
-        Scope::Agent("worker".to_owned()),
-        Scope::Queue("work".to_owned()),
-        Scope::Provider("acme".to_owned()),
+        PauseScope::Agent("worker".to_owned()),
+        PauseScope::Queue("work".to_owned()),
+        PauseScope::Provider("acme".to_owned()),
     ] {
         store.pause(pause(&scope, None)).await.unwrap();
         assert!(store.claim(&asked).await.unwrap().is_empty(), "{scope:?}");
@@ -289,11 +289,11 @@ pub async fn a_pause_stops_claims_and_ends(house: House) {
     }
     // Another's pause is no concern of this one.
     store
-        .pause(pause(&Scope::Agent("other".to_owned()), None))
+        .pause(pause(&PauseScope::Agent("other".to_owned()), None))
         .await
         .unwrap();
     let until = store.now().await.unwrap().plus_ms(60);
-    let queue = Scope::Queue("work".to_owned());
+    let queue = PauseScope::Queue("work".to_owned());
     store.pause(pause(&queue, Some(until))).await.unwrap();
     assert_eq!(body(&next(&*store, &asked).await.work), 1);
     assert!(store.now().await.unwrap() >= until);
@@ -321,10 +321,10 @@ pub async fn finishing_claims_the_next(house: House) {
     number(&*store, "work", 1).await;
     number(&*store, "work", 2).await;
     let first = claim_one(&*store, &ask("work")).await;
-    let ended = Ended {
+    let ended = FinishedTask {
         job: first.id,
         fence: first.fence,
-        outcome: Outcome::Done {
+        outcome: TaskOutcome::Done {
             result: json!({ "ok": true }),
         },
     };
@@ -342,10 +342,10 @@ pub async fn finishing_claims_the_next(house: House) {
         (done.state, &done.result),
         (JobState::Done, &Some(json!({ "ok": true })))
     );
-    let dead = Ended {
+    let dead = FinishedTask {
         job: next[0].id,
         fence: next[0].fence,
-        outcome: Outcome::Dead {
+        outcome: TaskOutcome::Dead {
             error: "no such program".to_owned(),
         },
     };
@@ -357,10 +357,10 @@ pub async fn no_ticket_job_is_finished_behind_its_ticket(house: House) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
-    let ended = Ended {
+    let ended = FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: Outcome::Done { result: json!(1) },
+        outcome: TaskOutcome::Done { result: json!(1) },
     };
     assert!(matches!(
         store.finish(vec![ended], None).await,
@@ -454,7 +454,7 @@ async fn next(store: &dyn Store, ask: &ClaimRequest) -> store::Leased {
 fn failed(ticket: &flow::Ticket, job: &store::Leased, attempts: u32, not_before: Time) -> Change {
     let mut change = step(
         ticket,
-        What::JobFailed {
+        EventKind::JobFailed {
             lease: lease_of(job),
             failure: Failure::Transient,
             message: "no network".to_owned(),
@@ -469,17 +469,17 @@ fn failed(ticket: &flow::Ticket, job: &store::Leased, attempts: u32, not_before:
     change
 }
 
-fn work(n: u64) -> Work {
-    Work::Free {
+fn work(n: u64) -> JobWork {
+    JobWork::Free {
         kind: "task".to_owned(),
         body: json!(n),
     }
 }
 
-fn body(work: &Work) -> u64 {
+fn body(work: &JobWork) -> u64 {
     match work {
-        Work::Free { body, .. } => body.as_u64().unwrap(),
-        Work::Task(task) => panic!("{task:?}"),
+        JobWork::Free { body, .. } => body.as_u64().unwrap(),
+        JobWork::Task(task) => panic!("{task:?}"),
     }
 }
 
@@ -513,10 +513,10 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
         depths,
         [work(JobState::Ready, 2), work(JobState::Leased, 1)]
     );
-    let dead = Outcome::Dead {
+    let dead = TaskOutcome::Dead {
         error: "no luck".to_owned(),
     };
-    let ended = Ended {
+    let ended = FinishedTask {
         job: held.id,
         fence: held.fence,
         outcome: dead,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use flow::ticket::Context;
+use flow::ticket::TicketContext;
 use flow::{Policy, Stage};
 use serde_json::json;
-use store::{Artefact, Change, Committed, Error, EventQuery, JobQuery, Page, Remembered};
+use store::{Artefact, Change, CommitOutcome, Error, EventQuery, JobQuery, Page, Remembered};
 use store::{Store, TicketQuery};
 
 use crate::support::{
@@ -93,7 +93,7 @@ pub async fn the_same_call_again_gets_the_first_answer(house: House) {
     // The answer of the second call is not the one that counts.
     first.remember.as_mut().unwrap().answer = json!("another");
     let again = store.commit(first).await.unwrap();
-    assert_eq!(again, Committed::Again(json!({ "answer": "hash" })));
+    assert_eq!(again, CommitOutcome::Again(json!({ "answer": "hash" })));
     let recalled = store.recall("key").await.unwrap();
     assert_eq!(recalled, Some(remembered("key", "hash")));
 }
@@ -108,7 +108,7 @@ pub async fn ten_same_calls_at_once_write_once(house: House) {
         calls.spawn(async move { store.commit(change).await.unwrap() });
     }
     let answers = calls.join_all().await;
-    let again = |one: &&Committed| matches!(one, Committed::Again(_));
+    let again = |one: &&CommitOutcome| matches!(one, CommitOutcome::Again(_));
     assert_eq!(answers.iter().filter(again).count(), 9);
     let ticket = house
         .store
@@ -197,10 +197,10 @@ pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: House) {
     for n in 0..12_usize {
         let mut ticket = blank(&format!("T-{n:02}"));
         ticket.stage = [Stage::Queued, Stage::Building, Stage::Done][n % 3];
-        ticket.spec.context = Context {
+        ticket.spec.context = TicketContext {
             epic: (n < 6).then(|| "E-1".to_owned()),
             repository: Some(format!("/repo/{}", n % 2)),
-            ..Context::default()
+            ..TicketContext::default()
         };
         store.commit(creation(ticket)).await.unwrap();
     }
@@ -315,7 +315,7 @@ pub async fn the_next_job_is_claimed_with_the_decision(house: House) {
     let mut change = creation(blank("T-1"));
     change.effects = vec![build(1)];
     change.then = Some(ask("build"));
-    let Committed::Written { claimed, .. } = store.commit(change).await.unwrap() else {
+    let CommitOutcome::Written { claimed, .. } = store.commit(change).await.unwrap() else {
         panic!("it was never asked before");
     };
     assert_eq!(claimed[0].ticket, Some(id("T-1")));

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use flow::job::{NewJob, News};
-use flow::{Effect, Task, Time, Usage, What};
+use flow::job::{DependencyUpdate, NewJob};
+use flow::{Effect, EventKind, Task, Time, Usage};
 use serde_json::json;
-use store::{Change, ClaimRequest, Ended, Error, JobQuery, JobState, Leased, Outcome, Page};
+use store::{
+    Change, ClaimRequest, Error, FinishedTask, JobQuery, JobState, Leased, Page, TaskOutcome,
+};
 
 use crate::support::{
     House, LONG, ask, blank, claim_one, creation, is_conflict, is_stale, lease_of, number, step,
@@ -30,7 +32,7 @@ pub async fn a_stale_fence_is_refused(house: House) {
     late.ticket.version = 3;
     is_stale(&store.commit(late).await);
     let mut unknown = step(&ticket, waived());
-    unknown.event.what = What::Started {
+    unknown.event.what = EventKind::Started {
         lease: flow::event::Lease {
             serial: 7,
             fence: 1,
@@ -45,7 +47,7 @@ pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
     let job = claim_one(&*store, &ask("build")).await;
     let mut lost = step(
         &ticket,
-        What::LeaseLost {
+        EventKind::LeaseLost {
             lease: lease_of(&job),
         },
     );
@@ -152,7 +154,9 @@ pub async fn a_lapsed_tell_goes_to_the_next_worker(house: House) {
     let store = house.store;
     let tell = Effect::Enqueue(NewJob {
         serial: 1,
-        task: Task::Tell { news: News::Met },
+        task: Task::Tell {
+            news: DependencyUpdate::Met,
+        },
         priority: 50,
         not_before: Time(0),
         agent: None,
@@ -189,10 +193,10 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
     };
     let listed = store.jobs(&query, &Page::default()).await.unwrap();
     let lapsed = &listed.items[0];
-    let retry = |fence| Ended {
+    let retry = |fence| FinishedTask {
         job: lapsed.id,
         fence,
-        outcome: Outcome::Retry {
+        outcome: TaskOutcome::Retry {
             error: "the worker is gone".to_owned(),
             not_before: Time(0),
             counts: true,
@@ -217,10 +221,10 @@ pub async fn a_free_job_that_is_given_back_has_not_failed(house: House) {
     number(&*store, "work", 1).await;
     for (counts, attempts) in [(true, 1), (false, 1), (true, 2)] {
         let held = claim_one(&*store, &ask("work")).await;
-        let ended = Ended {
+        let ended = FinishedTask {
             job: held.id,
             fence: held.fence,
-            outcome: Outcome::Retry {
+            outcome: TaskOutcome::Retry {
                 error: "once more".to_owned(),
                 not_before: Time(0),
                 counts,
@@ -240,18 +244,18 @@ fn at_once(queue: &str) -> ClaimRequest {
     }
 }
 
-pub fn done(job: &Leased) -> Ended {
-    Ended {
+pub fn done(job: &Leased) -> FinishedTask {
+    FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: Outcome::Done {
+        outcome: TaskOutcome::Done {
             result: json!(null),
         },
     }
 }
 
-fn unusable(job: &Leased, fence: u64) -> What {
-    What::ReviewUnusable {
+fn unusable(job: &Leased, fence: u64) -> EventKind {
+    EventKind::ReviewUnusable {
         lease: flow::event::Lease {
             serial: job.serial.unwrap(),
             fence,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow::{Stage, Time, Usage, What};
+use flow::{EventKind, Stage, Time, Usage};
 use serde_json::json;
 use store::{Cursor, EventBody, EventQuery, JobQuery, NewMessage, Noted, Page, Remembered};
 use store::{Retention, Store};
@@ -84,7 +84,7 @@ pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: H
 pub async fn replaying_the_log_gives_the_ticket(house: House) {
     let store = house.store;
     let policy = flow::Policy::default();
-    let opened = event(What::Created {
+    let opened = event(EventKind::Created {
         spec: Box::new(blank("T-1").spec),
         met: BTreeSet::new(),
         failed: Vec::new(),
@@ -94,7 +94,7 @@ pub async fn replaying_the_log_gives_the_ticket(house: House) {
     change.event = opened;
     change.effects = first.effects;
     store.commit(change).await.unwrap();
-    let cancelled = event(What::Cancelled {
+    let cancelled = event(EventKind::Cancelled {
         why: "not wanted".to_owned(),
     });
     let second = flow::advance(&first.ticket, &cancelled, &policy).unwrap();
@@ -194,7 +194,7 @@ pub async fn what_was_spent_is_added_up_from_a_time_on(house: House) {
         let job = claim_one(&*store, &ask("build")).await;
         let mut change = step(
             &ticket,
-            What::ReviewUnusable {
+            EventKind::ReviewUnusable {
                 lease: lease_of(&job),
                 why: String::new(),
                 usage: used(n),
@@ -291,10 +291,10 @@ pub async fn retention_removes_what_is_old(house: House) {
     number(&*store, "work", 1).await;
     number(&*store, "work", 2).await;
     let job = claim_one(&*store, &ask("work")).await;
-    let ended = store::Ended {
+    let ended = store::FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: store::Outcome::Done { result: json!(1) },
+        outcome: store::TaskOutcome::Done { result: json!(1) },
     };
     store.finish(vec![ended], None).await.unwrap();
     let message = store.send(message()).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow::{Queue, Time};
 use serde_json::json;
 use store::{
-    ClaimRequest, ClaimTarget, FreeJob, JobId, JobQuery, JobState, Leased, Page, Pause, Scope,
+    ClaimRequest, ClaimTarget, FreeJob, JobId, JobQuery, JobState, Leased, Page, Pause, PauseScope,
     ServedQueue, Store,
 };
 
@@ -140,11 +140,11 @@ pub async fn one_request_serves_several_agents_and_their_providers(house: House)
     );
     // A paused provider keeps the others from nothing.
     store.limit_provider("claude", None).await.unwrap();
-    pause(&*store, Scope::Provider("claude".to_owned())).await;
+    pause(&*store, PauseScope::Provider("claude".to_owned())).await;
     let more = number(&*store, "check", 4).await;
     assert_eq!(claimed(&*store, &request).await, [more]);
     store
-        .resume(&Scope::Provider("claude".to_owned()))
+        .resume(&PauseScope::Provider("claude".to_owned()))
         .await
         .unwrap();
     let of_ticket = ClaimRequest {
@@ -163,7 +163,7 @@ pub async fn a_pause_of_the_worker_s_own_name_stops_its_claims(house: House) {
         ..ask("work")
     };
     for name in ["qa", "qa-1"] {
-        let scope = Scope::Agent(name.to_owned());
+        let scope = PauseScope::Agent(name.to_owned());
         pause(&*store, scope.clone()).await;
         assert!(claimed(&*store, &request).await.is_empty());
         assert!(store.resume(&scope).await.unwrap());
@@ -171,7 +171,7 @@ pub async fn a_pause_of_the_worker_s_own_name_stops_its_claims(house: House) {
     assert_eq!(claimed(&*store, &request).await, [job]);
 }
 
-async fn pause(store: &dyn Store, scope: Scope) {
+async fn pause(store: &dyn Store, scope: PauseScope) {
     let pause = Pause {
         scope,
         until: None,

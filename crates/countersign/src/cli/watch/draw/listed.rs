@@ -7,17 +7,17 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Look, in_front};
+use super::{Theme, in_front};
 use crate::cli::paint::{bold, dim, elapsed, fitted, of_mood, of_stage};
 use crate::cli::watch::model::View;
 use app::operations::TicketRow;
-use app::operations::overview::Group;
+use app::operations::overview::TicketGroup;
 
-pub fn tickets(view: &View, area: Rect, look: &Look) -> Vec<Line<'static>> {
+pub fn tickets(view: &View, area: Rect, look: &Theme) -> Vec<Line<'static>> {
     let list = &view.list;
     if list.rows.is_empty() {
         let text = match (view.loaded, view.overview.count(view.group)) {
-            (true, 0) if view.group == Group::All => {
+            (true, 0) if view.group == TicketGroup::All => {
                 "no tickets yet; `countersign run \"what shall be done\"` makes one"
             }
             (true, 0) => "none of these",
@@ -25,7 +25,7 @@ pub fn tickets(view: &View, area: Rect, look: &Look) -> Vec<Line<'static>> {
         };
         return vec![Line::styled(format!("  {text}"), dim())];
     }
-    let widths = Widths::new(&list.rows, area.width.into());
+    let widths = ColumnWidths::new(&list.rows, area.width.into());
     let height = usize::from(area.height).saturating_sub(1).max(1);
     // The choice is kept off the edges, so that what comes next is seen.
     let last_top = list.rows.len().saturating_sub(height);
@@ -42,12 +42,12 @@ pub fn tickets(view: &View, area: Rect, look: &Look) -> Vec<Line<'static>> {
 }
 
 /// How wide each column is; what does not fit goes, the least telling first.
-struct Widths {
+struct ColumnWidths {
     id: usize,
     whole: usize,
 }
 
-impl Widths {
+impl ColumnWidths {
     fn new(rows: &[TicketRow], whole: usize) -> Self {
         let longest = rows.iter().map(|row| row.id.as_str().len()).max();
         Self {
@@ -74,7 +74,7 @@ impl Widths {
         Line::styled(text, dim())
     }
 
-    fn row(&self, row: &TicketRow, chosen: bool, now: Time, look: &Look) -> Line<'static> {
+    fn row(&self, row: &TicketRow, chosen: bool, now: Time, look: &Theme) -> Line<'static> {
         let id = self.id;
         let mark = if chosen { look.glyphs.chosen } else { " " };
         let name = fitted(row.id.as_str(), id, &look.glyphs);

@@ -7,14 +7,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Look, line, lines, tab_style};
-use crate::cli::diff::{self, Shown};
+use super::{Theme, line, lines, tab_style};
+use crate::cli::diff::{self, DiffLine};
 use crate::cli::paint::{bold, dim, of_mood, of_stage, wrapped};
 use crate::cli::ticket;
 use crate::cli::watch::model::View;
-use crate::cli::watch::model::opened::{Drawn, Laid, Opened, Tab};
+use crate::cli::watch::model::opened::{OpenTicket, TabLayout, TabLayoutKey, TicketTab};
 
-pub fn draw(frame: &mut Frame<'_>, areas: [Rect; 3], view: &mut View, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, areas: [Rect; 3], view: &mut View, look: &Theme) {
     let [top, tabs, body] = areas;
     let Some(opened) = view.opened.as_deref_mut() else {
         return;
@@ -36,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, areas: [Rect; 3], view: &mut View, look: &Loo
     lines(frame, body, banner.into_iter().chain(seen).collect(), look);
 }
 
-fn head(opened: &Opened) -> Line<'static> {
+fn head(opened: &OpenTicket) -> Line<'static> {
     let mut spans = vec![Span::styled(opened.id.to_string(), bold())];
     let Some(stored) = &opened.stored else {
         spans.push(Span::styled("  reading", dim()));
@@ -59,13 +59,15 @@ fn head(opened: &Opened) -> Line<'static> {
     Line::from(spans)
 }
 
-fn tab_line(opened: &Opened) -> Line<'static> {
-    let count = |tab: Tab| match (tab, &opened.stored) {
-        (Tab::Rounds, Some(stored)) => format!(" {}", stored.ticket.rounds.len()),
-        (Tab::Findings, Some(stored)) => format!(" {}", stored.ticket.ledger.entries.len()),
-        (Tab::Rounds | Tab::Findings | Tab::Diff | Tab::Log, _) => String::new(),
+fn tab_line(opened: &OpenTicket) -> Line<'static> {
+    let count = |tab: TicketTab| match (tab, &opened.stored) {
+        (TicketTab::Rounds, Some(stored)) => format!(" {}", stored.ticket.rounds.len()),
+        (TicketTab::Findings, Some(stored)) => format!(" {}", stored.ticket.ledger.entries.len()),
+        (TicketTab::Rounds | TicketTab::Findings | TicketTab::Diff | TicketTab::Log, _) => {
+            String::new()
+        }
     };
-    let tabs = Tab::ALL.into_iter().map(|tab| {
+    let tabs = TicketTab::ALL.into_iter().map(|tab| {
         let text = format!(" {}{} ", tab.word(), count(tab));
         Span::styled(text, tab_style(tab == opened.tab))
     });
@@ -73,7 +75,7 @@ fn tab_line(opened: &Opened) -> Line<'static> {
 }
 
 /// Above everything where a person is asked.
-fn banner(opened: &Opened) -> Vec<Line<'static>> {
+fn banner(opened: &OpenTicket) -> Vec<Line<'static>> {
     let Some(waiting) = &opened.waiting else {
         return Vec::new();
     };
@@ -84,11 +86,11 @@ fn banner(opened: &Opened) -> Vec<Line<'static>> {
     ])]
 }
 
-fn lay_out(opened: &mut Opened, width: usize, look: &Look) {
+fn lay_out(opened: &mut OpenTicket, width: usize, look: &Theme) {
     let Some(stored) = &opened.stored else {
         return;
     };
-    let of = Laid {
+    let of = TabLayoutKey {
         tab: opened.tab,
         width,
         version: stored.ticket.version,
@@ -99,24 +101,24 @@ fn lay_out(opened: &mut Opened, width: usize, look: &Look) {
         return;
     }
     let shown = match opened.tab {
-        Tab::Rounds => plain(rounds(opened, width)),
-        Tab::Findings => entries(opened, width, look),
-        Tab::Diff => changes(opened, width, look),
-        Tab::Log => plain(story(opened, width)),
+        TicketTab::Rounds => plain(rounds(opened, width)),
+        TicketTab::Findings => entries(opened, width, look),
+        TicketTab::Diff => changes(opened, width, look),
+        TicketTab::Log => plain(story(opened, width)),
     };
-    let begins = |(at, shown): (usize, &Shown)| shown.finding.is_some().then_some(at);
-    opened.drawn = Drawn {
+    let begins = |(at, shown): (usize, &DiffLine)| shown.finding.is_some().then_some(at);
+    opened.drawn = TabLayout {
         of: Some(of),
         findings: shown.iter().enumerate().filter_map(begins).collect(),
         lines: shown.into_iter().map(|shown| shown.line).collect(),
     };
 }
 
-fn plain(lines: Vec<Line<'static>>) -> Vec<Shown> {
+fn plain(lines: Vec<Line<'static>>) -> Vec<DiffLine> {
     lines.into_iter().map(diff::plain).collect()
 }
 
-fn rounds(opened: &Opened, width: usize) -> Vec<Line<'static>> {
+fn rounds(opened: &OpenTicket, width: usize) -> Vec<Line<'static>> {
     let Some(stored) = &opened.stored else {
         return Vec::new();
     };
@@ -132,7 +134,7 @@ fn rounds(opened: &Opened, width: usize) -> Vec<Line<'static>> {
     told.collect()
 }
 
-fn entries(opened: &Opened, width: usize, look: &Look) -> Vec<Shown> {
+fn entries(opened: &OpenTicket, width: usize, look: &Theme) -> Vec<DiffLine> {
     let Some(stored) = &opened.stored else {
         return Vec::new();
     };
@@ -155,7 +157,7 @@ fn entries(opened: &Opened, width: usize, look: &Look) -> Vec<Shown> {
     shown
 }
 
-fn changes(opened: &Opened, width: usize, look: &Look) -> Vec<Shown> {
+fn changes(opened: &OpenTicket, width: usize, look: &Theme) -> Vec<DiffLine> {
     if let Some(changes) = &opened.diff {
         return diff::lines(changes, width, &look.glyphs);
     }
@@ -171,7 +173,7 @@ fn changes(opened: &Opened, width: usize, look: &Look) -> Vec<Shown> {
     plain(vec![Line::styled(text, dim())])
 }
 
-fn story(opened: &Opened, width: usize) -> Vec<Line<'static>> {
+fn story(opened: &OpenTicket, width: usize) -> Vec<Line<'static>> {
     let told = opened.log.iter().flat_map(|line| {
         let time: String = line.at.iso().chars().skip(11).take(8).collect();
         let text = format!("{time}  {}", findings::one_line(&line.text));

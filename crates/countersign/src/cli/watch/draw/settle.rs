@@ -6,15 +6,15 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Clear;
 
-use super::{Look, in_front, lines};
+use super::{Theme, in_front, lines};
 use crate::cli::paint::{bold, dim, of_mood};
 use crate::cli::watch::model::View;
-use crate::cli::watch::model::settle::{Form, Settling, meaning};
+use crate::cli::watch::model::settle::{DecisionForm, ResolveDialog, meaning};
 
 /// Below this width names of fields are not lined up.
 const NARROW: usize = 40;
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Theme) {
     let Some(opened) = &view.opened else {
         return;
     };
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Look) {
     lines(frame, sheet, shown, look);
 }
 
-fn choosing(settling: &Settling, width: usize, look: &Look) -> Vec<Line<'static>> {
+fn choosing(settling: &ResolveDialog, width: usize, look: &Theme) -> Vec<Line<'static>> {
     let rows = settling.choices.iter().enumerate().map(|(at, choice)| {
         let here = at == settling.at;
         let mark = if here { look.glyphs.chosen } else { " " };
@@ -58,7 +58,12 @@ fn choosing(settling: &Settling, width: usize, look: &Look) -> Vec<Line<'static>
     shown
 }
 
-fn filling(settling: &Settling, form: &Form, width: usize, look: &Look) -> Vec<Line<'static>> {
+fn filling(
+    settling: &ResolveDialog,
+    form: &DecisionForm,
+    width: usize,
+    look: &Theme,
+) -> Vec<Line<'static>> {
     let choice = settling.choice();
     let mut shown = vec![Line::from(vec![
         Span::styled(format!("{choice:9}"), bold()),

@@ -5,14 +5,14 @@ use flow::narrate::Mood;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::Look;
+use super::Theme;
 use crate::cli::paint::{bold, dim, elapsed, fitted, of_mood};
-use crate::cli::watch::model::{Screen, View};
-use app::operations::Scope;
-use app::operations::overview::Lease;
+use crate::cli::watch::model::{View, ViewScreen};
+use app::operations::PauseScope;
+use app::operations::overview::ActiveLease;
 
 /// Who works on what, what waits for a worker, and what is paused.
-pub fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {
+pub fn work(view: &View, width: usize, look: &Theme) -> Vec<Line<'static>> {
     let overview = &view.overview;
     let queues: Vec<String> = overview
         .ready
@@ -27,9 +27,9 @@ pub fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {
     let mut shown = Vec::new();
     for pause in &overview.pauses {
         let (kind, name) = match &pause.scope {
-            Scope::Agent(name) => ("agent", name),
-            Scope::Queue(name) => ("queue", name),
-            Scope::Provider(name) => ("provider", name),
+            PauseScope::Agent(name) => ("agent", name),
+            PauseScope::Queue(name) => ("queue", name),
+            PauseScope::Provider(name) => ("provider", name),
         };
         let until = pause
             .until
@@ -56,14 +56,14 @@ pub fn work(view: &View, width: usize, look: &Look) -> Vec<Line<'static>> {
     let stages: Vec<String> = stages
         .map(|(stage, count)| format!("{count} {stage}"))
         .collect();
-    if view.screen == Screen::Work && !stages.is_empty() {
+    if view.screen == ViewScreen::Work && !stages.is_empty() {
         let text = format!("  tickets: {}", stages.join(", "));
         shown.push(Line::styled(text, dim()));
     }
     shown
 }
 
-fn leased(lease: &Lease, width: usize, now: Time, look: &Look) -> Line<'static> {
+fn leased(lease: &ActiveLease, width: usize, now: Time, look: &Theme) -> Line<'static> {
     let id = lease
         .ticket
         .as_ref()

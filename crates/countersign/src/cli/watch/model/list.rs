@@ -7,7 +7,7 @@ pub const PAGE: u32 = 200;
 
 /// One page of tickets.
 #[derive(Debug, Default)]
-pub struct List {
+pub struct TicketListPage {
     pub rows: Vec<TicketRow>,
     /// After which ticket this page begins, and those before it.
     pub after: Vec<i64>,
@@ -19,7 +19,7 @@ pub struct List {
     pub open_when_read: bool,
 }
 
-impl List {
+impl TicketListPage {
     pub fn chosen(&self) -> Option<&TicketRow> {
         self.rows.get(self.at)
     }

@@ -3,43 +3,43 @@
 use flow::TicketId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::Want;
-use super::settle::{Settled, Settling};
+use super::ViewRequest;
+use super::settle::{DialogOutcome, ResolveDialog};
 use app::operations::Stored;
-use app::operations::diff::Changes;
-use app::operations::escalations::Waiting;
-use app::operations::history::Line;
+use app::operations::diff::RoundDiff;
+use app::operations::escalations::PendingEscalation;
+use app::operations::history::LogLine;
 
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenTicket {
     pub id: TicketId,
     pub stored: Option<Box<Stored>>,
     /// Why it waits and what can be decided, where a person is asked.
-    pub waiting: Option<Waiting>,
-    pub tab: Tab,
+    pub waiting: Option<PendingEscalation>,
+    pub tab: TicketTab,
     /// How many lines are scrolled away.
     pub top: usize,
-    pub drawn: Drawn,
+    pub drawn: TabLayout,
     /// Which round's change; the newest where none is named.
     pub round: Option<u32>,
-    pub diff: Option<Box<Changes>>,
-    pub log: Vec<Line>,
-    pub settling: Option<Settling>,
+    pub diff: Option<Box<RoundDiff>>,
+    pub log: Vec<LogLine>,
+    pub settling: Option<ResolveDialog>,
 }
 
 /// The tab's text as it was laid out last, kept because a change may be long.
 #[derive(Clone, Debug, Default)]
-pub struct Drawn {
+pub struct TabLayout {
     /// What it was laid out from.
-    pub of: Option<Laid>,
+    pub of: Option<TabLayoutKey>,
     pub lines: Vec<ratatui::text::Line<'static>>,
     /// Where findings begin.
     pub findings: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Laid {
-    pub tab: Tab,
+pub struct TabLayoutKey {
+    pub tab: TicketTab,
     pub width: usize,
     pub version: u64,
     /// Of the change that is shown, and how many lines the story has.
@@ -48,7 +48,7 @@ pub struct Laid {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tab {
+pub enum TicketTab {
     #[default]
     Rounds,
     Findings,
@@ -56,7 +56,7 @@ pub enum Tab {
     Log,
 }
 
-impl Tab {
+impl TicketTab {
     pub const ALL: [Self; 4] = [Self::Rounds, Self::Findings, Self::Diff, Self::Log];
 
     pub fn word(self) -> &'static str {
@@ -71,22 +71,22 @@ impl Tab {
 
 /// What became of the open ticket.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Turned {
-    Stays(Vec<Want>),
+pub enum TicketKeyOutcome {
+    Stays(Vec<ViewRequest>),
     Closes,
     Refuses(String),
     Helps,
 }
 
-impl Opened {
+impl OpenTicket {
     pub fn new(id: TicketId) -> Self {
         Self {
             id,
             stored: None,
             waiting: None,
-            tab: Tab::default(),
+            tab: TicketTab::default(),
             top: 0,
-            drawn: Drawn::default(),
+            drawn: TabLayout::default(),
             round: None,
             diff: None,
             log: Vec::new(),
@@ -95,7 +95,11 @@ impl Opened {
     }
 
     /// The change is read again only when there is another commit.
-    pub fn take_ticket(&mut self, stored: Stored, waiting: Option<Waiting>) -> Vec<Want> {
+    pub fn take_ticket(
+        &mut self,
+        stored: Stored,
+        waiting: Option<PendingEscalation>,
+    ) -> Vec<ViewRequest> {
         let commit = |stored: &Stored| Some(stored.ticket.submission.as_ref()?.commit.clone());
         let changed = self.stored.as_deref().and_then(commit) != commit(&stored);
         self.stored = Some(Box::new(stored));
@@ -109,57 +113,60 @@ impl Opened {
         self.wanted()
     }
 
-    pub fn take_diff(&mut self, changes: Changes) {
+    pub fn take_diff(&mut self, changes: RoundDiff) {
         self.diff = Some(Box::new(changes));
     }
 
-    pub fn wants_log(&self) -> Option<Want> {
-        (self.tab == Tab::Log).then(|| Want::Log(self.id.clone()))
+    pub fn wants_log(&self) -> Option<ViewRequest> {
+        (self.tab == TicketTab::Log).then(|| ViewRequest::Log(self.id.clone()))
     }
 
     /// What the tab in front has not got yet.
-    fn wanted(&self) -> Vec<Want> {
+    fn wanted(&self) -> Vec<ViewRequest> {
         let has_commit = self
             .stored
             .as_ref()
             .is_some_and(|stored| stored.ticket.submission.is_some());
         match self.tab {
-            Tab::Diff if self.diff.is_none() && has_commit => {
-                vec![Want::Diff(self.id.clone(), self.round)]
+            TicketTab::Diff if self.diff.is_none() && has_commit => {
+                vec![ViewRequest::Diff(self.id.clone(), self.round)]
             }
-            Tab::Log => vec![Want::Log(self.id.clone())],
-            Tab::Rounds | Tab::Findings | Tab::Diff => Vec::new(),
+            TicketTab::Log => vec![ViewRequest::Log(self.id.clone())],
+            TicketTab::Rounds | TicketTab::Findings | TicketTab::Diff => Vec::new(),
         }
     }
 
-    pub fn key(&mut self, key: KeyEvent, body: usize, person: &str) -> Turned {
+    pub fn key(&mut self, key: KeyEvent, body: usize, person: &str) -> TicketKeyOutcome {
         if let Some(settling) = &mut self.settling {
             return match settling.key(key) {
-                Settled::Goes => Turned::Stays(Vec::new()),
-                Settled::Left => {
+                DialogOutcome::Goes => TicketKeyOutcome::Stays(Vec::new()),
+                DialogOutcome::Left => {
                     self.settling = None;
-                    Turned::Stays(Vec::new())
+                    TicketKeyOutcome::Stays(Vec::new())
                 }
-                Settled::Decided(decision) => {
-                    Turned::Stays(vec![Want::Settle(self.id.clone(), Box::new(decision))])
+                DialogOutcome::Decided(decision) => {
+                    TicketKeyOutcome::Stays(vec![ViewRequest::Settle(
+                        self.id.clone(),
+                        Box::new(decision),
+                    )])
                 }
             };
         }
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Turned::Closes,
-            KeyCode::Char('?') => return Turned::Helps,
+            KeyCode::Char('q') | KeyCode::Esc => return TicketKeyOutcome::Closes,
+            KeyCode::Char('?') => return TicketKeyOutcome::Helps,
             KeyCode::Char('s') => return self.settle(person),
             KeyCode::Tab | KeyCode::Right => return self.step(1),
-            KeyCode::BackTab | KeyCode::Left => return self.step(Tab::ALL.len() - 1),
-            KeyCode::Char('r') => return self.show(Tab::Rounds),
-            KeyCode::Char('f') => return self.show(Tab::Findings),
-            KeyCode::Char('d') => return self.show(Tab::Diff),
-            KeyCode::Char('l') => return self.show(Tab::Log),
+            KeyCode::BackTab | KeyCode::Left => return self.step(TicketTab::ALL.len() - 1),
+            KeyCode::Char('r') => return self.show(TicketTab::Rounds),
+            KeyCode::Char('f') => return self.show(TicketTab::Findings),
+            KeyCode::Char('d') => return self.show(TicketTab::Diff),
+            KeyCode::Char('l') => return self.show(TicketTab::Log),
             KeyCode::Char('[') => return self.other_round(-1),
             KeyCode::Char(']') => return self.other_round(1),
             code => self.scroll(code, body),
         }
-        Turned::Stays(Vec::new())
+        TicketKeyOutcome::Stays(Vec::new())
     }
 
     fn scroll(&mut self, code: KeyCode, body: usize) {
@@ -180,46 +187,48 @@ impl Opened {
         self.top = top.min(last);
     }
 
-    fn settle(&mut self, person: &str) -> Turned {
+    fn settle(&mut self, person: &str) -> TicketKeyOutcome {
         match &self.waiting {
             Some(waiting) => {
-                self.settling = Some(Settling::new(waiting.choices.clone(), person));
-                Turned::Stays(Vec::new())
+                self.settling = Some(ResolveDialog::new(waiting.choices.clone(), person));
+                TicketKeyOutcome::Stays(Vec::new())
             }
-            None => Turned::Refuses(format!("{} waits for no decision", self.id)),
+            None => TicketKeyOutcome::Refuses(format!("{} waits for no decision", self.id)),
         }
     }
 
-    fn step(&mut self, by: usize) -> Turned {
-        let here = Tab::ALL
+    fn step(&mut self, by: usize) -> TicketKeyOutcome {
+        let here = TicketTab::ALL
             .iter()
             .position(|tab| *tab == self.tab)
             .unwrap_or(0);
-        let next = Tab::ALL.get((here + by) % Tab::ALL.len()).copied();
+        let next = TicketTab::ALL
+            .get((here + by) % TicketTab::ALL.len())
+            .copied();
         self.show(next.unwrap_or_default())
     }
 
-    fn show(&mut self, tab: Tab) -> Turned {
+    fn show(&mut self, tab: TicketTab) -> TicketKeyOutcome {
         self.tab = tab;
         self.top = 0;
-        self.drawn = Drawn::default();
-        Turned::Stays(self.wanted())
+        self.drawn = TabLayout::default();
+        TicketKeyOutcome::Stays(self.wanted())
     }
 
     /// The change of the round before or after the one in front.
-    fn other_round(&mut self, by: i64) -> Turned {
+    fn other_round(&mut self, by: i64) -> TicketKeyOutcome {
         let (Some(stored), Some(diff)) = (&self.stored, &self.diff) else {
-            return Turned::Stays(Vec::new());
+            return TicketKeyOutcome::Stays(Vec::new());
         };
         let wanted = u32::try_from(i64::from(diff.round) + by).unwrap_or(0);
         let decided = &stored.ticket.rounds;
         if !decided.iter().any(|round| round.number == wanted) {
-            return Turned::Refuses(format!("there is no round {wanted} with a verdict"));
+            return TicketKeyOutcome::Refuses(format!("there is no round {wanted} with a verdict"));
         }
-        self.tab = Tab::Diff;
+        self.tab = TicketTab::Diff;
         self.top = 0;
         self.round = Some(wanted);
         self.diff = None;
-        Turned::Stays(self.wanted())
+        TicketKeyOutcome::Stays(self.wanted())
     }
 }

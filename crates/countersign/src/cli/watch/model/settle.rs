@@ -18,26 +18,26 @@ pub struct Decision {
 }
 
 #[derive(Debug)]
-pub struct Settling {
+pub struct ResolveDialog {
     pub choices: Vec<&'static str>,
     /// Which choice is in front.
     pub at: usize,
     /// What is asked about it, once it is chosen.
-    pub form: Option<Form>,
+    pub form: Option<DecisionForm>,
     /// It is on its way; nothing more is typed.
     pub sent: bool,
     person: String,
 }
 
 #[derive(Debug)]
-pub struct Form {
-    pub fields: Vec<Field>,
+pub struct DecisionForm {
+    pub fields: Vec<FormField>,
     pub at: usize,
     pub missing: Option<&'static str>,
 }
 
 #[derive(Debug)]
-pub struct Field {
+pub struct FormField {
     pub name: &'static str,
     pub hint: &'static str,
     pub text: String,
@@ -48,7 +48,7 @@ pub struct Field {
 
 /// What a key made of the dialogue.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum DialogOutcome {
     Goes,
     Left,
     Decided(Decision),
@@ -67,7 +67,7 @@ pub fn meaning(choice: &str) -> &'static str {
     }
 }
 
-impl Settling {
+impl ResolveDialog {
     pub fn new(choices: Vec<&'static str>, person: &str) -> Self {
         Self {
             choices,
@@ -82,27 +82,27 @@ impl Settling {
         self.choices.get(self.at).copied().unwrap_or_default()
     }
 
-    pub fn key(&mut self, key: KeyEvent) -> Settled {
+    pub fn key(&mut self, key: KeyEvent) -> DialogOutcome {
         if self.sent {
-            return Settled::Goes;
+            return DialogOutcome::Goes;
         }
         match self.form.as_mut() {
             None => self.choose(key),
             Some(form) => match form.key(key) {
-                Filled::Goes => Settled::Goes,
-                Filled::Left => {
+                FormOutcome::Goes => DialogOutcome::Goes,
+                FormOutcome::Left => {
                     self.form = None;
-                    Settled::Goes
+                    DialogOutcome::Goes
                 }
-                Filled::Whole => self.decide(),
+                FormOutcome::Whole => self.decide(),
             },
         }
     }
 
-    fn choose(&mut self, key: KeyEvent) -> Settled {
+    fn choose(&mut self, key: KeyEvent) -> DialogOutcome {
         let last = self.choices.len().saturating_sub(1);
         match key.code {
-            KeyCode::Esc | KeyCode::Char('q') => return Settled::Left,
+            KeyCode::Esc | KeyCode::Char('q') => return DialogOutcome::Left,
             KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
             KeyCode::Char(digit @ '1'..='9') => {
@@ -115,11 +115,11 @@ impl Settling {
             KeyCode::Enter if !self.choices.is_empty() => self.ask(),
             _ => {}
         }
-        Settled::Goes
+        DialogOutcome::Goes
     }
 
     fn ask(&mut self) {
-        let field = |name, hint, needed| Field {
+        let field = |name, hint, needed| FormField {
             name,
             hint,
             text: String::new(),
@@ -135,26 +135,26 @@ impl Settling {
         let needed = matches!(choice, "accept" | "reject");
         fields.push(field("why", "recorded with the name", needed));
         if choice == "accept" {
-            fields.push(Field {
+            fields.push(FormField {
                 text: "no".to_owned(),
                 toggle: true,
                 ..field("over red checks", "space changes it", false)
             });
         }
-        fields.push(Field {
+        fields.push(FormField {
             text: self.person.clone(),
             ..field("who", "recorded as the one who decided", true)
         });
-        self.form = Some(Form {
+        self.form = Some(DecisionForm {
             fields,
             at: 0,
             missing: None,
         });
     }
 
-    fn decide(&mut self) -> Settled {
+    fn decide(&mut self) -> DialogOutcome {
         let Some(form) = &self.form else {
-            return Settled::Goes;
+            return DialogOutcome::Goes;
         };
         self.sent = true;
         let text = |name: &str| {
@@ -164,7 +164,7 @@ impl Settling {
                 .unwrap_or_default()
         };
         let some = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
-        Settled::Decided(Decision {
+        DialogOutcome::Decided(Decision {
             choice: self.choice(),
             who: text("who"),
             why: text("why"),
@@ -175,37 +175,37 @@ impl Settling {
     }
 }
 
-enum Filled {
+enum FormOutcome {
     Goes,
     Left,
     Whole,
 }
 
-impl Form {
-    fn key(&mut self, key: KeyEvent) -> Filled {
+impl DecisionForm {
+    fn key(&mut self, key: KeyEvent) -> FormOutcome {
         let last = self.fields.len().saturating_sub(1);
         self.missing = None;
         match key.code {
-            KeyCode::Esc => return Filled::Left,
+            KeyCode::Esc => return FormOutcome::Left,
             KeyCode::Tab | KeyCode::Down => self.at = (self.at + 1).min(last),
             KeyCode::BackTab | KeyCode::Up => self.at = self.at.saturating_sub(1),
             KeyCode::Enter if self.at < last => self.at += 1,
             KeyCode::Enter => return self.whole(),
             code => self.type_in(code, key.modifiers),
         }
-        Filled::Goes
+        FormOutcome::Goes
     }
 
     /// A needed field that is empty is gone to, and nothing is decided.
-    fn whole(&mut self) -> Filled {
-        let empty = |field: &Field| field.needed && field.text.trim().is_empty();
+    fn whole(&mut self) -> FormOutcome {
+        let empty = |field: &FormField| field.needed && field.text.trim().is_empty();
         match self.fields.iter().position(empty) {
             Some(at) => {
                 self.at = at;
                 self.missing = self.fields.get(at).map(|field| field.name);
-                Filled::Goes
+                FormOutcome::Goes
             }
-            None => Filled::Whole,
+            None => FormOutcome::Whole,
         }
     }
 

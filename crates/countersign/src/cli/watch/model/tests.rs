@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect};
-use flow::event::{Actor, Event, Role, What};
-use flow::ledger::{Entry, Status};
+use flow::event::{Actor, Event, EventKind, Role};
+use flow::ledger::{FindingStatus, LedgerEntry};
 use flow::ticket::{Escalation, Reason, Spec};
 use flow::{Policy, Stage};
 use ratatui::Terminal;
@@ -17,9 +17,9 @@ use ratatui::style::Color;
 
 use super::*;
 use crate::cli::paint::{ASCII, UNICODE};
-use crate::cli::watch::draw::{Look, draw};
-use app::operations::diff::{File, Kind, Row};
-use app::operations::overview::Lease;
+use crate::cli::watch::draw::{Theme, draw};
+use app::operations::diff::{DiffFile, DiffRow, DiffRowKind};
+use app::operations::overview::ActiveLease;
 
 const NOW: Time = Time(1_770_112_800_000);
 
@@ -50,9 +50,9 @@ fn paged(rows: Vec<TicketRow>, next: Option<i64>) -> Paged<TicketRow> {
     Paged { items: rows, next }
 }
 
-fn all(after: Option<i64>) -> Asked {
-    Asked {
-        group: Group::All,
+fn all(after: Option<i64>) -> PageRequest {
+    PageRequest {
+        group: TicketGroup::All,
         after,
     }
 }
@@ -64,7 +64,7 @@ fn overview() -> Overview {
             (Stage::Escalated, 1),
             (Stage::Done, 398),
         ],
-        leases: vec![Lease {
+        leases: vec![ActiveLease {
             kind: "build".to_owned(),
             ticket: Some(id("T-399")),
             holder: "claude".to_owned(),
@@ -88,18 +88,18 @@ fn view() -> View {
         size: (80, 24),
         ..View::default()
     };
-    view.turn(Happened::Overview(Box::new(overview())));
+    view.turn(ViewEvent::Overview(Box::new(overview())));
     let mut rows = vec![
         row(400, Stage::Escalated, "Greet by name"),
         row(399, Stage::Building, "Say goodbye"),
     ];
     rows.extend((201..399).rev().map(|n| row(n, Stage::Done, "Old")));
-    view.turn(Happened::Page(all(None), paged(rows, Some(201))));
+    view.turn(ViewEvent::Page(all(None), paged(rows, Some(201))));
     view
 }
 
 /// A ticket with one finding that a person is asked about.
-fn escalated() -> (Stored, Waiting) {
+fn escalated() -> (Stored, PendingEscalation) {
     let spec = Spec {
         title: "Greet by name".to_owned(),
         ..Spec::default()
@@ -108,7 +108,7 @@ fn escalated() -> (Stored, Waiting) {
         at: NOW,
         by: Actor::new("ada", Role::Human),
         expects: None,
-        what: What::Created {
+        what: EventKind::Created {
             spec: Box::new(spec),
             met: BTreeSet::new(),
             failed: Vec::new(),
@@ -129,7 +129,7 @@ fn escalated() -> (Stored, Waiting) {
         branch: "countersign/T-400".to_owned(),
         ..flow::ticket::Submission::default()
     });
-    let waiting = Waiting {
+    let waiting = PendingEscalation {
         id: id("T-400"),
         title: "Greet by name".to_owned(),
         reason: "after 3 rounds, must-fix findings remain".to_owned(),
@@ -150,50 +150,58 @@ fn escalated() -> (Stored, Waiting) {
     (stored, waiting)
 }
 
-fn entry() -> Entry {
+fn entry() -> LedgerEntry {
     let read = findings::read(
         "## Findings\n### [HIGH] An empty name is greeted\n**File:** greet.sh:2\n**Problem:** `greet ''` prints `Hello, `.\n**Fix:** Refuse it.\n",
     );
     let mut ledger = flow::ledger::Ledger::default();
-    let incoming = read.findings.iter().map(|finding| flow::ledger::Incoming {
-        finding,
-        blocking: false,
-        low_confidence: false,
-    });
+    let incoming = read
+        .findings
+        .iter()
+        .map(|finding| flow::ledger::IncomingFinding {
+            finding,
+            blocking: false,
+            low_confidence: false,
+        });
     let incoming: Vec<_> = incoming.collect();
     ledger.absorb(1, "codex", &incoming, &findings::LineMap::default());
     let mut entry = ledger.entries.remove(0);
     entry.finding.file = Some("greet.sh".to_owned());
     entry.finding.line = Some(2);
-    assert_eq!(entry.status, Status::Open);
+    assert_eq!(entry.status, FindingStatus::Open);
     entry
 }
 
-fn changes() -> Changes {
-    let line = |kind, old, new, text: &str| Row {
+fn changes() -> RoundDiff {
+    let line = |kind, old, new, text: &str| DiffRow {
         kind,
         old,
         new,
         text: text.to_owned(),
     };
     let rows = vec![
-        line(Kind::Kept, Some(1), Some(1), "#!/bin/sh"),
-        line(Kind::Removed, Some(2), None, "echo hello"),
-        line(Kind::Added, None, Some(2), "printf 'Hello, %s\\n' \"$1\""),
-        line(Kind::Kept, Some(3), Some(3), "# end"),
+        line(DiffRowKind::Kept, Some(1), Some(1), "#!/bin/sh"),
+        line(DiffRowKind::Removed, Some(2), None, "echo hello"),
+        line(
+            DiffRowKind::Added,
+            None,
+            Some(2),
+            "printf 'Hello, %s\\n' \"$1\"",
+        ),
+        line(DiffRowKind::Kept, Some(3), Some(3), "# end"),
     ];
-    Changes {
+    RoundDiff {
         ticket: id("T-400"),
         round: 3,
         commit: "c0ffee".repeat(6),
         base: "abcdef".repeat(6),
-        files: vec![File {
+        files: vec![DiffFile {
             path: "greet.sh".to_owned(),
             old_path: None,
             status: 'M',
             added: Some(1),
             removed: Some(1),
-            hunks: vec![app::operations::diff::Hunk {
+            hunks: vec![app::operations::diff::DiffHunk {
                 heading: String::new(),
                 rows,
             }],
@@ -204,11 +212,11 @@ fn changes() -> Changes {
     }
 }
 
-fn key(code: KeyCode) -> Happened {
-    Happened::Key(KeyEvent::new(code, KeyModifiers::NONE))
+fn key(code: KeyCode) -> ViewEvent {
+    ViewEvent::Key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-fn press(view: &mut View, keys: &str) -> Vec<Want> {
+fn press(view: &mut View, keys: &str) -> Vec<ViewRequest> {
     let mut wants = Vec::new();
     for c in keys.chars() {
         wants = view.turn(key(match c {
@@ -226,11 +234,11 @@ fn opened() -> View {
     let mut view = view();
     press(&mut view, "\n");
     let (stored, waiting) = escalated();
-    view.turn(Happened::Ticket(Box::new(stored), Some(waiting)));
+    view.turn(ViewEvent::Ticket(Box::new(stored), Some(waiting)));
     view
 }
 
-fn seen_at(view: &mut View, columns: u16, rows: u16, look: &Look) -> String {
+fn seen_at(view: &mut View, columns: u16, rows: u16, look: &Theme) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal.draw(|frame| draw(frame, view, look)).unwrap();
     let lines = crate::cli::watch::rows(terminal.backend().buffer());
@@ -241,7 +249,7 @@ fn seen_at(view: &mut View, columns: u16, rows: u16, look: &Look) -> String {
     format!("{}\n", text.join("\n").trim_end())
 }
 
-const PLAIN: Look = Look {
+const PLAIN: Theme = Theme {
     glyphs: UNICODE,
     colours: true,
 };
@@ -321,7 +329,7 @@ fn a_tall_screen_shows_who_works_too() {
 
 #[test]
 fn twenty_columns_and_ascii_get_what_fits() {
-    let look = Look {
+    let look = Theme {
         glyphs: ASCII,
         colours: false,
     };
@@ -393,8 +401,11 @@ fn an_escalated_ticket_asks_to_be_settled() {
 #[test]
 fn the_diff_has_its_findings_in_place() {
     let mut view = opened();
-    assert_eq!(press(&mut view, "d"), [Want::Diff(id("T-400"), None)]);
-    view.turn(Happened::Diff(id("T-400"), Box::new(changes())));
+    assert_eq!(
+        press(&mut view, "d"),
+        [ViewRequest::Diff(id("T-400"), None)]
+    );
+    view.turn(ViewEvent::Diff(id("T-400"), Box::new(changes())));
     shows(
         &mut view,
         80,
@@ -432,7 +443,7 @@ fn one_goes_from_finding_to_finding() {
     for _ in 0..6 {
         long.files.push(long.files[0].clone());
     }
-    view.turn(Happened::Diff(id("T-400"), Box::new(long)));
+    view.turn(ViewEvent::Diff(id("T-400"), Box::new(long)));
     seen_at(&mut view, 80, 12, &PLAIN);
     let top = |view: &View| view.opened.as_ref().unwrap().top;
     press(&mut view, "n");
@@ -506,7 +517,7 @@ fn all_six_choices_are_offered_and_asked_about() {
 fn a_decision_carries_who_and_why() {
     let mut view = opened();
     let wants = press(&mut view, "s1they know\n \n\n");
-    let [Want::Settle(ticket, decision)] = wants.as_slice() else {
+    let [ViewRequest::Settle(ticket, decision)] = wants.as_slice() else {
         panic!("{wants:?}")
     };
     assert_eq!(ticket.as_str(), "T-400");
@@ -528,7 +539,7 @@ fn a_decision_carries_who_and_why() {
 fn another_name_and_other_agents_can_be_typed() {
     let mut view = opened();
     let wants = press(&mut view, "s5gemini\n\n\n\u{8}\u{8}\u{8}eve\n");
-    let [Want::Settle(_, decision)] = wants.as_slice() else {
+    let [ViewRequest::Settle(_, decision)] = wants.as_slice() else {
         panic!("{wants:?}")
     };
     assert_eq!(decision.builder.as_deref(), Some("gemini"));
@@ -552,12 +563,12 @@ fn what_needs_a_reason_is_not_decided_without_one() {
 fn a_refused_decision_can_be_made_otherwise() {
     let mut view = opened();
     press(&mut view, "s1because\n\n\n");
-    view.turn(Happened::Failed("checks are not green".to_owned()));
+    view.turn(ViewEvent::Failed("checks are not green".to_owned()));
     let text = seen_at(&mut view, 80, 20, &PLAIN);
     assert!(text.contains("checks are not green"), "{text}");
     assert!(matches!(
         press(&mut view, "\n").as_slice(),
-        [Want::Settle(..)]
+        [ViewRequest::Settle(..)]
     ));
 }
 
@@ -568,7 +579,7 @@ fn nothing_is_settled_by_leaving() {
     assert!(view.opened.as_ref().unwrap().settling.is_none());
     press(&mut view, "\u{1b}");
     assert!(view.opened.is_none());
-    assert_eq!(press(&mut view, "q"), [Want::Quit]);
+    assert_eq!(press(&mut view, "q"), [ViewRequest::Quit]);
 }
 
 #[test]
@@ -578,7 +589,7 @@ fn a_ticket_that_waits_for_nobody_says_so() {
     stored.ticket.stage = Stage::Building;
     stored.ticket.escalation = None;
     press(&mut view, "s");
-    view.turn(Happened::Ticket(Box::new(stored), None));
+    view.turn(ViewEvent::Ticket(Box::new(stored), None));
     assert!(
         view.opened.as_ref().unwrap().settling.is_none(),
         "settled by somebody else"
@@ -593,18 +604,18 @@ fn the_list_goes_on_page_by_page_and_back() {
     let mut view = view();
     press(&mut view, "G");
     assert_eq!(view.list.chosen().unwrap().number, 201);
-    assert_eq!(press(&mut view, "j"), [Want::Page(all(Some(201)))]);
+    assert_eq!(press(&mut view, "j"), [ViewRequest::Page(all(Some(201)))]);
     let rest: Vec<_> = (1..201).rev().map(|n| row(n, Stage::Done, "Old")).collect();
-    view.turn(Happened::Page(all(Some(201)), paged(rest, None)));
+    view.turn(ViewEvent::Page(all(Some(201)), paged(rest, None)));
     assert_eq!(view.list.chosen().unwrap().number, 200);
     let text = seen_at(&mut view, 80, 10, &PLAIN);
     assert!(text.contains("201 of 400"), "{text}");
-    assert_eq!(press(&mut view, "k"), [Want::Page(all(None))]);
+    assert_eq!(press(&mut view, "k"), [ViewRequest::Page(all(None))]);
     let first: Vec<_> = (201..401)
         .rev()
         .map(|n| row(n, Stage::Done, "Old"))
         .collect();
-    view.turn(Happened::Page(all(None), paged(first, Some(201))));
+    view.turn(ViewEvent::Page(all(None), paged(first, Some(201))));
     assert_eq!(view.list.chosen().unwrap().number, 201);
 }
 
@@ -617,7 +628,7 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
         .rev()
         .map(|n| row(n, Stage::Done, "New"))
         .collect();
-    view.turn(Happened::Page(all(None), paged(rows, None)));
+    view.turn(ViewEvent::Page(all(None), paged(rows, None)));
     assert_eq!(view.list.chosen().unwrap().number, 399);
 }
 
@@ -625,14 +636,14 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
 fn enter_may_be_faster_than_the_page() {
     let mut view = view();
     press(&mut view, "2\n");
-    let asked = Asked {
-        group: Group::ForYou,
+    let asked = PageRequest {
+        group: TicketGroup::ForYou,
         after: None,
     };
     let page = paged(vec![row(400, Stage::Escalated, "Greet by name")], None);
     assert_eq!(
-        view.turn(Happened::Page(asked, page)),
-        [Want::Ticket(id("T-400"))]
+        view.turn(ViewEvent::Page(asked, page)),
+        [ViewRequest::Ticket(id("T-400"))]
     );
 }
 
@@ -640,7 +651,7 @@ fn enter_may_be_faster_than_the_page() {
 fn an_answer_to_an_older_question_is_left() {
     let mut view = view();
     press(&mut view, "2");
-    view.turn(Happened::Page(
+    view.turn(ViewEvent::Page(
         all(None),
         paged(vec![row(1, Stage::Done, "Old")], None),
     ));
@@ -650,7 +661,7 @@ fn an_answer_to_an_older_question_is_left() {
 #[test]
 fn a_ticket_is_opened_by_its_id_and_a_bad_one_is_refused() {
     let mut view = view();
-    assert_eq!(press(&mut view, "/T-7\n"), [Want::Ticket(id("T-7"))]);
+    assert_eq!(press(&mut view, "/T-7\n"), [ViewRequest::Ticket(id("T-7"))]);
     press(&mut view, "q");
     assert!(press(&mut view, "/../x\n").is_empty());
     assert!(
@@ -664,7 +675,7 @@ fn a_ticket_is_opened_by_its_id_and_a_bad_one_is_refused() {
 
 #[test]
 fn colours_can_be_left_out() {
-    let look = Look {
+    let look = Theme {
         glyphs: UNICODE,
         colours: false,
     };
@@ -689,8 +700,8 @@ fn no_key_and_no_size_breaks_it() {
         for first in keys.chars() {
             for second in "j\ns1d\t\u{1b}".chars() {
                 let mut view = opened();
-                view.turn(Happened::Diff(id("T-400"), Box::new(changes())));
-                view.turn(Happened::Resized(columns, rows));
+                view.turn(ViewEvent::Diff(id("T-400"), Box::new(changes())));
+                view.turn(ViewEvent::Resized(columns, rows));
                 press(&mut view, &format!("{first}{second}"));
                 seen_at(&mut view, columns, rows, &PLAIN);
             }
@@ -703,7 +714,7 @@ fn ctrl_c_quits_from_everywhere() {
     for keys in ["", "w", "?", "/", "\n", "\ns", "\ns1"] {
         let mut view = opened();
         press(&mut view, keys);
-        let quit = Happened::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert_eq!(view.turn(quit), [Want::Quit], "{keys:?}");
+        let quit = ViewEvent::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert_eq!(view.turn(quit), [ViewRequest::Quit], "{keys:?}");
     }
 }

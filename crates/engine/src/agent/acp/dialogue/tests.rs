@@ -1,15 +1,15 @@
 use super::*;
 
-fn conversation(edits: bool, runs: bool) -> Conversation {
-    Conversation::new(
+fn conversation(edits: bool, runs: bool) -> AcpConversation {
+    AcpConversation::new(
         "/srv/repos".into(),
         "Do it.".to_owned(),
-        Rights { edits, runs },
+        AcpPermissions { edits, runs },
         None,
     )
 }
 
-fn said(heeded: &Heeded) -> Value {
+fn said(heeded: &DialogueReply) -> Value {
     serde_json::from_slice(&heeded.reaction.say).unwrap()
 }
 
